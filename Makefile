@@ -1,0 +1,60 @@
+# Everything an engineer or a new user types. `make help` lists it.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+NATIVE := $(wildcard cpp/*.cpp cpp/*.hpp) CMakeLists.txt pyproject.toml
+EXTRAS := neural,serve,plots,scale,skos,dev
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fix bench docs build clean
+
+help: ## List these commands
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.base ## Build, install and tag real text: the main job on an embedded default
+	$(BIN)/tagwood demo
+
+test: $(VENV)/.all ## Install with all extras and run the whole test suite
+	$(BIN)/python -m pytest src tests
+
+check: $(VENV)/.all ## Lint, types, import directions, C++ format, spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror cpp/*.cpp cpp/*.hpp
+	$(BIN)/codespell src tests cpp docs benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
+
+fix: $(VENV)/.all ## Mend what the linters can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i cpp/*.cpp cpp/*.hpp
+
+bench: $(VENV)/.all ## Measure, side by side with the peers; results go to docs/benchmarks
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.all ## Build the site into docs/site
+	$(BIN)/mkdocs build --strict --quiet
+
+build: $(VENV)/.base ## Build the native module and install the package
+
+clean: ## Remove what the other commands made
+	rm -rf $(VENV) build docs/site .cache
+
+$(VENV)/.tools: constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade pip
+	$(PIP) scikit-build-core nanobind cmake ninja
+	touch $@
+
+$(VENV)/.base: $(VENV)/.tools $(NATIVE)
+	$(PIP) --no-build-isolation --editable .
+	touch $@
+
+# torch first and by its pinned version: any other pulls gigabytes of CUDA.
+$(VENV)/.all: $(VENV)/.base
+	$(PIP) torch==2.13.0
+	$(PIP) --no-build-isolation --editable ".[$(EXTRAS)]"
+	touch $@

@@ -1,0 +1,9 @@
+// The border to Python: every kernel as a function of arrays and numbers, with the GIL released.
+// Each family of kernels has its own bind_*.cpp; nothing but these files knows Python.
+#include <nanobind/nanobind.h>
+
+namespace tagwood {
+void bind_rows(nanobind::module_ &m);
+} // namespace tagwood
+
+NB_MODULE(_native, m) { tagwood::bind_rows(m); }

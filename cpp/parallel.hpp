@@ -1,0 +1,52 @@
+// Parallel loops over independent items. Which thread does which item never changes a result: each item writes only
+// its own output, and every sum over items is made afterwards in item order.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tagwood {
+
+// Calls body(begin, end, thread) for chunks of [0, n_items); chunks are handed out in order, on demand.
+// The first exception thrown by any chunk is rethrown on the calling thread.
+template <class Body> void parallel_chunks(int64_t n_items, int n_threads, int64_t chunk, Body &&body) {
+  if (n_items <= 0)
+    return;
+  chunk = std::max<int64_t>(1, chunk);
+  const int64_t n_chunks = (n_items + chunk - 1) / chunk;
+  const int workers = static_cast<int>(std::min<int64_t>(std::max(1, n_threads), n_chunks));
+  if (workers == 1) {
+    for (int64_t begin = 0; begin < n_items; begin += chunk)
+      body(begin, std::min(n_items, begin + chunk), 0);
+    return;
+  }
+  std::atomic<int64_t> next{0};
+  std::exception_ptr failure;
+  std::mutex failure_lock;
+  auto work = [&](int thread) {
+    try {
+      for (int64_t begin; (begin = next.fetch_add(chunk)) < n_items;)
+        body(begin, std::min(n_items, begin + chunk), thread);
+    } catch (...) {
+      std::lock_guard<std::mutex> guard(failure_lock);
+      if (!failure)
+        failure = std::current_exception();
+      next.store(n_items);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 1; t < workers; ++t)
+    threads.emplace_back(work, t);
+  work(0);
+  for (auto &thread : threads)
+    thread.join();
+  if (failure)
+    std::rethrow_exception(failure);
+}
+
+} // namespace tagwood

@@ -1,0 +1,95 @@
+"""The border guard: turns what users pass into values the inside can trust, or says what is wrong with it.
+
+Checks stand at public entrances only; inside the package data are trusted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood.errors import InputError
+
+
+def check_int(value: Any, name: str, *, low: int | None = None, high: int | None = None) -> int:
+    """Return `value` as an int within [low, high], or raise `InputError`.
+
+    Examples
+    --------
+    >>> check_int(3, "k", low=1)
+    3
+    """
+    ok = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
+    if ok and (low is None or value >= low) and (high is None or value <= high):
+        return int(value)
+    raise InputError(f"{name} must be a whole number{_range_words(low, high)}", given=repr(value))
+
+
+def check_float(
+    value: Any, name: str, *, low: float | None = None, high: float | None = None, above: float | None = None
+) -> float:
+    """Return `value` as a finite float within [low, high] and greater than `above`, or raise `InputError`."""
+    ok = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if ok and np.isfinite(value):
+        number = float(value)
+        if (
+            (low is None or number >= low)
+            and (high is None or number <= high)
+            and (above is None or number > above)
+        ):
+            return number
+    words = f" greater than {above}" if above is not None else _range_words(low, high)
+    raise InputError(f"{name} must be a number{words}", given=repr(value))
+
+
+def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """Return `value` if it is one of `choices`; otherwise raise `InputError` with the nearest one.
+
+    Examples
+    --------
+    >>> check_choice("beem", "search", ["beam", "exact"])
+    Traceback (most recent call last):
+    tagwood.errors.InputError: search must be one of 'beam', 'exact'; got 'beem'. Did you mean 'beam'?
+    """
+    known = list(choices)
+    if isinstance(value, str) and value in known:
+        return value
+    near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
+    raise InputError(
+        f"{name} must be one of {', '.join(map(repr, known))}",
+        given=repr(value),
+        hint=f"Did you mean {near[0]!r}?" if near else None,
+    )
+
+
+def check_threads(threads: int | None) -> int:
+    """Return the number of threads to use; None means every core this process may use."""
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return check_int(threads, "threads", low=1, high=1024)
+
+
+def check_finite(values: NDArray[Any], name: str) -> None:
+    """Raise `InputError` if `values` holds NaN or infinity."""
+    # One BLAS-like pass finds the usual case; only then is the culprit looked for.
+    if values.size and not np.isfinite(values.sum(dtype=np.float64)):
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            raise InputError(
+                f"{name} must hold finite numbers",
+                given=f"{values.ravel()[bad[0]]} ({bad.size:,} such values)",
+                hint="Replace or drop them.",
+            )
+
+
+def _range_words(low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f" from {low} to {high}"
+    if low is not None:
+        return f" of at least {low}"
+    return "" if high is None else f" of at most {high}"

@@ -1,0 +1,188 @@
+"""CSR rules in one place: index width, checks of user matrices, row norms, row top-k.
+
+Kernels take `indptr` int64, `indices` int32, `data` float32, all contiguous, columns rising in a row; SciPy widens
+`indices` as soon as `indptr` is int64, so the three arrays travel as `CsrParts` and become a SciPy array at the border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood import _kernels
+from tagwood._check import check_finite
+from tagwood.errors import InputError
+
+_INT32_MAX = np.iinfo(np.int32).max
+
+
+class CsrParts(NamedTuple):
+    """The arrays of a CSR matrix as the kernels want them."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[np.float32]
+    n_cols: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.indptr.size - 1
+
+    def to_scipy(self) -> sparse.csr_array:
+        """Return a SciPy array that shares `data` and `indices` where SciPy allows it."""
+        return sparse.csr_array((self.data, self.indices, self.indptr), shape=(self.n_rows, self.n_cols))
+
+
+def csr_parts(matrix: sparse.csr_array) -> CsrParts:
+    """Return the kernel arrays of a canonical CSR array (see `check_features`, `check_labels`).
+
+    Examples
+    --------
+    >>> csr_parts(sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])).indices
+    array([1, 0], dtype=int32)
+    """
+    return CsrParts(
+        np.ascontiguousarray(matrix.indptr, dtype=np.int64),
+        np.ascontiguousarray(matrix.indices, dtype=np.int32),
+        np.ascontiguousarray(matrix.data, dtype=np.float32),
+        int(matrix.shape[1]),
+    )
+
+
+def check_features(X: Any, *, n_features: int | None = None, name: str = "X") -> sparse.csr_array:
+    """Return a sparse or dense (n_rows, n_features) matrix as a canonical float32 CSR array.
+
+    Canonical: sorted columns, duplicates summed, finite values. The input is never changed.
+    """
+    matrix = _to_csr(X, name)
+    if n_features is not None and matrix.shape[1] != n_features:
+        raise InputError(
+            f"{name} must have the {n_features:,} features this model was fitted with",
+            given=f"{matrix.shape[1]:,}",
+            hint="Encode the texts with the encoder that was fitted with the model.",
+        )
+    check_finite(matrix.data, name)
+    if matrix.dtype != np.float32:
+        matrix = matrix.astype(np.float32)
+        check_finite(matrix.data, f"{name} in float32")
+    return _canonical(matrix)
+
+
+def check_labels(Y: Any, *, n_rows: int | None = None, name: str = "Y") -> sparse.csr_array:
+    """Return label sets as a canonical 0/1 float32 CSR array of shape (n_rows, n_labels).
+
+    `Y` may be a sparse or dense matrix of zeros and non-negative numbers (any positive number counts as 1), or a
+    sequence with the label ids of each row.
+    """
+    matrix = _canonical(_lists_to_csr(Y, name) if isinstance(Y, list | tuple) else _to_csr(Y, name))
+    check_finite(matrix.data, name)
+    if matrix.data.size and matrix.data.min() < 0:
+        raise InputError(f"{name} must hold 0 and 1", given=str(matrix.data.min()))
+    if n_rows is not None and matrix.shape[0] != n_rows:
+        raise InputError(
+            f"{name} must have one row for each of the {n_rows:,} rows of X", given=f"{matrix.shape[0]:,} rows"
+        )
+    if not matrix.data.all():
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
+    ones = np.ones(matrix.data.size, dtype=np.float32)
+    return sparse.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def normalize_rows(matrix: sparse.csr_array, threads: int = 1) -> sparse.csr_array:
+    """Return `matrix` with every row scaled to Euclidean norm 1; empty rows stay empty.
+
+    Examples
+    --------
+    >>> normalize_rows(sparse.csr_array([[3.0, 4.0]])).toarray()
+    array([[0.6, 0.8]], dtype=float32)
+    """
+    parts = csr_parts(matrix)
+    data = _kernels.normalize_rows(parts.indptr, parts.data, threads)
+    return parts._replace(data=data).to_scipy()
+
+
+def top_k_rows(matrix: sparse.csr_array, k: int, threads: int = 1) -> CsrParts:
+    """Return the `k` largest stored entries of each row, largest first; ties go to the smaller column."""
+    parts = csr_parts(matrix)
+    indptr, indices, data = _kernels.top_k_rows(parts.indptr, parts.indices, parts.data, k, threads)
+    return CsrParts(indptr, indices, data, parts.n_cols)
+
+
+def _to_csr(value: Any, name: str) -> sparse.csr_array:
+    if sparse.issparse(value):
+        if value.ndim != 2:
+            raise InputError(f"{name} must be a matrix", given=f"{value.ndim} dimension(s)")
+        matrix = sparse.csr_array(value)
+        _check_structure(matrix, name)
+    else:
+        matrix = sparse.csr_array(_dense(value, name))
+    if matrix.dtype.kind not in "fiub":
+        raise InputError(f"{name} must hold real numbers", given=f"values of type {matrix.dtype}")
+    if matrix.shape[1] > _INT32_MAX:
+        raise InputError(f"{name} may have at most {_INT32_MAX:,} columns", given=f"{matrix.shape[1]:,}")
+    return matrix
+
+
+def _dense(value: Any, name: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"{name} must be a matrix", given="rows of different lengths") from error
+    if array.ndim != 2:
+        raise InputError(
+            f"{name} must be a matrix of rows and columns",
+            given=f"{array.ndim} dimension(s)",
+            hint="A single row needs to be wrapped: X.reshape(1, -1)." if array.ndim == 1 else None,
+        )
+    return array
+
+
+def _lists_to_csr(rows: Iterable[Iterable[int]], name: str) -> sparse.csr_array:
+    rows = list(rows)
+    if any(isinstance(row, str) or not hasattr(row, "__len__") for row in rows):
+        raise InputError(f"{name} as a list must hold one collection of label ids per row")
+    sizes = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))  # type: ignore[arg-type]
+    flat = [item for row in rows for item in row]
+    if not all(isinstance(item, int | np.integer) and not isinstance(item, bool) for item in flat):
+        raise InputError(
+            f"{name} must hold whole-number label ids",
+            hint="To use label names, fit a Tagger, or build a LabelVocab first.",
+        )
+    ids = np.asarray(flat, dtype=np.int64)
+    if ids.size and (ids.min() < 0 or ids.max() >= _INT32_MAX):
+        raise InputError(f"{name} must hold label ids from 0 to {_INT32_MAX - 1:,}")
+    n_labels = int(ids.max()) + 1 if ids.size else 0
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    return sparse.csr_array((np.ones(ids.size, dtype=np.float32), ids, indptr), shape=(len(rows), n_labels))
+
+
+def _check_structure(matrix: sparse.csr_array, name: str) -> None:
+    indptr, indices = matrix.indptr, matrix.indices
+    broken = indptr[0] != 0 or indptr[-1] > min(indices.size, matrix.data.size) or np.any(np.diff(indptr) < 0)
+    if broken:
+        raise InputError(f"{name} must be a valid CSR matrix", given="an indptr that does not rise from 0")
+    used = indices[: indptr[-1]]
+    if used.size and (used.min() < 0 or used.max() >= matrix.shape[1]):
+        bad = used.min() if used.min() < 0 else used.max()
+        raise InputError(f"{name} must have columns from 0 to {matrix.shape[1] - 1:,}", given=f"column {bad}")
+
+
+def _canonical(matrix: sparse.csr_array) -> sparse.csr_array:
+    # SciPy trusts its flag; matrices made by hand or edited in place may carry a wrong one, so look.
+    if _kernels.rows_rise(np.ascontiguousarray(matrix.indptr, dtype=np.int64), _as_int32(matrix.indices)):
+        return matrix
+    matrix = matrix.copy()
+    matrix.has_sorted_indices = False
+    matrix.has_canonical_format = False
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _as_int32(indices: NDArray[Any]) -> NDArray[np.int32]:
+    return np.ascontiguousarray(indices, dtype=np.int32)

@@ -1,0 +1,78 @@
+"""Every error that tagwood raises on purpose: one family, each with what was expected, what came, what to do.
+
+The command line maps the family to exit codes and the service maps it to HTTP problems, once each:
+`InputError` and its children are the user's to mend (exit code 2), everything else is ours (exit code 1).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class TagwoodError(Exception):
+    """Base of the family.
+
+    Parameters
+    ----------
+    expected
+        What should have come, as a clause: ``"k must be at least 1"``.
+    given
+        What came instead, as a noun phrase: ``"0"``.
+    hint
+        What to do next, as a sentence.
+
+    Examples
+    --------
+    >>> str(InputError("k must be at least 1", given="0", hint="Ask for one label or more."))
+    'k must be at least 1; got 0. Ask for one label or more.'
+    """
+
+    def __init__(self, expected: str, *, given: str | None = None, hint: str | None = None) -> None:
+        self.expected = expected
+        self.given = given
+        self.hint = hint
+        text = expected if given is None else f"{expected}; got {given}"
+        if not text.endswith((".", "?", "!")):
+            text += "."
+        super().__init__(text if hint is None else f"{text} {hint}")
+
+
+class InputError(TagwoodError, ValueError):
+    """An argument, option or array does not fit."""
+
+
+class DataError(InputError):
+    """A data file cannot be read: names the file, the line where there is one, and the reason."""
+
+    def __init__(
+        self, reason: str, *, path: str | Path | None = None, line: int | None = None, hint: str | None = None
+    ) -> None:
+        where = "" if path is None else f"{path}: " if line is None else f"{path}, line {line}: "
+        super().__init__(f"{where}{reason}", hint=hint)
+        self.reason = reason
+        self.path = None if path is None else str(path)
+        self.line = line
+
+
+class NotFittedError(InputError):
+    """A model was asked for labels before it was fitted."""
+
+
+class StorageError(InputError):
+    """A model folder is damaged, altered, of a newer format or not a model folder at all."""
+
+    def __init__(self, reason: str, *, path: str | Path, hint: str | None = None) -> None:
+        super().__init__(f"{path}: {reason}", hint=hint)
+        self.reason = reason
+        self.path = str(path)
+
+
+class MissingExtraError(TagwoodError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, what: str, *, extra: str) -> None:
+        super().__init__(
+            f"{what} needs the optional dependencies '{extra}'",
+            hint=f"Install them with: pip install 'tagwood[{extra}]'",
+        )
+        self.extra = extra

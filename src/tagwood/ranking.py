@@ -1,0 +1,232 @@
+"""`Ranking`: the ranked labels of each row, what every model returns and every metric takes.
+
+In: labels and scores as models find them. Out: the same, ordered, as arrays, a CSR matrix or label names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from tagwood import _kernels
+from tagwood._check import check_choice, check_int
+from tagwood.errors import InputError
+
+if TYPE_CHECKING:
+    from tagwood.data.vocab import LabelVocab
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Ranked labels per row, best first.
+
+    Parameters
+    ----------
+    indptr
+        (n_rows + 1,) int64: row i holds the entries ``indptr[i]:indptr[i + 1]``.
+    labels
+        Label ids, int32, each at most once in a row.
+    scores
+        float32, falling inside a row. Scores order labels; only calibrated scores are probabilities.
+    n_labels
+        Size of the label space.
+
+    Examples
+    --------
+    >>> r = Ranking.from_lists([[(3, 0.9), (1, 0.5)], []], n_labels=4)
+    >>> r.n_rows, list(r[0])
+    (2, [(3, 0.9), (1, 0.5)])
+    """
+
+    indptr: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    n_labels: int
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("indptr", np.int64), ("labels", np.int32), ("scores", np.float32)):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
+        _check_ranking(self)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.indptr.size - 1
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __getitem__(self, row: int) -> list[tuple[int, float]]:
+        if not -self.n_rows <= row < self.n_rows:
+            raise IndexError(f"row {row} of a ranking of {self.n_rows} rows")
+        begin, end = self.indptr[row % self.n_rows], self.indptr[row % self.n_rows + 1]
+        pairs = zip(self.labels[begin:end], self.scores[begin:end], strict=True)
+        return [(int(label), round(float(score), 6)) for label, score in pairs]
+
+    def __iter__(self) -> Iterator[list[tuple[int, float]]]:
+        return (self[row] for row in range(self.n_rows))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Ranking)
+            and self.n_labels == other.n_labels
+            and np.array_equal(self.indptr, other.indptr)
+            and np.array_equal(self.labels, other.labels)
+            and np.array_equal(self.scores, other.scores)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def from_lists(cls, rows: Sequence[Sequence[tuple[int, float]]], n_labels: int) -> Ranking:
+        """Build a ranking from (label, score) pairs, already in falling order of score."""
+        flat = [pair for row in rows for pair in row]
+        return cls(
+            np.cumsum([0, *(len(row) for row in rows)]),
+            np.array([label for label, _ in flat], dtype=np.int32),
+            np.array([score for _, score in flat], dtype=np.float32),
+            n_labels,
+        )
+
+    @classmethod
+    def from_csr(cls, scores: sparse.csr_array, k: int | None = None, threads: int = 1) -> Ranking:
+        """Rank the stored entries of an (n_rows, n_labels) score matrix; ties go to the smaller label."""
+        indptr = np.ascontiguousarray(scores.indptr, dtype=np.int64)
+        k = scores.shape[1] if k is None else check_int(k, "k", low=1)
+        ranked = _kernels.top_k_rows(
+            indptr,
+            np.ascontiguousarray(scores.indices, dtype=np.int32),
+            np.ascontiguousarray(scores.data, dtype=np.float32),
+            k,
+            threads,
+        )
+        return cls(*ranked, n_labels=int(scores.shape[1]))
+
+    def top(self, k: int) -> Ranking:
+        """Keep the best `k` labels of each row."""
+        k = check_int(k, "k", low=1)
+        place = np.arange(self.labels.size) - np.repeat(self.indptr[:-1], np.diff(self.indptr))
+        return self._keep(place < k)
+
+    def above(self, threshold: float | ArrayLike) -> Ranking:
+        """Keep the labels with a score of at least `threshold` (one number, or one per row)."""
+        limit = np.asarray(threshold, dtype=np.float64)
+        if limit.ndim == 1 and limit.size == self.n_rows:
+            limit = np.repeat(limit, np.diff(self.indptr))
+        elif limit.ndim:
+            raise InputError(
+                f"threshold must be one number or one for each of the {self.n_rows} rows",
+                given=f"an array of shape {limit.shape}",
+            )
+        return self._keep(self.scores >= limit)
+
+    def rows(self, index: ArrayLike) -> Ranking:
+        """Return the rows of `index`, in that order."""
+        wanted = np.arange(self.n_rows)[np.asarray(index)]
+        sizes = np.diff(self.indptr)[wanted]
+        indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[wanted] - indptr[:-1], sizes)
+        return Ranking(indptr, self.labels[entries], self.scores[entries], self.n_labels)
+
+    @staticmethod
+    def merge(rankings: Sequence[Ranking], how: str = "mean", weights: Sequence[float] | None = None) -> Ranking:
+        """Join rankings of the same rows into one: an ensemble in one line.
+
+        Parameters
+        ----------
+        rankings
+            At least one ranking, all of the same rows and labels.
+        how
+            ``"mean"``: weighted mean of the scores, a label missing from a ranking counts as 0 there; ``"max"``: the
+            best score (weights multiply scores first); ``"rank"``: weighted mean of 1/place, for scores that
+            are not comparable.
+        weights
+            One positive number per ranking; default all equal.
+
+        Examples
+        --------
+        >>> a = Ranking.from_lists([[(0, 1.0), (1, 0.5)]], n_labels=3)
+        >>> b = Ranking.from_lists([[(1, 0.75)]], n_labels=3)
+        >>> Ranking.merge([a, b])[0]
+        [(1, 0.625), (0, 0.5)]
+        """
+        check_choice(how, "how", ["mean", "max", "rank"])
+        if not rankings:
+            raise InputError("merge needs at least one ranking", given="none")
+        first = rankings[0]
+        if any(r.n_rows != first.n_rows or r.n_labels != first.n_labels for r in rankings):
+            raise InputError("rankings to merge must have the same rows and labels")
+        share = np.ones(len(rankings)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if share.shape != (len(rankings),) or not np.all(share > 0):
+            raise InputError("merge needs one positive weight per ranking", given=str(weights))
+        if how != "max":
+            share = share / share.sum()
+        total: sparse.csr_array | None = None
+        for ranking, weight in zip(rankings, share, strict=True):
+            part = ranking._weighted(float(weight), by_place=how == "rank")
+            if total is None:
+                total = part
+            else:
+                total = total.maximum(part) if how == "max" else total + part
+        return Ranking.from_csr(total)
+
+    def to_csr(self) -> sparse.csr_array:
+        """Return the scores as an (n_rows, n_labels) CSR array with rising columns; the rank order is lost."""
+        matrix = sparse.csr_array((self.scores, self.labels, self.indptr), shape=(self.n_rows, self.n_labels))
+        matrix.has_sorted_indices = False
+        matrix.sort_indices()
+        return matrix
+
+    def to_sets(self) -> sparse.csr_array:
+        """Return the label sets as an (n_rows, n_labels) CSR array of ones, scikit-learn's multilabel form."""
+        matrix = self.to_csr()
+        matrix.data = np.ones(matrix.data.size, dtype=np.float32)
+        return matrix
+
+    def names(self, vocab: LabelVocab, language: str | None = None) -> list[list[tuple[str, float]]]:
+        """Return (name, score) pairs per row."""
+        return [[(vocab.name(label, language), score) for label, score in row] for row in self]
+
+    def _keep(self, mask: NDArray[np.bool_]) -> Ranking:
+        kept = np.concatenate([[0], np.cumsum(mask)])
+        return Ranking(kept[self.indptr], self.labels[mask], self.scores[mask], self.n_labels)
+
+    def _weighted(self, weight: float, *, by_place: bool) -> sparse.csr_array:
+        scores = self.scores.astype(np.float64)
+        if by_place:
+            place = np.arange(self.labels.size) - np.repeat(self.indptr[:-1], np.diff(self.indptr))
+            scores = 1.0 / (place + 1)
+        matrix = sparse.csr_array(
+            (scores * weight, self.labels, self.indptr), shape=(self.n_rows, self.n_labels)
+        )
+        matrix.has_sorted_indices = False
+        matrix.sort_indices()
+        return matrix
+
+
+def _check_ranking(ranking: Ranking) -> None:
+    indptr, labels, scores = ranking.indptr, ranking.labels, ranking.scores
+    if indptr.ndim != 1 or indptr.size < 1 or indptr[0] != 0 or np.any(np.diff(indptr) < 0):
+        raise InputError("indptr of a ranking must rise from 0")
+    if not indptr[-1] == labels.size == scores.size:
+        raise InputError(
+            f"a ranking with indptr ending at {indptr[-1]} needs as many labels and scores",
+            given=f"{labels.size} labels and {scores.size} scores",
+        )
+    if labels.size and (labels.min() < 0 or labels.max() >= ranking.n_labels):
+        raise InputError(
+            f"labels of a ranking must be from 0 to {ranking.n_labels - 1}",
+            given=f"{labels.min()} to {labels.max()}",
+        )
+    if np.isnan(scores).any():
+        raise InputError("scores of a ranking must be numbers", given="NaN")
+    rises = np.diff(scores) > 0
+    starts = indptr[1:-1]
+    rises[starts[(starts > 0) & (starts < labels.size)] - 1] = False
+    if rises.any():
+        raise InputError("scores of a ranking must fall inside each row", hint="Use Ranking.from_csr to sort them.")
