@@ -3,7 +3,11 @@
 #include <nanobind/nanobind.h>
 
 namespace tagwood {
+void bind_match(nanobind::module_ &m);
 void bind_rows(nanobind::module_ &m);
 } // namespace tagwood
 
-NB_MODULE(_native, m) { tagwood::bind_rows(m); }
+NB_MODULE(_native, m) {
+  tagwood::bind_match(m);
+  tagwood::bind_rows(m);
+}

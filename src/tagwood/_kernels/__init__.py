@@ -5,10 +5,23 @@ threads. `reference` holds the same functions in plain NumPy; the tests compare 
 """
 
 from tagwood._kernels._native import (
+    best_gains,
     label_centroids,
+    match_rows,
     normalize_rows,
+    ranked_gains,
+    rows_distinct,
     rows_rise,
     top_k_rows,
 )
 
-__all__ = ["label_centroids", "normalize_rows", "rows_rise", "top_k_rows"]
+__all__ = [
+    "best_gains",
+    "label_centroids",
+    "match_rows",
+    "normalize_rows",
+    "ranked_gains",
+    "rows_distinct",
+    "rows_rise",
+    "top_k_rows",
+]

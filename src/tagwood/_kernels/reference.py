@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 _I32 = NDArray[np.int32]
 _I64 = NDArray[np.int64]
 _F32 = NDArray[np.float32]
+_F64 = NDArray[np.float64]
+_U8 = NDArray[np.uint8]
 
 
 def normalize_rows(indptr: _I64, data: _F32, threads: int) -> _F32:
@@ -71,3 +73,41 @@ def label_centroids(
         np.concatenate([*out_indices, np.empty(0)]).astype(np.int32),
         np.concatenate([*out_data, np.empty(0)]).astype(np.float32),
     )
+
+
+def rows_distinct(indptr: _I64, labels: _I32) -> bool:
+    """Say whether no row holds a label twice."""
+    return all(np.unique(labels[b:e]).size == e - b for b, e in zip(indptr[:-1], indptr[1:], strict=True))
+
+
+def match_rows(true_indptr: _I64, true_labels: _I32, indptr: _I64, labels: _I32, threads: int) -> _U8:
+    """Mark with 1 the entries of a ranking whose label is among the true labels (rising) of the same row."""
+    hits = np.zeros(labels.size, dtype=np.uint8)
+    for row in range(indptr.size - 1):
+        span = slice(indptr[row], indptr[row + 1])
+        hits[span] = np.isin(labels[span], true_labels[true_indptr[row] : true_indptr[row + 1]])
+    return hits
+
+
+def ranked_gains(
+    indptr: _I64, labels: _I32, hits: _U8, weights: _F64, discounts: _F64, cutoffs: _I64, threads: int
+) -> _F64:
+    """Sum hit * weight * discount over the first `cutoffs[c]` entries of each row: (n_rows, n_cutoffs), flat."""
+    out = np.zeros((indptr.size - 1, cutoffs.size))
+    for row, (begin, end) in enumerate(zip(indptr[:-1], indptr[1:], strict=True)):
+        gains = hits[begin:end] * weights[labels[begin:end]]
+        for c, k in enumerate(cutoffs):
+            out[row, c] = (gains[:k] * discounts[: gains[:k].size]).sum()
+    return out.ravel()
+
+
+def best_gains(
+    true_indptr: _I64, true_labels: _I32, weights: _F64, discounts: _F64, cutoffs: _I64, threads: int
+) -> _F64:
+    """Return `ranked_gains` of the best ranking: the true labels of each row in falling order of weight."""
+    out = np.zeros((true_indptr.size - 1, cutoffs.size))
+    for row, (begin, end) in enumerate(zip(true_indptr[:-1], true_indptr[1:], strict=True)):
+        gains = np.sort(weights[true_labels[begin:end]])[::-1]
+        for c, k in enumerate(cutoffs):
+            out[row, c] = (gains[:k] * discounts[: gains[:k].size]).sum()
+    return out.ravel()
