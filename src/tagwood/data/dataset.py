@@ -1,6 +1,6 @@
 """`Dataset`: rows with their labels, what every reader returns and every trainer takes.
 
-In: texts or features, label sets, names. Out: a frozen value that checked itself, its parts, and its fingerprint.
+In: texts or features, label sets, names. Out: a frozen value that checked itself, its parts, its fingerprint.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,8 @@ class Dataset:
     features
         (n_rows, n_features) sparse or dense matrix, kept as a float32 CSR array, or None.
     groups
-        Name of the group each row belongs to ("" for none), or None. Groups are for labels known per box, order or
-        session rather than per row.
+        Name of the group each row belongs to ("" for none), or None. Groups are for labels known per box,
+        order or session rather than per row.
     ids
         Name of each row, or None.
 
@@ -140,7 +141,7 @@ class Dataset:
         return replace(self, labels=labels)
 
     def group_codes(self) -> tuple[NDArray[np.int64], list[str]]:
-        """Return the group of each row as a number (-1 for none), and the names of the groups, first seen first."""
+        """Return the group of each row as a number (-1 for none), and the group names, first seen first."""
         if self.groups is None:
             return np.full(self.n_rows, -1, dtype=np.int64), []
         numbers: dict[str, int] = {}
@@ -150,7 +151,7 @@ class Dataset:
     def label_lists(self) -> list[list[int]]:
         """Return the label ids of each row."""
         flat, ends = self.labels.indices.tolist(), self.labels.indptr.tolist()
-        return [flat[begin:end] for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+        return [flat[begin:end] for begin, end in pairwise(ends)]
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the whole content: texts, features, label sets, names, groups and ids."""

@@ -1,4 +1,4 @@
-"""`StringTable`: many strings as one block of bytes, so that a million label names load memory-mapped and stay small.
+"""`StringTable`: many strings as one block of bytes, so a million names are small and load memory-mapped.
 
 In: strings. Out: the same strings by position, or the two arrays that storage keeps.
 """

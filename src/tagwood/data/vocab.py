@@ -1,7 +1,7 @@
-"""`LabelVocab`: the one table of labels: id <-> name <-> URI, names in several languages, and which are removed.
+"""`LabelVocab`: the one table of labels: id <-> name <-> URI, names in several languages, which are removed.
 
-An id is the row of the table. Rows are only ever appended, so an id is never reused and models stay valid when the
-vocabulary grows. Files: `vocab_files`. In: names, URIs. Out: a frozen value that `Dataset`, models and taggers share.
+An id is the row of the table. Rows are only ever appended: an id is never reused, and models stay valid when
+the vocabulary grows. Files: `vocab_files`. In: names and URIs. Out: a frozen value that all parts share.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood._check import check_int
+from tagwood.data.lookup import LabelLookup
 from tagwood.data.strings import StringTable
 from tagwood.errors import InputError
 
-_AMBIGUOUS = -1
 _MAX_LABELS = 2**31 - 1
 
 
@@ -83,7 +83,8 @@ class LabelVocab:
             None if uris is None else StringTable.from_strings(uris),
             {code: StringTable.from_strings(column) for code, column in (languages or {}).items()},
         )
-        vocab.keys()
+        if not vocab._lookup.names_differ:
+            vocab.keys()  # raises unless the URIs tell the homonyms apart
         return vocab
 
     @classmethod
@@ -108,7 +109,7 @@ class LabelVocab:
         return f"LabelVocab({self.size:,} labels)"
 
     def name(self, label: int, language: str | None = None) -> str:
-        """Return the name of a label: in `language` if known, else the main name, else the URI, else the id."""
+        """Return a label's name: in `language` if known, else the main one, else the URI, else the id."""
         label = check_int(label, "label", low=0, high=self.size - 1)
         if language is not None and language in self.languages:
             name = self.languages[language][label]
@@ -124,20 +125,12 @@ class LabelVocab:
         return (self.uris[label] or None) if self.uris is not None else None
 
     def find(self, key: str) -> int | None:
-        """Return the id of the label with this URI or, failing that, this main name; None if there is none."""
-        label = self._by_uri.get(key)
-        if label is None:
-            label = self._by_name.get(key) if self.names is not None else _as_id(key, self.size)
-        if label == _AMBIGUOUS:
-            raise InputError(
-                f"the name {key!r} stands for several labels", hint="Use the URI of the one you mean."
-            )
-        return label
+        """Return the id of the label with this URI or else this main name; None if there is none."""
+        return self._lookup.find(key)
 
     def find_word(self, word: str) -> int | None:
         """Like `find`, for formats whose labels cannot hold spaces and have ``_`` in their place."""
-        label = self.find(word)
-        return self._by_word.get(word) if label is None else label
+        return self._lookup.find_word(word)
 
     def id(self, key: str) -> int:
         """Return the id of the label with this URI or main name, or raise `InputError`."""
@@ -149,18 +142,12 @@ class LabelVocab:
         return label
 
     def keys(self) -> list[str]:
-        """Return one string per label that `find` turns back into its id: the name, or the URI of a homonym."""
-        return [self._key(label, name) for label, name in enumerate(self._all_names())]
+        """Return one string per label that `find` turns back into its id: the name, or a homonym's URI."""
+        return self._lookup.keys()
 
     def words(self) -> list[str]:
         """Return one string without white space per label that `find_word` turns back into its id."""
-        words = ["_".join(key.split()) for key in self.keys()]
-        for label, word in enumerate(words):
-            if self.find_word(word) != label:
-                raise InputError(
-                    "label names must differ by more than spaces and '_' in this format", given=repr(word)
-                )
-        return words
+        return self._lookup.words()
 
     def removed_mask(self) -> NDArray[np.bool_]:
         """Return (size,) bool, True for removed labels."""
@@ -174,28 +161,24 @@ class LabelVocab:
         languages: Mapping[str, Sequence[str]] | None = None,
     ) -> LabelVocab:
         """Return a vocabulary with new labels behind the present ones, which keep their ids."""
+        self._check_new(names, uris)
         blanks = [""] * len(names)
         older = [""] * self.size
         mains = self.names if self.names is not None else StringTable.from_strings(map(str, range(self.size)))
         tables = {}
-        for code in [*self.languages, *(code for code in languages or {} if code not in self.languages)]:
+        for code in dict.fromkeys([*self.languages, *(languages or {})]):
             old = self.languages.get(code) or StringTable.from_strings(older)
             tables[code] = old.extend((languages or {}).get(code, blanks))
         both = self.uris
         if uris is not None and both is None:
             both = StringTable.from_strings(older)
-        vocab = LabelVocab(
+        return LabelVocab(
             self.size + len(names),
             mains.extend(names),
             None if both is None else both.extend(blanks if uris is None else uris),
             tables,
-            None
-            if self.removed is None
-            else np.concatenate([self.removed, np.zeros(len(names), dtype=np.bool_)]),
+            None if self.removed is None else np.append(self.removed, np.zeros(len(names), dtype=np.bool_)),
         )
-        for label in range(self.size, vocab.size):
-            vocab._key(label, vocab.name(label))
-        return vocab
 
     def remove(self, labels: Iterable[int]) -> LabelVocab:
         """Return a vocabulary in which `labels` are marked as removed; their ids stay taken for ever."""
@@ -247,54 +230,20 @@ class LabelVocab:
     def _all_names(self) -> Iterable[str]:
         return map(str, range(self.size)) if self.names is None else self.names
 
-    def _key(self, label: int, name: str) -> str:
-        if name and self._by_uri.get(name, label) == label:
-            if self.names is None or self._by_name.get(name) == label:
-                return name
-        uri = self.uri(label)
-        if uri and self._by_uri[uri] == label:
-            return uri
-        raise InputError(
-            f"label {label} needs a name or URI of its own",
-            given=f"name {name!r} and URI {uri!r}",
-            hint="Give homonyms different URIs.",
-        )
-
-    @cached_property
-    def _by_uri(self) -> dict[str, int]:
-        return {} if self.uris is None else _first_places(self.uris, self.removed_mask())
-
-    @cached_property
-    def _by_name(self) -> dict[str, int]:
-        if self.names is None:
-            return {}
-        index = _first_places(self.names, self.removed_mask())
+    def _check_new(self, names: Sequence[str], uris: Sequence[str] | None) -> None:
+        """Refuse new labels that could not be told from present ones in use, or from each other."""
         removed = self.removed_mask()
-        if len(index) < self.size:
-            for label, name in enumerate(self.names):
-                other = index.get(name, label)
-                if other not in (label, _AMBIGUOUS) and removed[other] == removed[label]:
-                    index[name] = _AMBIGUOUS
-        return index
+        taken = set()
+        for name, uri in zip(names, [""] * len(names) if uris is None else uris, strict=True):
+            key = uri or name
+            old = self.find(key) if key else None
+            if not key or key in taken or (old is not None and not removed[old]):
+                raise InputError("a new label needs a name or URI of its own", given=repr(key))
+            taken.add(key)
 
     @cached_property
-    def _by_word(self) -> dict[str, int]:
-        return {"_".join(key.split()): label for label, key in enumerate(self.keys())}
-
-
-def _first_places(strings: Iterable[str], removed: NDArray[np.bool_]) -> dict[str, int]:
-    """Map each non-empty string to its first place; labels in use go before removed ones."""
-    index: dict[str, int] = {}
-    for label, string in enumerate(strings):
-        if string and (string not in index or (removed[index[string]] and not removed[label])):
-            index[string] = label
-    return index
-
-
-def _as_id(key: str, size: int) -> int | None:
-    if key.isascii() and key.isdigit() and len(key) < 11 and str(int(key)) == key and int(key) < size:
-        return int(key)
-    return None
+    def _lookup(self) -> LabelLookup:
+        return LabelLookup(self.size, self.names, self.uris, self.removed)
 
 
 def _same_names(a: LabelVocab, b: LabelVocab) -> bool:
