@@ -5,9 +5,13 @@
 namespace tagwood {
 void bind_match(nanobind::module_ &m);
 void bind_rows(nanobind::module_ &m);
+void bind_text(nanobind::module_ &m);
+void bind_text_rows(nanobind::module_ &m);
 } // namespace tagwood
 
 NB_MODULE(_native, m) {
   tagwood::bind_match(m);
   tagwood::bind_rows(m);
+  tagwood::bind_text(m);
+  tagwood::bind_text_rows(m);
 }

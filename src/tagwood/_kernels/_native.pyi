@@ -30,3 +30,6 @@ def ranked_gains(
 def best_gains(
     true_indptr: _I64, true_labels: _I32, weights: _F64, discounts: _F64, cutoffs: _I64, threads: int
 ) -> _F64: ...
+def parse_rows(
+    text: NDArray[np.uint8], last: bool, max_rows: int, n_labels: int, n_features: int
+) -> tuple[_I64, _I32, _I64, _I32, _F32, tuple[int, int, int]]: ...

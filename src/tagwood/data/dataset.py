@@ -109,7 +109,7 @@ class Dataset:
     def split(
         self, fraction: float = 0.2, *, seed: int = 0, whole_groups: bool = False
     ) -> tuple[Dataset, Dataset]:
-        """Split the rows by chance into two: the rest, and `fraction` of the rows; each keeps the order of rows.
+        """Split the rows by chance: the rest, and `fraction` of them; both keep the row order.
 
         With `whole_groups`, whole groups are drawn, so that no group stands on both sides.
 
