@@ -1,1 +1,52 @@
-"""."""
+"""Metrics on sparse input: how good a ranking is, for which labels, how surely, and against another ranking.
+
+In: true labels Y and a `Ranking`. Out: a `Report` (`evaluate`), a `Comparison` (`compare`), or one number.
+"""
+
+from tagwood.metrics.comparison import Comparison, Difference, compare
+from tagwood.metrics.evaluation import evaluate, evaluate_sets
+from tagwood.metrics.propensity import PRESETS, LabelCounts, inverse_propensity
+from tagwood.metrics.ranking import (
+    coverage_at_k,
+    depth_at_k,
+    ndcg_at_k,
+    precision_at_k,
+    psndcg_at_k,
+    psp_at_k,
+    psr_at_k,
+    r_precision_at_k,
+    recall_at_k,
+)
+from tagwood.metrics.report import Measure, Report, SliceReport
+from tagwood.metrics.sets import LabelScores, SetScores, hamming_loss, label_scores, set_scores
+from tagwood.metrics.slices import LabelSlice, frequency_slices
+
+__all__ = [
+    "PRESETS",
+    "Comparison",
+    "Difference",
+    "LabelCounts",
+    "LabelScores",
+    "LabelSlice",
+    "Measure",
+    "Report",
+    "SetScores",
+    "SliceReport",
+    "compare",
+    "coverage_at_k",
+    "depth_at_k",
+    "evaluate",
+    "evaluate_sets",
+    "frequency_slices",
+    "hamming_loss",
+    "inverse_propensity",
+    "label_scores",
+    "ndcg_at_k",
+    "precision_at_k",
+    "psndcg_at_k",
+    "psp_at_k",
+    "psr_at_k",
+    "r_precision_at_k",
+    "recall_at_k",
+    "set_scores",
+]

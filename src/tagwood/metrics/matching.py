@@ -1,0 +1,174 @@
+"""`Match`: a ranking laid on the true labels of the same rows, once for all metrics.
+
+In: Y and a Ranking. Out: hits per entry, sizes per row, and gains per row at each cutoff, from which every
+metric of `terms` is a few sums away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood import _kernels
+from tagwood._sparse import check_labels, csr_parts
+from tagwood.errors import InputError
+from tagwood.ranking import Ranking
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """Hits of a ranking among the true labels.
+
+    Parameters
+    ----------
+    true_indptr, true_labels
+        The true labels of each row, rising.
+    ranking
+        What was returned for the same rows.
+    hits
+        uint8, one per entry of the ranking: 1 where its label is a true label of its row.
+    threads
+        Threads for the kernels; results do not depend on it.
+    """
+
+    true_indptr: NDArray[np.int64]
+    true_labels: NDArray[np.int32]
+    ranking: Ranking
+    hits: NDArray[np.uint8]
+    threads: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.ranking.n_rows
+
+    @property
+    def n_labels(self) -> int:
+        """Size of the label space."""
+        return self.ranking.n_labels
+
+    @cached_property
+    def n_true(self) -> NDArray[np.int64]:
+        """Number of true labels of each row."""
+        return np.diff(self.true_indptr)
+
+    @cached_property
+    def longest(self) -> int:
+        """Number of labels returned for the row with the most, at least 1."""
+        return max(1, int(np.diff(self.ranking.indptr).max()))
+
+    def n_returned(self, k: int | None) -> NDArray[np.int64]:
+        """Return the number of labels returned for each row, at most `k`."""
+        sizes = np.diff(self.ranking.indptr)
+        return sizes if k is None else np.minimum(sizes, k)
+
+    def gains(self, cutoffs: Iterable[int], *, weights: Floats | None, discounted: bool) -> dict[int, Floats]:
+        """Return for each cutoff the sum per row of hit * weight * discount over the first labels."""
+        places = self._cutoffs(cutoffs)
+        sums = _kernels.ranked_gains(
+            self.ranking.indptr,
+            self.ranking.labels,
+            self.hits,
+            self._weights(weights),
+            discounts(min(int(places[-1]), self.longest), discounted),
+            places,
+            self.threads,
+        )
+        return _by_cutoff(sums, places)
+
+    def best_gains(self, cutoffs: Iterable[int], *, weights: Floats, discounted: bool) -> dict[int, Floats]:
+        """Return the `gains` of the best ranking there could be for each row."""
+        places = self._cutoffs(cutoffs)
+        sums = _kernels.best_gains(
+            self.true_indptr,
+            self.true_labels,
+            self._weights(weights),
+            discounts(min(int(places[-1]), int(self.n_true.max())), discounted),
+            places,
+            self.threads,
+        )
+        return _by_cutoff(sums, places)
+
+    def restricted(self, keep: NDArray[np.bool_], *, ranking_too: bool) -> Match:
+        """Return the match with only the true labels of the mask `keep`, in the ranking too if asked."""
+        kept = keep[self.true_labels]
+        indptr = np.concatenate([[0], np.cumsum(kept)])[self.true_indptr]
+        ranking, hits = self.ranking, self.hits
+        mask = keep[ranking.labels]
+        if ranking_too:
+            starts = np.concatenate([[0], np.cumsum(mask)])[ranking.indptr]
+            ranking = Ranking(starts, ranking.labels[mask], ranking.scores[mask], ranking.n_labels)
+            hits = hits[mask]
+        else:
+            hits = hits * mask
+        return Match(indptr, self.true_labels[kept], ranking, hits, self.threads)
+
+    def top(self, k: int | None) -> Match:
+        """Return the match of the first `k` labels of each row."""
+        if k is None:
+            return self
+        ranking = self.ranking.top(k)
+        place = np.arange(self.hits.size) - np.repeat(self.ranking.indptr[:-1], np.diff(self.ranking.indptr))
+        return replace(self, ranking=ranking, hits=self.hits[place < k])
+
+    def _cutoffs(self, cutoffs: Iterable[int]) -> NDArray[np.int64]:
+        return np.array(sorted(set(cutoffs)), dtype=np.int64)
+
+    def _weights(self, weights: Floats | None) -> Floats:
+        return np.ones(self.n_labels) if weights is None else weights
+
+
+def match(Y: Any, ranking: Ranking, threads: int = 1) -> Match:
+    """Lay `ranking` on the true labels Y (n_rows, n_labels), after checking that the two fit.
+
+    Examples
+    --------
+    >>> match([[0, 2], [1]], Ranking.from_lists([[(2, 0.9), (1, 0.5)], []], n_labels=3)).hits
+    array([1, 0], dtype=uint8)
+    """
+    if not isinstance(ranking, Ranking):
+        raise InputError(
+            "ranking must be a Ranking",
+            given=type(ranking).__name__,
+            hint="Make one from a score matrix with Ranking.from_csr; for label sets use evaluate_sets.",
+        )
+    matrix = check_labels(Y, name="Y")
+    if matrix.shape[0] != ranking.n_rows or matrix.shape[0] == 0:
+        raise InputError(
+            "Y and the ranking must have the same rows, at least one",
+            given=f"{matrix.shape[0]:,} rows of Y and {ranking.n_rows:,} ranked rows",
+        )
+    if not isinstance(Y, list | tuple) and matrix.shape[1] != ranking.n_labels:
+        raise InputError(
+            "Y and the ranking must have the same labels",
+            given=f"{matrix.shape[1]:,} labels in Y and {ranking.n_labels:,} in the ranking",
+            hint="Read both with the vocabulary of the training data.",
+        )
+    if matrix.shape[1] > ranking.n_labels:  # lists of ids: only the largest id is known
+        raise InputError(f"label ids of Y must be below {ranking.n_labels:,}", given=str(matrix.shape[1] - 1))
+    truth = csr_parts(matrix)
+    hits = _kernels.match_rows(truth.indptr, truth.indices, ranking.indptr, ranking.labels, threads)
+    return Match(truth.indptr, truth.indices, ranking, hits, threads)
+
+
+def discounts(k: int, discounted: bool = True) -> Floats:
+    """Return the discounts 1 / log2(place + 1) of places 1 to k, or ones.
+
+    Examples
+    --------
+    >>> discounts(3).round(3)
+    array([1.   , 0.631, 0.5  ])
+    """
+    return 1.0 / np.log2(np.arange(2, k + 2)) if discounted else np.ones(k)
+
+
+def _by_cutoff(sums: Floats, places: NDArray[np.int64]) -> dict[int, Floats]:
+    columns = sums.reshape(-1, places.size).T
+    return dict(zip(places.tolist(), columns, strict=True))

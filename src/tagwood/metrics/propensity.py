@@ -1,0 +1,146 @@
+"""Propensities: how likely a true label is to have been noted at all, after Jain et al. 2016.
+
+In: how often each label stands in the training data. Out: one inverse propensity per label, the weight that
+PSP@k, PSR@k and PSnDCG@k give to a hit on that label; rare labels weigh more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tagwood._check import check_choice, check_finite, check_float, check_int
+from tagwood._sparse import check_labels
+from tagwood.errors import InputError
+
+PRESETS: dict[str, tuple[float, float]] = {
+    "default": (0.55, 1.5),
+    "wikipedia": (0.5, 0.4),
+    "amazon": (0.6, 2.6),
+}
+"""The constants (A, B) of the Extreme Classification Repository, by kind of data."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCounts:
+    """How often each label stands in the training data: all that propensities and slices need to know of it.
+
+    Parameters
+    ----------
+    counts
+        (n_labels,) number of training rows of each label.
+    n_rows
+        Number of training rows.
+
+    Examples
+    --------
+    >>> LabelCounts.of([[0, 1], [1]]).counts
+    array([1, 2])
+    """
+
+    counts: NDArray[np.int64]
+    n_rows: int
+
+    def __post_init__(self) -> None:
+        check_int(self.n_rows, "n_rows", low=1)
+        counts = np.asarray(self.counts)
+        if counts.ndim != 1 or counts.dtype.kind not in "iu" or np.any(counts < 0):
+            raise InputError(
+                "counts must hold one whole number of at least 0 for each label",
+                given=f"shape {counts.shape} of type {counts.dtype}",
+            )
+        if counts.size and counts.max() > self.n_rows:
+            raise InputError(
+                f"counts may not exceed the {self.n_rows:,} training rows", given=f"{counts.max():,}"
+            )
+        object.__setattr__(self, "counts", counts.astype(np.int64))
+
+    @classmethod
+    def of(cls, labels: Any) -> LabelCounts:
+        """Count the labels of an (n_rows, n_labels) matrix of 0 and 1, or pass counts through."""
+        if isinstance(labels, LabelCounts):
+            return labels
+        matrix = check_labels(labels, name="train_labels")
+        return cls(np.bincount(matrix.indices, minlength=matrix.shape[1]), int(matrix.shape[0]))
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return self.counts.size
+
+
+def inverse_propensity(
+    train_labels: Any, propensity: str | tuple[float, float] | ArrayLike = "default"
+) -> NDArray[np.float64]:
+    """Return the inverse propensity of each label: 1 + C (N_l + B)^-A with C = (ln N - 1)(B + 1)^A.
+
+    N is the number of training rows, N_l the number of those that have label l. C is not let below 0, so that
+    with one or two training rows no hit weighs less than 1.
+
+    Parameters
+    ----------
+    train_labels
+        (N, n_labels) training labels, or their `LabelCounts`. May be None if `propensity` is an array.
+    propensity
+        A preset (``"default"``, ``"wikipedia"`` for sets made from Wikipedia, ``"amazon"`` for sets of
+        products), a pair (A, B), or the inverse propensities themselves as an array of n_labels numbers,
+        which is returned.
+
+    Examples
+    --------
+    >>> inverse_propensity(LabelCounts(np.array([0, 1, 1000]), n_rows=1000)).round(3)
+    array([8.824, 6.908, 1.219])
+    """
+    if not isinstance(propensity, str | tuple):
+        return _given(propensity)
+    a, b = _constants(propensity)
+    if train_labels is None:
+        raise InputError(
+            "propensities need to know how often each label stands in the training data",
+            hint="Pass train_labels, or the inverse propensities as an array.",
+        )
+    counts = LabelCounts.of(train_labels)
+    c = max(0.0, np.log(counts.n_rows) - 1.0) * (b + 1.0) ** a
+    weights: NDArray[np.float64] = 1.0 + c * (counts.counts + b) ** -a
+    return weights
+
+
+def describe_propensity(propensity: str | tuple[float, float] | ArrayLike) -> str:
+    """Say in a few words which propensities were used.
+
+    Examples
+    --------
+    >>> describe_propensity("amazon")
+    'amazon (A=0.6, B=2.6)'
+    """
+    if not isinstance(propensity, str | tuple):
+        return "given"
+    a, b = _constants(propensity)
+    pair = f"A={a:g}, B={b:g}"
+    return f"{propensity} ({pair})" if isinstance(propensity, str) else pair
+
+
+def _constants(propensity: str | tuple[float, float]) -> tuple[float, float]:
+    if isinstance(propensity, str):
+        return PRESETS[check_choice(propensity, "propensity", PRESETS)]
+    if len(propensity) != 2:
+        raise InputError("propensity as a tuple must be the pair (A, B)", given=f"{len(propensity)} numbers")
+    a, b = propensity
+    return check_float(a, "A of the propensity", low=0.0), check_float(b, "B of the propensity", above=0.0)
+
+
+def _given(values: ArrayLike) -> NDArray[np.float64]:
+    weights = np.asarray(values)
+    if weights.ndim != 1 or weights.dtype.kind not in "fiu":
+        raise InputError(
+            "propensity must be a preset, a pair (A, B) or an array with one number per label",
+            given=f"{type(values).__name__} of shape {weights.shape}",
+        )
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
+    check_finite(weights, "propensity")
+    if weights.size and weights.min() <= 0:
+        raise InputError("inverse propensities must be greater than 0", given=str(weights.min()))
+    return weights

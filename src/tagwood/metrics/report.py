@@ -1,0 +1,176 @@
+"""`Report`: the measured values of one evaluation, and how they are shown.
+
+In: values from `evaluate`. Out: JSON with the plain numbers; Markdown and a rich table with percentages, as
+papers print them (depths and the Hamming loss stay as they are).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tagwood.errors import InputError
+from tagwood.metrics.names import parse_metric
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric's value, with the ends of its confidence interval where one was asked for."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class SliceReport:
+    """The measures of one slice of the labels, those with `rarest` to `commonest` training rows."""
+
+    name: str
+    n_labels: int
+    rarest: int
+    commonest: int
+    measures: tuple[Measure, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `evaluate` found.
+
+    Parameters
+    ----------
+    measures
+        One per metric, in the order asked for; ``report["P@1"]`` is the value of one.
+    n_rows, n_labels
+        Shape of Y.
+    n_rows_without_labels
+        Rows of Y without any true label; what they do to each metric is said in ``evaluate``.
+    propensity
+        Which propensities were used, in words; None if no metric needed them.
+    confidence
+        Level of the intervals, or None.
+    slices
+        Head, torso and tail, if asked for.
+
+    Examples
+    --------
+    >>> report = Report((Measure("P@1", 0.5),), n_rows=2, n_labels=3, n_rows_without_labels=0)
+    >>> report["p@1"]
+    0.5
+    >>> print(report.to_markdown())
+    | metric | value |
+    |---|---:|
+    | P@1 | 50.00 |
+    <BLANKLINE>
+    2 rows, 3 labels
+    """
+
+    measures: tuple[Measure, ...]
+    n_rows: int
+    n_labels: int
+    n_rows_without_labels: int
+    propensity: str | None = None
+    confidence: float | None = None
+    slices: tuple[SliceReport, ...] = ()
+
+    def __getitem__(self, name: str) -> float:
+        return self.measure(name).value
+
+    def measure(self, name: str) -> Measure:
+        """Return the measure of that name, with its interval."""
+        wanted = str(parse_metric(name))
+        for measure in self.measures:
+            if measure.name == wanted:
+                return measure
+        raise InputError(
+            f"this report has {', '.join(m.name for m in self.measures)}",
+            given=repr(wanted),
+            hint="Name it in evaluate(..., metrics=[...]).",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain dicts, lists and numbers; values are fractions, not percentages."""
+        plain = asdict(self)
+        plain["measures"] = _plain(self.measures)
+        plain["slices"] = [{**asdict(part), "measures": _plain(part.measures)} for part in self.slices]
+        return plain
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return the report as JSON."""
+        return json.dumps(self.to_dict(), indent=indent)
+
+    def to_markdown(self) -> str:
+        """Return the report as a Markdown table with a line about the rows below it."""
+        header, *rows = self._cells()
+        rule = "|".join(["---", *["---:"] * (len(header) - 1)])
+        lines = [f"| {' | '.join(header)} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in rows)]
+        return "\n".join([*lines, "", self.summary()])
+
+    def to_table(self) -> Table:
+        """Return the report as a rich table."""
+        from rich.table import Table
+
+        header, *rows = self._cells()
+        table = Table(caption=self.summary(), caption_justify="left")
+        for i, title in enumerate(header):
+            table.add_column(title, justify="right" if i else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*row)
+        return table
+
+    def summary(self) -> str:
+        """Say in one line what was measured."""
+        parts = [f"{self.n_rows:,} rows", f"{self.n_labels:,} labels"]
+        if self.n_rows_without_labels:
+            parts.append(f"{self.n_rows_without_labels:,} rows without labels")
+        if self.propensity is not None:
+            parts.append(f"propensities: {self.propensity}")
+        for part in self.slices:
+            span = f"{part.rarest:,} to {part.commonest:,}"
+            parts.append(f"{part.name}: {part.n_labels:,} labels with {span} training rows")
+        return "; ".join(parts) if len(parts) > 2 else ", ".join(parts)
+
+    def _cells(self) -> list[list[str]]:
+        header = ["metric", "value"]
+        if self.confidence is not None:
+            header.append(f"{100 * self.confidence:g} % interval")
+        header += [part.name for part in self.slices]
+        return [header, *(self._row(measure) for measure in self.measures)]
+
+    def _row(self, measure: Measure) -> list[str]:
+        cells = [measure.name, show(measure.name, measure.value)]
+        if self.confidence is not None:
+            known = measure.low is not None and measure.high is not None
+            ends = [show(measure.name, end) for end in (measure.low, measure.high) if end is not None]
+            cells.append(" – ".join(ends) if known else "")
+        for part in self.slices:
+            values = [show(m.name, m.value) for m in part.measures if m.name == measure.name]
+            cells.append(values[0] if values else "")
+        return cells
+
+
+def show(name: str, value: float) -> str:
+    """Return a value as tables show it.
+
+    Examples
+    --------
+    >>> show("P@1", 0.91666), show("depth@5", 12.3456), show("hamming", 0.00012345)
+    ('91.67', '12.35', '0.0001234')
+    """
+    metric = parse_metric(name)
+    if metric.is_percent:
+        return f"{100 * value:.2f}"
+    return f"{value:.2f}" if metric.family == "depth" else f"{value:.4g}"
+
+
+def _plain(measures: Sequence[Measure]) -> dict[str, dict[str, float]]:
+    return {
+        m.name: {key: number for key, number in asdict(m).items() if key != "name" and number is not None}
+        for m in measures
+    }
