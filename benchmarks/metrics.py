@@ -1,4 +1,4 @@
-"""CPU seconds of the metrics on a 1,000,000 x 5 ranking against 500,000 labels; results go to docs/benchmarks.
+"""CPU seconds of the metrics on a 1,000,000 x 5 ranking against 500,000 labels, written to docs/benchmarks.
 
 Run with ``python -m benchmarks.metrics``. Labels follow a power law, about five true labels a row, and two
 fifths of the returned labels are true. Inputs are made before the clock starts; checks of the inputs are
@@ -25,22 +25,27 @@ OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
 LIMIT = 2.0  # CPU seconds for P@k and PSP@k together
 
 
-def make_problem(n_rows: int, n_labels: int, k: int, seed: int = 0) -> tuple[sparse.csr_array, Ranking,
-LabelCounts]:
+def make_problem(
+    n_rows: int, n_labels: int, k: int, seed: int = 0
+) -> tuple[sparse.csr_array, Ranking, LabelCounts]:
     """Return true labels, a ranking with about two fifths of hits, and the label counts."""
     rng = np.random.default_rng(seed)
     draw = ((n_labels - k) * rng.random((n_rows, k)) ** 2.5).astype(np.int64)
     rows = np.repeat(np.arange(n_rows), k)
-    Y = sparse.csr_array((np.ones(rows.size, dtype=np.float32), (rows, draw.ravel())), shape=(n_rows,
-    n_labels)) other = ((n_labels - k) * rng.random((n_rows, k)) ** 2.5).astype(np.int64)
+    Y = sparse.csr_array(
+        (np.ones(rows.size, dtype=np.float32), (rows, draw.ravel())), shape=(n_rows, n_labels)
+    )
+    other = ((n_labels - k) * rng.random((n_rows, k)) ** 2.5).astype(np.int64)
     labels = np.where(rng.random((n_rows, k)) < 0.4, draw, other)
     labels.sort(axis=1)
     for column in range(1, k):  # each label once in a row
         labels[:, column] = np.maximum(labels[:, column], labels[:, column - 1] + 1)
     labels = rng.permuted(labels, axis=1)
     scores = np.sort(rng.random((n_rows, k), dtype=np.float32), axis=1)[:, ::-1]
-    ranking = Ranking(np.arange(0, n_rows * k + 1, k), labels.ravel().astype(np.int32), scores.ravel(),
-    n_labels) counts = LabelCounts(np.bincount(Y.indices, minlength=n_labels), n_rows)
+    ranking = Ranking(
+        np.arange(0, n_rows * k + 1, k), labels.ravel().astype(np.int32), scores.ravel(), n_labels
+    )
+    counts = LabelCounts(np.bincount(Y.indices, minlength=n_labels), n_rows)
     return Y, ranking, counts
 
 
@@ -86,9 +91,10 @@ def to_markdown(result: dict[str, object]) -> str:
     lines = [
         "# Metrics",
         "",
-        f"CPU seconds on one thread for a {result['n_rows']:,} × 5 ranking against {result['n_labels']:,}
-        labels, about", f"five true labels a row ({result['machine']}). Best of three runs; made by `python -m
-        benchmarks.metrics`.", "",
+        f"CPU seconds on one thread for a {result['n_rows']:,} × 5 ranking against {result['n_labels']:,}",
+        f"labels, about five true labels a row ({result['machine']}). Best of three runs",
+        "(intervals: one run); made by `python -m benchmarks.metrics`.",
+        "",
         "| metrics | CPU s |",
         "|---|---:|",
         *(f"| {title} | {value:.2f} |" for title, value in seconds.items()),

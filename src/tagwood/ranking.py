@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,7 +50,7 @@ class Ranking:
 
     def __post_init__(self) -> None:
         for name, dtype in (("indptr", np.int64), ("labels", np.int32), ("scores", np.float32)):
-            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
+            object.__setattr__(self, name, _as_vector(getattr(self, name), name, dtype))
         _check_ranking(self)
 
     @property
@@ -88,14 +88,23 @@ class Ranking:
         flat = [pair for row in rows for pair in row]
         return cls(
             np.cumsum([0, *(len(row) for row in rows)]),
-            np.array([label for label, _ in flat], dtype=np.int32),
-            np.array([score for _, score in flat], dtype=np.float32),
+            np.array([label for label, _ in flat]),
+            np.array([score for _, score in flat]),
             n_labels,
         )
 
     @classmethod
     def from_csr(cls, scores: sparse.csr_array, k: int | None = None, threads: int = 1) -> Ranking:
         """Rank the stored entries of an (n_rows, n_labels) score matrix; ties go to the smaller label."""
+        if not sparse.issparse(scores):
+            raise InputError(
+                "scores must be a sparse matrix",
+                given=type(scores).__name__,
+                hint="Wrap it: scipy.sparse.csr_array(scores); entries that are 0 are then not returned.",
+            )
+        scores = sparse.csr_array(scores)
+        if np.isnan(scores.data).any():  # NaN has no place in an order
+            raise InputError("scores of a ranking must be numbers", given="NaN")
         indptr = np.ascontiguousarray(scores.indptr, dtype=np.int64)
         k = scores.shape[1] if k is None else check_int(k, "k", low=1)
         ranked = _kernels.top_k_rows(
@@ -134,7 +143,9 @@ class Ranking:
         return Ranking(indptr, self.labels[entries], self.scores[entries], self.n_labels)
 
     @staticmethod
-    def merge(rankings: Sequence[Ranking], how: str = "mean", weights: Sequence[float] | None = None) -> Ranking:
+    def merge(
+        rankings: Sequence[Ranking], how: str = "mean", weights: Sequence[float] | None = None
+    ) -> Ranking:
         """Join rankings of the same rows into one: an ensemble in one line.
 
         Parameters
@@ -142,9 +153,9 @@ class Ranking:
         rankings
             At least one ranking, all of the same rows and labels.
         how
-            ``"mean"``: weighted mean of the scores, a label missing from a ranking counts as 0 there; ``"max"``: the
-            best score (weights multiply scores first); ``"rank"``: weighted mean of 1/place, for scores that
-            are not comparable.
+            ``"mean"``: weighted mean of the scores, a label missing from a ranking counts as 0 there;
+            ``"max"``: the best score (weights multiply scores first); ``"rank"``: weighted mean of 1/place,
+            for scores that are not comparable.
         weights
             One positive number per ranking; default all equal.
 
@@ -166,24 +177,19 @@ class Ranking:
             raise InputError("merge needs one positive weight per ranking", given=str(weights))
         if how != "max":
             share = share / share.sum()
-        total: sparse.csr_array | None = None
-        for ranking, weight in zip(rankings, share, strict=True):
-            part = ranking._weighted(float(weight), by_place=how == "rank")
-            if total is None:
-                total = part
-            else:
-                total = total.maximum(part) if how == "max" else total + part
-        return Ranking.from_csr(total)
+        parts = [r._contributions(w, by_place=how == "rank") for r, w in zip(rankings, share, strict=True)]
+        return _join(first, rankings, np.concatenate(parts), largest=how == "max")
 
     def to_csr(self) -> sparse.csr_array:
-        """Return the scores as an (n_rows, n_labels) CSR array with rising columns; the rank order is lost."""
-        matrix = sparse.csr_array((self.scores, self.labels, self.indptr), shape=(self.n_rows, self.n_labels))
+        """Return the scores as an (n_rows, n_labels) CSR array with rising columns; the order is lost."""
+        arrays = (self.scores.copy(), self.labels.copy(), self.indptr)  # sorted in place below
+        matrix = sparse.csr_array(arrays, shape=(self.n_rows, self.n_labels))
         matrix.has_sorted_indices = False
         matrix.sort_indices()
         return matrix
 
     def to_sets(self) -> sparse.csr_array:
-        """Return the label sets as an (n_rows, n_labels) CSR array of ones, scikit-learn's multilabel form."""
+        """Return the label sets as an (n_rows, n_labels) CSR array of ones, as scikit-learn takes them."""
         matrix = self.to_csr()
         matrix.data = np.ones(matrix.data.size, dtype=np.float32)
         return matrix
@@ -196,17 +202,48 @@ class Ranking:
         kept = np.concatenate([[0], np.cumsum(mask)])
         return Ranking(kept[self.indptr], self.labels[mask], self.scores[mask], self.n_labels)
 
-    def _weighted(self, weight: float, *, by_place: bool) -> sparse.csr_array:
+    def _contributions(self, weight: float, *, by_place: bool) -> NDArray[np.float64]:
         scores = self.scores.astype(np.float64)
         if by_place:
             place = np.arange(self.labels.size) - np.repeat(self.indptr[:-1], np.diff(self.indptr))
             scores = 1.0 / (place + 1)
-        matrix = sparse.csr_array(
-            (scores * weight, self.labels, self.indptr), shape=(self.n_rows, self.n_labels)
+        return scores * weight
+
+
+def _join(
+    first: Ranking, rankings: Sequence[Ranking], contributions: NDArray[np.float64], *, largest: bool
+) -> Ranking:
+    """Sum, or take the largest of, the contributions to each (row, label), and rank.
+
+    Not by adding sparse matrices: SciPy drops entries whose sum is 0 and takes a missing entry for a 0.
+    """
+    rows = np.concatenate([np.repeat(np.arange(r.n_rows), np.diff(r.indptr)) for r in rankings])
+    labels = np.concatenate([r.labels for r in rankings])
+    cells, cell = np.unique(rows * np.int64(max(1, first.n_labels)) + labels, return_inverse=True)
+    if largest:
+        scores = np.full(cells.size, -np.inf)
+        np.maximum.at(scores, cell, contributions)
+    else:
+        scores = np.bincount(cell, weights=contributions, minlength=cells.size)
+    row, label = np.divmod(cells, max(1, first.n_labels))
+    indptr = np.searchsorted(row, np.arange(first.n_rows + 1))
+    return Ranking.from_csr(sparse.csr_array((scores, label, indptr), shape=(first.n_rows, first.n_labels)))
+
+
+def _as_vector(values: ArrayLike, name: str, dtype: type[np.generic]) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.size == 0 and array.ndim == 1:
+        return np.empty(0, dtype=dtype)
+    whole = dtype is not np.float32
+    if array.ndim != 1 or array.dtype.kind not in ("iu" if whole else "iuf"):
+        raise InputError(
+            f"{name} of a ranking must be a vector of {'whole ' if whole else ''}numbers",
+            given=f"{array.dtype} of shape {array.shape}",
         )
-        matrix.has_sorted_indices = False
-        matrix.sort_indices()
-        return matrix
+    out = np.ascontiguousarray(array, dtype=dtype)
+    if whole and array.dtype.itemsize > out.itemsize and not np.array_equal(out, array):
+        raise InputError(f"{name} of a ranking must fit in {8 * out.itemsize} bits", given=str(array.max()))
+    return out
 
 
 def _check_ranking(ranking: Ranking) -> None:
@@ -229,4 +266,8 @@ def _check_ranking(ranking: Ranking) -> None:
     starts = indptr[1:-1]
     rises[starts[(starts > 0) & (starts < labels.size)] - 1] = False
     if rises.any():
-        raise InputError("scores of a ranking must fall inside each row", hint="Use Ranking.from_csr to sort them.")
+        raise InputError(
+            "scores of a ranking must fall inside each row", hint="Use Ranking.from_csr to sort them."
+        )
+    if not _kernels.rows_distinct(indptr, labels):
+        raise InputError("a label may stand only once in a row of a ranking", given="one that stands twice")
