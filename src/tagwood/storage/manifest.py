@@ -1,0 +1,220 @@
+"""`Manifest`: the typed contents of manifest.json, checked field by field when it is read.
+
+In: JSON values as `seal` hands them over. Out: frozen records of the model's tree, its arrays and its files.
+Faults are ValueErrors here; `seal` adds the file's name and what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tagwood.storage.digest import BLOCK, Digest
+from tagwood.storage.state import DTYPES, MAX_DEPTH, NAME, Json
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+ARRAYS = "arrays.safetensors"
+GOLDEN = "golden.safetensors"
+
+# A plain name: no separator, no leading dot, so it cannot point out of the folder.
+FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\.safetensors")
+_HEX = re.compile(r"[0-9a-f]*")
+_NONE = type(None)
+
+
+@dataclass(frozen=True)
+class ArrayRecord:
+    """One array: the file it lies in, its dtype and shape."""
+
+    file: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One model, or part of a model, in the tree of a manifest."""
+
+    kind: str
+    params: dict[str, Json]
+    arrays: dict[str, ArrayRecord]
+    parts: dict[str, Node]
+
+    def walk(self, prefix: str = "") -> list[tuple[str, ArrayRecord]]:
+        """Return (key in the file, record) of every array in this node and below: ``members/0/weights``."""
+        found = [(prefix + name, record) for name, record in self.arrays.items()]
+        for name, part in self.parts.items():
+            found += part.walk(f"{prefix}{name}/")
+        return found
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One file of the folder: its size and hashes."""
+
+    bytes: int
+    digest: Digest
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a model folder says about itself: the model's passport.
+
+    Attributes
+    ----------
+    format_version
+        Version of the folder format.
+    versions
+        tagwood, python, numpy and scipy at the time of saving.
+    created
+        UTC time of saving, ISO 8601.
+    notes, seed, training_seconds, fingerprint
+        As given to `save`, or None.
+    model
+        Tree of kinds, parameters and arrays.
+    golden
+        The stored inputs and expected rankings, or None.
+    files
+        Size and hashes of every other file, by name.
+    """
+
+    format_version: int
+    versions: dict[str, str]
+    created: str
+    notes: str | None
+    seed: int | None
+    training_seconds: float | None
+    fingerprint: str | None
+    model: Node
+    golden: Node | None
+    files: dict[str, FileRecord]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the manifest as JSON values, in the order of the file."""
+        return {
+            "format_version": self.format_version,
+            "versions": dict(self.versions),
+            "created": self.created,
+            "notes": self.notes,
+            "seed": self.seed,
+            "training_seconds": self.training_seconds,
+            "fingerprint": self.fingerprint,
+            "model": _node_to_json(self.model),
+            "golden": None if self.golden is None else _node_to_json(self.golden),
+            "files": {
+                name: {"bytes": file.bytes, "sha256": file.digest.sha256, "blocks": file.digest.blocks}
+                for name, file in self.files.items()
+            },
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Json]) -> Manifest:
+        """Read JSON values as `to_json` writes them; raise ValueError for anything else."""
+        _check_keys(value, cls.__dataclass_fields__.keys(), "the manifest")
+        versions = _field(value, "versions", dict)
+        if not all(isinstance(version, str) for version in versions.values()):
+            raise ValueError("'versions' must hold texts")
+        golden = _field(value, "golden", dict, _NONE)
+        manifest = cls(
+            format_version=_field(value, "format_version", int),
+            versions=versions,
+            created=_field(value, "created", str),
+            notes=_field(value, "notes", str, _NONE),
+            seed=_field(value, "seed", int, _NONE),
+            training_seconds=_field(value, "training_seconds", float, _NONE),
+            fingerprint=_field(value, "fingerprint", str, _NONE),
+            model=_read_node(_field(value, "model", dict), "model", MAX_DEPTH),
+            golden=None if golden is None else _read_node(golden, "golden", 1),
+            files={name: _read_file(name, file) for name, file in _field(value, "files", dict).items()},
+        )
+        _check_files(manifest)
+        return manifest
+
+
+def _node_to_json(node: Node) -> dict[str, Any]:
+    return {
+        "kind": node.kind,
+        "params": node.params,
+        "arrays": {
+            name: {"file": array.file, "dtype": array.dtype, "shape": list(array.shape)}
+            for name, array in node.arrays.items()
+        },
+        "parts": {name: _node_to_json(part) for name, part in node.parts.items()},
+    }
+
+
+def _read_node(value: Json, where: str, depth: int) -> Node:
+    if depth == 0:
+        raise ValueError(f"'{where}' is nested too deeply")
+    fields = _check_keys(value, Node.__dataclass_fields__.keys(), f"'{where}'")
+    kind = _field(fields, "kind", str)
+    arrays, parts = _field(fields, "arrays", dict), _field(fields, "parts", dict)
+    for name in (kind, *arrays, *parts):
+        if not NAME.fullmatch(name):
+            raise ValueError(f"'{where}' holds the impossible name {name!r}")
+    return Node(
+        kind,
+        _field(fields, "params", dict),
+        {name: _read_array(array, f"{where}.{name}") for name, array in arrays.items()},
+        {name: _read_node(part, f"{where}.{name}", depth - 1) for name, part in parts.items()},
+    )
+
+
+def _read_array(value: Json, where: str) -> ArrayRecord:
+    fields = _check_keys(value, ArrayRecord.__dataclass_fields__.keys(), f"'{where}'")
+    file, dtype, shape = (
+        _field(fields, "file", str),
+        _field(fields, "dtype", str),
+        _field(fields, "shape", list),
+    )
+    _check_file_name(file)
+    if dtype not in DTYPES:
+        raise ValueError(f"'{where}' has the unknown dtype {dtype!r}")
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"'{where}' has the impossible shape {shape}")
+    return ArrayRecord(file, dtype, tuple(shape))
+
+
+def _read_file(name: str, value: Json) -> FileRecord:
+    _check_file_name(name)
+    fields = _check_keys(value, {"bytes", "sha256", "blocks"}, f"file '{name}'")
+    size = _field(fields, "bytes", int)
+    sha256, blocks = _field(fields, "sha256", str), _field(fields, "blocks", str)
+    n_blocks = -(-size // BLOCK) if size > BLOCK else 0
+    if size < 0 or len(sha256) != 64 or len(blocks) != 64 * n_blocks or not _HEX.fullmatch(sha256 + blocks):
+        raise ValueError(f"size and hashes of file '{name}' do not fit together")
+    return FileRecord(size, Digest(sha256, blocks))
+
+
+def _check_file_name(name: str) -> None:
+    if not FILE_NAME.fullmatch(name):
+        raise ValueError(
+            f"it names the file {name!r}, but may only name plain .safetensors files inside the model folder"
+        )
+
+
+def _check_files(manifest: Manifest) -> None:
+    records = manifest.model.walk() + (manifest.golden.walk() if manifest.golden else [])
+    named = {record.file for _, record in records}
+    if named != manifest.files.keys():
+        odd = sorted(named ^ manifest.files.keys())[0]
+        raise ValueError(f"its list of files and its arrays disagree about '{odd}'")
+
+
+def _check_keys(value: Json, expected: Any, what: str) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} must be an object")
+    if value.keys() != set(expected):
+        odd = sorted(value.keys() ^ set(expected))[0]
+        raise ValueError(f"{what} {'may not have' if odd in value else 'must have'} the field '{odd}'")
+    return value
+
+
+def _field(value: dict[str, Json], key: str, *types: type) -> Any:
+    found = value[key]
+    if type(found) not in types:  # not isinstance: True is no whole number here
+        wanted = " or ".join("null" if kind is _NONE else kind.__name__ for kind in types)
+        raise ValueError(f"'{key}' must be {wanted}, not {str(found)[:40]!r}")
+    return found

@@ -1,0 +1,159 @@
+"""`State`: what a model is when it is not running: a kind, plain parameters, arrays and nested states.
+
+Models turn themselves into a `State` (`state()`) and back (`from_state()`); the rest of `storage` writes and
+reads it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tagwood.errors import InputError
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+DTYPES = {
+    name: np.dtype(name)
+    for name in (
+        "bool", "uint8", "int8", "uint16", "int16", "float16",
+        "uint32", "int32", "float32", "uint64", "int64", "float64",
+    )
+}  # fmt: skip
+MAX_DEPTH = 16
+_MAX_INT_BITS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The stored form of one model, or of one part of a model.
+
+    Parameters
+    ----------
+    kind
+        The name the class was registered under with `storable`; parts that are no class of their own may use
+        any name of letters, digits and underscores.
+    params
+        JSON values by name: None, bool, int, finite float, str, lists and dicts of them. NumPy scalars become
+        Python numbers and tuples become lists.
+    arrays
+        Arrays of bool, int8 to int64, uint8 to uint64, float16 to float64, by name.
+    parts
+        Nested states by name: the members of an ensemble, the encoder of a Tagger.
+
+    Examples
+    --------
+    >>> state = State("Mean", params={"bias": 0.5}, arrays={"weights": np.zeros(3, dtype=np.float32)})
+    >>> state.param("bias", float), state.array("weights", np.float32, (None,)).size
+    (0.5, 3)
+    """
+
+    kind: str
+    params: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    parts: dict[str, State] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_name(self.kind, "the kind of a state")
+        object.__setattr__(self, "params", plain_json(self.params, f"params of {self.kind}"))
+        for name, array in self.arrays.items():
+            check_name(name, f"the name of an array of {self.kind}")
+            if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPES:
+                raise InputError(
+                    f"array '{name}' of {self.kind} must be a NumPy array of bool, whole numbers or floats",
+                    given=f"dtype {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__,
+                    hint="Store texts with pack_strings and small values in params.",
+                )
+        for name, part in self.parts.items():
+            check_name(name, f"the name of a part of {self.kind}")
+            if not isinstance(part, State):
+                raise InputError(
+                    f"part '{name}' of {self.kind} must be a State",
+                    given=type(part).__name__,
+                    hint="Call its state() method.",
+                )
+        _check_depth(self, MAX_DEPTH)
+
+    def param(self, name: str, *types: type) -> Any:
+        """Return parameter `name` if it is one of `types` (a whole number also serves as float)."""
+        if name not in self.params:
+            raise InputError(f"{self.kind} needs the parameter '{name}'")
+        value = self.params[name]
+        if type(value) is int and float in types and int not in types:
+            return float(value)
+        if type(value) not in types:
+            wanted = " or ".join(kind.__name__ for kind in types)
+            raise InputError(f"parameter '{name}' of {self.kind} must be {wanted}", given=repr(value))
+        return value
+
+    def array(self, name: str, dtype: DTypeLike, shape: tuple[int | None, ...] | None = None) -> NDArray[Any]:
+        """Return array `name` if its dtype and shape fit; None in `shape` stands for any size."""
+        if name not in self.arrays:
+            raise InputError(f"{self.kind} needs the array '{name}'")
+        array = self.arrays[name]
+        fits = shape is None or (
+            array.ndim == len(shape)
+            and all(want in (None, have) for want, have in zip(shape, array.shape, strict=True))
+        )
+        if array.dtype != np.dtype(dtype) or not fits:
+            sizes = "any shape" if shape is None else f"shape {str(shape).replace('None', 'any')}"
+            raise InputError(
+                f"array '{name}' of {self.kind} must be {np.dtype(dtype)} of {sizes}",
+                given=f"{array.dtype} of shape {array.shape}",
+            )
+        return array
+
+    def part(self, name: str) -> State:
+        """Return the nested state `name`."""
+        if name not in self.parts:
+            raise InputError(f"{self.kind} needs the part '{name}'")
+        return self.parts[name]
+
+
+def check_name(value: Any, what: str) -> None:
+    """Raise `InputError` unless `value` is 1 to 64 letters, digits and underscores."""
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise InputError(f"{what} must be 1 to 64 letters, digits and underscores", given=repr(value))
+
+
+def plain_json(value: Any, what: str, depth: int = MAX_DEPTH) -> Any:
+    """Return `value` as plain JSON values, or raise `InputError` that names what cannot be stored."""
+    if depth == 0:
+        raise InputError(f"{what} must be nested at most {MAX_DEPTH} deep")
+    if isinstance(value, np.bool_ | np.integer | np.floating):
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value.bit_length() <= _MAX_INT_BITS:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, str) and _is_utf8(value):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [plain_json(item, f"{what}[{place}]", depth - 1) for place, item in enumerate(value)]
+    if isinstance(value, dict) and all(isinstance(key, str) and _is_utf8(key) for key in value):
+        return {key: plain_json(item, f"{what}['{key}']", depth - 1) for key, item in value.items()}
+    raise InputError(
+        f"{what} must be None, bool, a finite number, valid text, or a list or dict (with text keys) of them",
+        given=repr(value)[:80],
+        hint="Put arrays into State.arrays and nested models into State.parts.",
+    )
+
+
+def _is_utf8(text: str) -> bool:
+    # Lone surrogates, which broken file names and decoders leave behind, cannot be written as UTF-8.
+    return not any("\ud800" <= letter <= "\udfff" for letter in text) if not text.isascii() else True
+
+
+def _check_depth(state: State, depth: int) -> None:
+    if depth == 0:
+        raise InputError(f"parts of a state must be nested at most {MAX_DEPTH} deep")
+    for part in state.parts.values():
+        _check_depth(part, depth - 1)

@@ -1,0 +1,147 @@
+"""safetensors files: written in one pass, mapped into memory after a strict check of the header.
+
+A file is 8 bytes with the length of the header, a JSON header, and the raw little-endian arrays without gaps.
+Faults are ValueErrors here; `loading` adds the file's name and what to do.
+
+Decisions: the header is parsed here rather than by the safetensors package because mapping needs only the
+offsets, so a file of any size opens in microseconds. Arrays go by falling item size, and the data start at a
+multiple of 64, so every array is aligned. A test reads our files with the safetensors package and the
+reverse.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood.storage.state import Json
+from tagwood.storage.strict_json import parse_json
+
+_CODES = {
+    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "F16": "float16",
+    "U32": "uint32", "I32": "int32", "F32": "float32", "U64": "uint64", "I64": "int64", "F64": "float64",
+}  # fmt: skip
+_CODE_OF = {name: code for code, name in _CODES.items()}
+_MAX_HEADER = 64 << 20
+_MAX_ELEMENTS = 1 << 56
+_MAX_DIMENSIONS = 32
+_ALIGN = 64
+
+
+class Tensor(NamedTuple):
+    """Where one array lies in a file: `begin` counts from the start of the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write `arrays` to a new file."""
+    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+    header: dict[str, Json] = {}
+    place = 0
+    for name in order:
+        array = arrays[name]
+        end = place + array.nbytes
+        code = _CODE_OF[array.dtype.name]
+        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [place, end]}
+        place = end
+    raw = _render_header(header)
+    with path.open("xb") as file:
+        file.write(len(raw).to_bytes(8, "little"))
+        file.write(raw)
+        for name in order:
+            if arrays[name].size:
+                flat = np.ascontiguousarray(arrays[name], dtype=arrays[name].dtype.newbyteorder("<")).reshape(
+                    -1
+                )
+                file.write(flat.view(np.uint8).data)
+
+
+def read_header(buffer: Any) -> dict[str, Tensor]:
+    """Return the arrays of the safetensors file in `buffer` (bytes or a memory map).
+
+    Raises ValueError unless every array has a known dtype, a sane shape, aligned offsets that fit both, and
+    the arrays cover the rest of the file with no gap and no overlap.
+    """
+    size = len(buffer)
+    if size < 8:
+        raise ValueError(f"it has {size} bytes, too few for a safetensors file")
+    length = int.from_bytes(buffer[:8], "little")
+    if length > min(_MAX_HEADER, size - 8):
+        raise ValueError(f"its header claims {length:,} bytes, in a file of {size:,} bytes")
+    header = parse_json(bytes(buffer[8 : 8 + length]))
+    if not isinstance(header, dict):
+        raise ValueError("its header is not a JSON object")
+    header.pop("__metadata__", None)
+    tensors = {name: _read_entry(name, entry, 8 + length) for name, entry in header.items()}
+    place = 8 + length
+    for name, tensor in sorted(tensors.items(), key=lambda item: item[1][2:]):
+        if tensor.begin != place:
+            raise ValueError(f"array '{name}' starts at byte {tensor.begin:,}, not where the one before ends")
+        place = tensor.end
+    if place != size:
+        raise ValueError(f"its arrays end at byte {place:,}, but the file has {size:,} bytes")
+    return tensors
+
+
+def map_tensor(buffer: Any, tensor: Tensor) -> NDArray[Any]:
+    """Return the array as a read-only view of `buffer`; nothing is read until it is used."""
+    dtype = np.dtype(tensor.dtype).newbyteorder("<")
+    if tensor.begin == tensor.end:
+        array: NDArray[Any] = np.empty(tensor.shape, dtype=dtype)
+    else:
+        array = np.ndarray(tensor.shape, dtype=dtype, buffer=buffer, offset=tensor.begin)
+    array.flags.writeable = False
+    return array
+
+
+def _render_header(header: dict[str, Json]) -> bytes:
+    raw = json.dumps(header, separators=(",", ":")).encode("ascii")
+    return raw + b" " * (-(8 + len(raw)) % _ALIGN)
+
+
+def _read_entry(name: str, entry: Json, data: int) -> Tensor:
+    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
+        raise ValueError(f"the header entry of array '{name}' must be dtype, shape and data_offsets")
+    code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(code, str) or code not in _CODES:
+        raise ValueError(f"array '{name}' has the unknown dtype {code!r}")
+    sizes = _counts(shape, f"shape of array '{name}'")
+    begin, end = _pair(offsets, f"data_offsets of array '{name}'")
+    if len(sizes) > _MAX_DIMENSIONS or math.prod(size or 1 for size in sizes) > _MAX_ELEMENTS:
+        raise ValueError(f"array '{name}' has an impossible shape")
+    width = np.dtype(_CODES[code]).itemsize
+    if end - begin != math.prod(sizes) * width:
+        raise ValueError(
+            f"array '{name}' takes {end - begin:,} bytes, which does not fit its dtype and shape"
+        )
+    if (data + begin) % width:
+        raise ValueError(f"array '{name}' is not aligned to its dtype")
+    return Tensor(_CODES[code], sizes, data + begin, data + end)
+
+
+def _counts(value: Json, what: str) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"the {what} is not a list")
+    counts = []
+    for item in value:
+        if type(item) is not int or item < 0 or item > _MAX_ELEMENTS:
+            raise ValueError(f"the {what} holds {str(item)[:40]!r} instead of a whole number from 0 up")
+        counts.append(item)
+    return tuple(counts)
+
+
+def _pair(value: Json, what: str) -> tuple[int, int]:
+    counts = _counts(value, what)
+    if len(counts) != 2:
+        raise ValueError(f"the {what} holds {len(counts)} numbers instead of 2")
+    return counts[0], counts[1]
