@@ -1,0 +1,116 @@
+// Border to Python of text_tokens.hpp, text_tfidf.hpp and text_count.hpp.
+#include "binding.hpp"
+#include "text_count.hpp"
+#include "text_tfidf.hpp"
+#include "text_tokens.hpp"
+
+using namespace tagwood;
+
+namespace {
+
+using Lengths = std::tuple<int, int, int, int, int>;
+
+TextView texts_of(const In<uint8_t> &bytes, const In<int64_t> &offsets) {
+  return {bytes.data(), offsets.data(), static_cast<int64_t>(offsets.shape(0)) - 1};
+}
+
+CharTables tables_of(const In<uint8_t> &classes, const In<uint32_t> &folds) {
+  return {classes.data(), static_cast<int64_t>(classes.shape(0)), folds.data(), static_cast<int64_t>(folds.shape(0))};
+}
+
+Ngrams ngrams_of(const Lengths &lengths) {
+  return {std::get<0>(lengths), std::get<1>(lengths), std::get<2>(lengths), std::get<3>(lengths), std::get<4>(lengths)};
+}
+
+Out<int64_t> py_complex_rows(In<uint8_t> bytes, In<int64_t> offsets, In<uint32_t> folds) {
+  std::vector<int64_t> rows;
+  {
+    nb::gil_scoped_release release;
+    const CharTables tables{nullptr, 0, folds.data(), static_cast<int64_t>(folds.shape(0))};
+    rows = complex_rows(texts_of(bytes, offsets), tables);
+  }
+  return own(std::move(rows));
+}
+
+std::tuple<Out<uint64_t>, Out<int64_t>> py_count_terms(In<uint8_t> bytes, In<int64_t> offsets, In<uint8_t> classes,
+                                                       In<uint32_t> folds, Lengths lengths, int threads) {
+  TermCounts counts;
+  {
+    nb::gil_scoped_release release;
+    counts = count_terms(texts_of(bytes, offsets), tables_of(classes, folds), ngrams_of(lengths), threads);
+  }
+  return {own(std::move(counts.keys)), own(std::move(counts.counts))};
+}
+
+std::tuple<Out<uint64_t>, Out<int64_t>> py_merge_counts(In<uint64_t> left_keys, In<int64_t> left_counts,
+                                                        In<uint64_t> right_keys, In<int64_t> right_counts) {
+  TermCounts counts;
+  {
+    nb::gil_scoped_release release;
+    counts = merge_counts(left_keys.data(), left_counts.data(), static_cast<int64_t>(left_keys.shape(0)),
+                          right_keys.data(), right_counts.data(), static_cast<int64_t>(right_keys.shape(0)));
+  }
+  return {own(std::move(counts.keys)), own(std::move(counts.counts))};
+}
+
+Out<uint64_t> py_build_vocabulary(In<uint64_t> keys) {
+  std::vector<uint64_t> slots;
+  {
+    nb::gil_scoped_release release;
+    slots = build_vocabulary(keys.data(), static_cast<int64_t>(keys.shape(0)));
+  }
+  return own(std::move(slots));
+}
+
+std::tuple<Out<int32_t>, Out<int64_t>, Out<uint8_t>> py_spell_terms(In<uint8_t> bytes, In<int64_t> offsets,
+                                                                    In<uint8_t> classes, In<uint32_t> folds,
+                                                                    Lengths lengths, In<uint64_t> slots,
+                                                                    In<uint8_t> known, int char_mark, int threads) {
+  Spellings found;
+  {
+    nb::gil_scoped_release release;
+    const VocabularyView vocabulary(slots.data(), static_cast<int64_t>(slots.shape(0)),
+                                    static_cast<int64_t>(known.shape(0)));
+    found = spell_terms(texts_of(bytes, offsets), tables_of(classes, folds), ngrams_of(lengths), vocabulary,
+                        known.data(), static_cast<uint8_t>(char_mark), threads);
+  }
+  return {own(std::move(found.ids)), own(std::move(found.offsets)), own(std::move(found.bytes))};
+}
+
+std::tuple<Out<int64_t>, Out<int32_t>, Out<float>> py_tfidf_rows(In<uint8_t> bytes, In<int64_t> offsets,
+                                                                 In<uint8_t> classes, In<uint32_t> folds,
+                                                                 Lengths lengths, In<uint64_t> slots, In<float> idf,
+                                                                 bool sublinear, int threads) {
+  TextRows rows;
+  {
+    nb::gil_scoped_release release;
+    const int64_t n_features = static_cast<int64_t>(idf.shape(0));
+    const VocabularyView vocabulary(slots.data(), static_cast<int64_t>(slots.shape(0)), n_features);
+    rows = tfidf_rows(texts_of(bytes, offsets), tables_of(classes, folds), ngrams_of(lengths), vocabulary,
+                      {idf.data(), n_features, sublinear}, threads);
+  }
+  return {own(std::move(rows.indptr)), own(std::move(rows.indices)), own(std::move(rows.data))};
+}
+
+} // namespace
+
+namespace tagwood {
+
+void bind_text(nb::module_ &m) {
+  using nb::arg;
+  m.def("complex_rows", &py_complex_rows, arg("bytes").noconvert(), arg("offsets").noconvert(),
+        arg("folds").noconvert());
+  m.def("count_terms", &py_count_terms, arg("bytes").noconvert(), arg("offsets").noconvert(),
+        arg("classes").noconvert(), arg("folds").noconvert(), arg("lengths"), arg("threads"));
+  m.def("merge_counts", &py_merge_counts, arg("left_keys").noconvert(), arg("left_counts").noconvert(),
+        arg("right_keys").noconvert(), arg("right_counts").noconvert());
+  m.def("build_vocabulary", &py_build_vocabulary, arg("keys").noconvert());
+  m.def("spell_terms", &py_spell_terms, arg("bytes").noconvert(), arg("offsets").noconvert(),
+        arg("classes").noconvert(), arg("folds").noconvert(), arg("lengths"), arg("slots").noconvert(),
+        arg("known").noconvert(), arg("char_mark"), arg("threads"));
+  m.def("tfidf_rows", &py_tfidf_rows, arg("bytes").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
+        arg("folds").noconvert(), arg("lengths"), arg("slots").noconvert(), arg("idf").noconvert(), arg("sublinear"),
+        arg("threads"));
+}
+
+} // namespace tagwood
