@@ -1,5 +1,6 @@
-"""Keep the rows of the corpus on disk. In and out: `Row`s. A file that cannot be trusted counts as
-missing.
+"""Keep the rows of the corpus on disk.
+
+In and out: `Row`s. A file that cannot be trusted counts as missing.
 """
 
 from __future__ import annotations

@@ -39,19 +39,19 @@ def cut(docstring: str) -> Passages:
 
     Examples
     --------
-    >>> cut('''Smooth a series of numbers.
+    >>> doc = '''Smooth a series.
     ...
     ... Parameters
     ... ----------
     ... width : int
-    ...     How many numbers to look at.
+    ...     How many numbers to take.
     ...
     ... See Also
     ... --------
     ... sharpen : The opposite.
-    ... ''')
-    Passages(texts=['Smooth a series of numbers.', 'width : int How many numbers to look at.'],
-    see_also=['sharpen'])
+    ... '''
+    >>> cut(doc)
+    Passages(texts=['Smooth a series.', 'width : int How many numbers to take.'], see_also=['sharpen'])
     """
     texts: list[str] = []
     see_also: list[str] = []
