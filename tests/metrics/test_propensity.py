@@ -1,0 +1,87 @@
+"""Label counts and propensities."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tagwood.errors import InputError
+from tagwood.metrics import PRESETS, LabelCounts, inverse_propensity
+
+COUNTS = LabelCounts(np.array([0, 1, 10, 500]), n_rows=1000)
+
+
+def test_counts_come_from_any_form_of_labels():
+    for labels in (
+        [[0, 2], [2]],
+        sparse.csr_array([[1, 0, 1], [0, 0, 1]]),
+        np.array([[3.0, 0, 1], [0, 0, 1]]),
+    ):
+        counts = LabelCounts.of(labels)
+        assert counts.counts.tolist() == [1, 0, 2]
+        assert (counts.n_rows, counts.n_labels) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("counts", "n_rows", "message"),
+    [
+        (np.array([1, -1]), 5, "whole number of at least 0"),
+        (np.array([1.5]), 5, "got shape (1,) of type float64"),
+        (np.array([[1]]), 5, "one whole number"),
+        (np.array([6]), 5, "may not exceed the 5 training rows; got 6"),
+        (np.array([0]), 0, "n_rows must be a whole number of at least 1"),
+    ],
+)
+def test_impossible_counts_are_refused(counts, n_rows, message):
+    with pytest.raises(InputError) as error:
+        LabelCounts(counts, n_rows)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_rare_labels_weigh_more_and_none_less_than_one(preset):
+    weights = inverse_propensity(COUNTS, preset)
+    assert np.all(np.diff(weights) < 0)
+    assert np.all(weights > 1)
+    np.testing.assert_array_equal(weights, inverse_propensity(COUNTS, PRESETS[preset]))
+
+
+def test_a_label_seen_once_weighs_ln_n_under_every_constant():
+    # (B + 1)^A cancels (1 + B)^-A: 1 + ln N - 1.
+    for constants in [(0.1, 0.2), (0.55, 1.5), (2.0, 7.0)]:
+        assert inverse_propensity(COUNTS, constants)[1] == pytest.approx(np.log(1000))
+
+
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_tiny_training_sets_weigh_every_label_alike(n_rows):
+    assert inverse_propensity(LabelCounts(np.array([0, 1]), n_rows)).tolist() == [1.0, 1.0]
+
+
+def test_given_weights_are_used_as_they_are():
+    assert inverse_propensity(None, [2, 3]).tolist() == [2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("propensity", "message"),
+    [
+        (
+            "amazn",
+            "propensity must be one of 'default', 'wikipedia', 'amazon'; got 'amazn'. Did you mean 'amazon'?",
+        ),
+        ((0.5,), "the pair (A, B); got 1 numbers"),
+        ((-0.5, 1.0), "A of the propensity must be a number of at least 0"),
+        ((0.5, 0.0), "B of the propensity must be a number greater than 0"),
+        ([1.0, 0.0], "must be greater than 0; got 0.0"),
+        ([1.0, np.nan], "propensity must hold finite numbers"),
+        (np.ones((2, 2)), "got ndarray of shape (2, 2)"),
+        (["a"], "must be a preset, a pair (A, B) or an array"),
+    ],
+)
+def test_unusable_propensities_are_refused(propensity, message):
+    with pytest.raises(InputError) as error:
+        inverse_propensity(COUNTS, propensity)
+    assert message in str(error.value)
+
+
+def test_presets_need_training_labels():
+    with pytest.raises(InputError, match="Pass train_labels"):
+        inverse_propensity(None, "default")
