@@ -1,0 +1,138 @@
+"""Files as bytes: plain or gzip, read in blocks or numbered lines, written through one door.
+
+In: a path. Out: bytes, with every failure of disk, gzip or length as a `DataError` that names the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from tagwood.errors import DataError
+
+BLOCK = 1 << 22
+MAX_LINE = 1 << 26
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class BadLines:
+    """What was wrong in a file: raises the first problem, or counts all and keeps the first ones.
+
+    Parameters
+    ----------
+    skip
+        False: the first bad line is raised as `DataError`. True: bad lines are left out and counted.
+
+    Attributes
+    ----------
+    count
+        Number of bad lines.
+    first
+        The first ten of them.
+
+    Examples
+    --------
+    >>> bad = BadLines(skip=True)
+    >>> bad.report(DataError("no tab", path="a.tsv", line=3))
+    >>> bad.count, str(bad.first[0])
+    (1, 'a.tsv, line 3: no tab.')
+    """
+
+    def __init__(self, *, skip: bool = True) -> None:
+        self.skip = skip
+        self.count = 0
+        self.first: list[DataError] = []
+
+    def report(self, error: DataError) -> None:
+        """Raise `error`, or count it."""
+        if not self.skip:
+            raise error
+        self.count += 1
+        if len(self.first) < 10:
+            self.first.append(error)
+
+
+@contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Turn what disk and gzip raise into `DataError`."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DataError("there is no such file", path=path) from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"the gzip data are damaged ({error})", path=path) from error
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror or error})", path=path) from error
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file for reading; gzip is recognised by its first bytes, whatever the name."""
+    file = path.open("rb")
+    if file.peek(2)[:2] == _GZIP_MAGIC:
+        return gzip.GzipFile(fileobj=file, mode="rb")  # type: ignore[return-value]
+    return file
+
+
+def read_start(path: Path, size: int = 1 << 16) -> bytes:
+    """Return the first `size` bytes of a file's content."""
+    with reading_errors(path), open_bytes(path) as file:
+        return file.read(size)
+
+
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the content in blocks of a few megabytes."""
+    with reading_errors(path), open_bytes(path) as file:
+        while block := file.read(BLOCK):
+            yield block
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    r"""Yield (line number from 1, line without its ending) of a file.
+
+    Only ``\n`` and ``\r\n`` end a line. A line above 64 MiB is an error: such a file holds no lines.
+    """
+    rest = b""
+    number = 0
+    for block in read_blocks(path):
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            number += 1
+            yield number, line.removesuffix(b"\r")
+        if len(rest) > MAX_LINE:
+            raise DataError(f"a line may have at most {MAX_LINE:,} bytes", path=path, line=number + 1)
+    if rest:
+        yield number + 1, rest.removesuffix(b"\r")
+
+
+def decoded_lines(path: Path, bad: BadLines, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Yield (line number, text) and report lines that are not valid text; a byte order mark is dropped."""
+    for number, raw in numbered_lines(path):
+        if number == 1:
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        try:
+            line = raw.decode(encoding)
+        except UnicodeDecodeError as error:
+            problem = f"byte {error.start + 1} is not {encoding} text"
+            bad.report(DataError(problem, path=path, line=number, hint="Say which encoding the file has."))
+            continue
+        yield number, line
+
+
+@contextmanager
+def open_for_writing(path: Path) -> Iterator[IO[str]]:
+    """Open a text file for writing in UTF-8; gzip if the name ends in ``.gz``, always the same bytes."""
+    with path.open("wb") as raw:
+        if path.suffix == ".gz":
+            with (
+                gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0, compresslevel=6) as packed,
+                io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as text,
+            ):
+                yield text
+        else:
+            with io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as text:
+                yield text

@@ -1,0 +1,131 @@
+"""Matrices as arrays: ``X.trn.npz`` and ``Y.trn.npz`` (SciPy CSR) or ``.npy`` (dense); ``X.trn.txt``: texts.
+
+In: the folder, or one of its files. Out: a `Dataset`. ``.tst.`` files are the split ``test``. Label names
+come from ``labels.txt`` (one per line) where it is there. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from tagwood._sparse import check_features, check_labels
+from tagwood.data.dataset import Dataset
+from tagwood.data.files import BadLines, decoded_lines, open_for_writing
+from tagwood.data.records import ReadOptions, flat_text, vocab_of_names, with_vocab
+from tagwood.data.splits import split_folder
+from tagwood.data.vocab import LabelVocab
+from tagwood.errors import DataError, InputError
+
+_PARTS = {"train": "trn", "test": "tst"}
+_MARKS = {".trn.": "train", ".tst.": "test"}
+_BROKEN = (
+    ValueError,
+    KeyError,
+    EOFError,
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+    MemoryError,
+    NotImplementedError,
+)
+
+
+def read(path: Path, options: ReadOptions) -> Dataset:
+    """Read one split of the folder."""
+    folder, split = split_folder(path, options.split, _MARKS)
+    part = _PARTS[split]
+    label_file = _find(folder, f"Y.{part}")
+    if label_file is None:
+        raise DataError(f"there is no Y.{part}.npz or Y.{part}.npy", path=folder)
+    labels = _checked(label_file, load_matrix(label_file), check_labels)
+    feature_file = _find(folder, f"X.{part}")
+    features = (
+        None if feature_file is None else _checked(feature_file, load_matrix(feature_file), check_features)
+    )
+    labels, vocab = with_vocab(labels, label_file, options, _read_names(folder, labels.shape[1]))
+    texts = _read_texts(folder / f"X.{part}.txt", options)
+    try:
+        return Dataset(labels, vocab, texts=texts, features=features)
+    except InputError as error:
+        raise DataError(str(error), path=folder, hint="X and Y must hold the same rows.") from error
+
+
+def write(dataset: Dataset, path: Path) -> None:
+    """Write the folder as a training split."""
+    path.mkdir(parents=True, exist_ok=True)
+    sparse.save_npz(path / "Y.trn.npz", dataset.labels)
+    if dataset.features is not None:
+        sparse.save_npz(path / "X.trn.npz", dataset.features)
+    if dataset.texts is not None:
+        with open_for_writing(path / "X.trn.txt") as file:
+            file.writelines(flat_text(text) + "\n" for text in dataset.texts)
+
+
+def load_matrix(path: Path) -> Any:
+    """Return the matrix of an ``.npz`` (CSR as SciPy saves it) or ``.npy`` file, structure checked."""
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        with np.load(path, allow_pickle=False) as arrays:
+            return _csr(path, {name: arrays[name] for name in arrays.files})
+    except DataError:
+        raise
+    except _BROKEN as error:
+        raise DataError(f"is not a readable NumPy file ({str(error)[:100]})", path=path) from error
+
+
+def _csr(path: Path, arrays: dict[str, Any]) -> sparse.csr_array:
+    needed = {"indptr", "indices", "data", "shape"}
+    if not needed <= arrays.keys():
+        raise DataError(
+            f"holds {', '.join(sorted(arrays))}, not a CSR matrix ({', '.join(sorted(needed))})", path=path
+        )
+    kind = bytes(arrays["format"].tobytes()) if "format" in arrays else b"csr"
+    if kind.replace(b"\0", b"") != b"csr":
+        raise DataError(
+            "is not in CSR form", path=path, hint="Save it with scipy.sparse.save_npz(path, matrix.tocsr())."
+        )
+    shape = arrays["shape"]
+    indptr, indices, data = arrays["indptr"], arrays["indices"], arrays["data"]
+    whole = all(array.dtype.kind in "iu" and array.ndim == 1 for array in (shape, indptr, indices))
+    if not whole or shape.size != 2 or data.ndim != 1 or data.dtype.kind not in "fiub":
+        raise DataError("the arrays of the CSR matrix have the wrong types or dimensions", path=path)
+    n_rows, n_cols = (int(size) for size in shape)
+    ok = n_rows >= 0 and 0 <= n_cols < 2**31 and indptr.size == n_rows + 1 and indices.size == data.size
+    # Compared as Python numbers: a difference of unsigned integers would wrap around.
+    if ok:
+        ends = indptr.astype(np.int64)
+        ok = ends[0] == 0 and ends[-1] == data.size and bool(np.all(ends[1:] >= ends[:-1]))
+    if not ok or (indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < n_cols):
+        raise DataError(f"the arrays do not make a CSR matrix of {n_rows:,} x {n_cols:,}", path=path)
+    return sparse.csr_array((data, indices, indptr), shape=(n_rows, n_cols))
+
+
+def _checked(path: Path, matrix: Any, check: Any) -> sparse.csr_array:
+    try:
+        return check(matrix, name="the matrix")
+    except InputError as error:
+        raise DataError(str(error), path=path) from error
+
+
+def _find(folder: Path, stem: str) -> Path | None:
+    return next((file for end in (".npz", ".npy") if (file := folder / (stem + end)).exists()), None)
+
+
+def _read_names(folder: Path, n_labels: int) -> LabelVocab | None:
+    if not (folder / "labels.txt").exists():
+        return None
+    names = [line.strip() for _, line in decoded_lines(folder / "labels.txt", BadLines(skip=False))]
+    return vocab_of_names(names) if len(names) == n_labels else None
+
+
+def _read_texts(path: Path, options: ReadOptions) -> list[str] | None:
+    if not path.exists():
+        return None
+    return [line for _, line in decoded_lines(path, BadLines(skip=False), options.encoding)]

@@ -1,0 +1,103 @@
+"""Parquet: columns for text, labels (a list of names or ids, or a cell as in tables), id and group.
+
+In: one file, read in batches. Out: a `Dataset` with texts. Needs the extra ``parquet``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tagwood.data.dataset import Dataset
+from tagwood.data.fields import GROUP, ID, LABELS, join_text, pick
+from tagwood.data.formats.json_lines import labels_of
+from tagwood.data.formats.tables import LabelCells
+from tagwood.data.records import ReadOptions, Record, build_dataset, need_texts
+from tagwood.errors import DataError, MissingExtraError
+
+_BATCH = 4096
+
+
+def read(path: Path, options: ReadOptions) -> Dataset:
+    """Read a file."""
+    return build_dataset(records(path, options), path, options)
+
+
+def records(path: Path, options: ReadOptions) -> Iterator[Record]:
+    """Yield the rows of a file; `Record.line` is the row, counted from 1."""
+    arrow, parquet = _pyarrow()
+    try:
+        with parquet.ParquetFile(path) as file:
+            header = file.schema_arrow.names
+            wanted = _columns(path, header, options)
+            row = 0
+            for batch in file.iter_batches(batch_size=_BATCH, columns=wanted):
+                for content in batch.to_pylist():
+                    row += 1
+                    record = _record(content, row, path, options)
+                    if record is not None:
+                        yield record
+    except (arrow.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"is not a readable Parquet file ({str(error)[:100]})", path=path) from error
+
+
+def write(dataset: Dataset, path: Path) -> None:
+    """Write a file; labels are a list of names."""
+    arrow, parquet = _pyarrow()
+    texts = need_texts(dataset, "Parquet")
+    keys = dataset.vocab.keys()
+    columns = {
+        "id": dataset.ids,
+        "group": dataset.groups,
+        "text": texts,
+        "labels": [[keys[label] for label in row] for row in dataset.label_lists()],
+    }
+    types = {"labels": arrow.list_(arrow.string())}
+    table = {
+        name: arrow.array(column, type=types.get(name, arrow.string()))
+        for name, column in columns.items()
+        if column is not None
+    }
+    parquet.write_table(arrow.table(table), path)
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError("Parquet", extra="parquet") from error
+    return arrow, parquet
+
+
+def _columns(path: Path, header: list[str], options: ReadOptions) -> list[str]:
+    shown = ", ".join(map(repr, header[:12])) or "none"
+    if join_text(dict.fromkeys(header, "")) is None:
+        raise DataError(f"no column for text or title among {shown}", path=path)
+    if options.need_labels and pick(header, LABELS) is None:
+        raise DataError(f"no column for labels among {shown}", path=path)
+    return header
+
+
+def _record(content: dict[str, Any], row: int, path: Path, options: ReadOptions) -> Record | None:
+    label_column, id_column, group_column = pick(content, LABELS), pick(content, ID), pick(content, GROUP)
+    value = content[label_column] if label_column is not None else None
+    try:
+        return Record(
+            join_text(content) or "",
+            LabelCells(options.separator).parse(value) if isinstance(value, str) else labels_of(value),
+            _name(content, id_column),
+            _name(content, group_column),
+            row,
+        )
+    except DataError as error:
+        options.bad.report(DataError(error.reason, path=path, line=row))
+        return None
+
+
+def _name(content: dict[str, Any], column: str | None) -> str:
+    value = None if column is None else content[column]
+    return "" if value is None else str(value)

@@ -1,0 +1,184 @@
+"""Sparse rows as text, what the repository format and the split sparse files share.
+
+In: a file with a header of counts and rows ``l1,l2 f:v f:v``. Out: label and feature arrays. The native
+kernel parses blocks of the file; what to do with bad lines and with the promises of the header is decided
+here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood import _kernels
+from tagwood._sparse import CsrParts
+from tagwood.data.files import MAX_LINE, BadLines, open_for_writing, read_blocks
+from tagwood.errors import DataError
+
+_MAX_COUNT = 2**31 - 1
+_ROWS_PER_WRITE = 20_000
+_PROBLEMS = {
+    1: "{token} is not a list of label ids such as 3,17",
+    2: "a label in {token} is beyond the {n_labels:,} labels of the header",
+    3: "{token} is not feature:value",
+    4: "the feature in {token} is beyond the {n_features:,} features of the header",
+    5: "the value in {token} is not a number",
+    6: "the value in {token} is not finite in float32",
+}
+
+
+@dataclass
+class SparseRows:
+    """Rows read so far: the counts of the header, the arrays block by block, and the rows left out."""
+
+    n_rows: int
+    n_features: int
+    n_labels: int
+    row: int = 0
+    dropped: list[int] = field(default_factory=list)
+    parts: list[list[NDArray[Any]]] = field(default_factory=lambda: [[] for _ in range(5)])
+
+    def take(self, arrays: Sequence[Any]) -> None:
+        """Keep the arrays of a block."""
+        self.row += arrays[0].size
+        for kept, new in zip(self.parts, arrays, strict=True):
+            kept.append(new)
+
+    def labels(self) -> sparse.csr_array:
+        """Return the (n_rows, n_labels) label sets; call once, it hands the memory over."""
+        indptr, indices = _join_ends(self.parts[0]), _join(self.parts[1], np.dtype(np.int32))
+        ones = np.ones(indices.size, dtype=np.float32)
+        return CsrParts(indptr, indices, ones, self.n_labels).to_scipy()
+
+    def features(self) -> sparse.csr_array:
+        """Return the (n_rows, n_features) features; call once, it hands the memory over."""
+        indptr, indices = _join_ends(self.parts[2]), _join(self.parts[3], np.dtype(np.int32))
+        return CsrParts(
+            indptr, indices, _join(self.parts[4], np.dtype(np.float32)), self.n_features
+        ).to_scipy()
+
+
+def read_sparse_text(path: Path, bad: BadLines, *, with_labels: bool) -> SparseRows:
+    """Read a file with the header ``rows features labels``, or ``rows columns`` if not `with_labels`."""
+    blocks = read_blocks(path)
+    first = next(blocks, b"")
+    end = first.find(b"\n")
+    head = first if end < 0 else first[:end]
+    rows = SparseRows(*_parse_header(path, head, with_labels=with_labels))
+    rest = b"" if end < 0 else first[end + 1 :]
+    rest = _parse_block(path, rest, rows, bad, last=False)
+    for block in blocks:
+        rest = _parse_block(path, rest + block, rows, bad, last=False)
+        if len(rest) > MAX_LINE:
+            raise DataError(f"a line may have at most {MAX_LINE:,} bytes", path=path, line=rows.row + 2)
+    _parse_block(path, rest, rows, bad, last=True)
+    if rows.row < rows.n_rows:
+        reason = f"the header promises {rows.n_rows:,} rows, but the file ends after {rows.row:,}"
+        bad.report(DataError(reason, path=path, line=1))
+    return rows
+
+
+def write_sparse_text(
+    path: Path, features: sparse.csr_array | None, labels: sparse.csr_array | None, header: str
+) -> None:
+    """Write rows; values have the fewest digits that bring the same float32 back."""
+    matrices = [matrix for matrix in (features, labels) if matrix is not None]
+    n_rows = matrices[0].shape[0]
+    with open_for_writing(path) as file:
+        file.write(header + "\n")
+        for begin in range(0, n_rows, _ROWS_PER_WRITE):
+            span = slice(begin, min(begin + _ROWS_PER_WRITE, n_rows))
+            ids = [""] * (span.stop - begin) if labels is None else _label_cells(labels[span])
+            pairs = [""] * (span.stop - begin) if features is None else _feature_cells(features[span])
+            between = "" if labels is None else " "
+            file.writelines(f"{a}{between}{b}\n" for a, b in zip(ids, pairs, strict=True))
+
+
+def _parse_header(path: Path, head: bytes, *, with_labels: bool) -> tuple[int, int, int]:
+    names = "rows features labels" if with_labels else "rows columns"
+    fields = head.removeprefix(b"\xef\xbb\xbf").split()
+    if len(fields) != len(names.split()) or not all(re.fullmatch(rb"[0-9]{1,18}", cell) for cell in fields):
+        shown = head[:60].decode(errors="replace").strip()
+        raise DataError(
+            f"the first line must be the counts '{names}', not {shown!r}",
+            path=path,
+            line=1,
+            hint="Put that line in front of the rows.",
+        )
+    n_rows, n_features, *more = map(int, fields)
+    if max(n_features, *more, 0) > _MAX_COUNT:
+        raise DataError(f"the header may promise at most {_MAX_COUNT:,} columns", path=path, line=1)
+    return n_rows, n_features, more[0] if more else 0
+
+
+def _parse_block(path: Path, block: bytes, rows: SparseRows, bad: BadLines, *, last: bool) -> bytes:
+    """Parse the complete lines of a block and return the rest."""
+    buffer = np.frombuffer(block, dtype=np.uint8)
+    at = 0
+    while at < len(block) and rows.row < rows.n_rows:
+        *arrays, places = _kernels.parse_rows(
+            buffer[at:], last, rows.n_rows - rows.row, rows.n_labels, rows.n_features
+        )
+        consumed, problem, place = places
+        rows.take(arrays)
+        if not problem:
+            at += consumed
+            break
+        token = re.split(rb"[ \t\r\n]", block[at + place : at + place + 40])[0].decode(errors="replace")
+        reason = _PROBLEMS[problem].format(
+            token=repr(token), n_labels=rows.n_labels, n_features=rows.n_features
+        )
+        bad.report(DataError(reason, path=path, line=rows.row + 2))
+        rows.dropped.append(rows.row)
+        rows.row += 1
+        end = block.find(b"\n", at + consumed)
+        at = len(block) if end < 0 else end + 1
+    if rows.row < rows.n_rows:
+        return block[at:]
+    if block[at:].strip():
+        reason = f"the header promises {rows.n_rows:,} rows, but more follow"
+        bad.report(DataError(reason, path=path, line=rows.n_rows + 2))
+    return b""
+
+
+def _join(parts: list[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Join arrays and free each one once it is copied: the peak is the result, not twice the result."""
+    whole = np.empty(sum(part.size for part in parts), dtype=dtype)
+    at = 0
+    parts.reverse()
+    while parts:
+        part = parts.pop()
+        whole[at : at + part.size] = part
+        at += part.size
+    return whole
+
+
+def _join_ends(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
+    total = 0
+    for number, part in enumerate(parts):
+        parts[number] = part + total
+        total += int(part[-1]) if part.size else 0
+    return np.concatenate([np.zeros(1, dtype=np.int64), *parts])
+
+
+def _label_cells(labels: sparse.csr_array) -> list[str]:
+    return _row_cells(labels.indptr, list(map(str, labels.indices.tolist())), ",")
+
+
+def _feature_cells(features: sparse.csr_array) -> list[str]:
+    columns = features.indices.tolist()
+    values = features.data.astype(np.float32).astype("U").tolist()
+    return _row_cells(features.indptr, [f"{a}:{b}" for a, b in zip(columns, values, strict=True)], " ")
+
+
+def _row_cells(indptr: NDArray[Any], cells: list[str], separator: str) -> list[str]:
+    ends = indptr.tolist()
+    return [separator.join(cells[begin:end]) for begin, end in pairwise(ends)]

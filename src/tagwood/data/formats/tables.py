@@ -1,0 +1,168 @@
+"""Tables with a header line: CSV and TSV with columns for text, labels, id and group, named as in `fields`.
+
+In: one file. Out: a `Dataset` with texts. Labels stand in one cell: a JSON list, or names separated by ``;``
+or ``|`` (the first of the two that is seen holds for the file); in a column ``subject_uris``, as in Annif's
+CSV, URIs separated by spaces.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tagwood.data.dataset import Dataset
+from tagwood.data.fields import GROUP, ID, LABELS, join_text, pick
+from tagwood.data.files import MAX_LINE, BadLines, decoded_lines, open_for_writing
+from tagwood.data.formats.annif_tsv import bracketed_uris, parse_uris
+from tagwood.data.formats.json_lines import labels_of
+from tagwood.data.records import Named, ReadOptions, Record, build_dataset, is_valid_text, need_texts
+from tagwood.errors import DataError
+
+_SEPARATORS = (";", "|")
+
+
+def read(path: Path, options: ReadOptions) -> Dataset:
+    """Read a file; commas or tabs, whichever the header line has."""
+    return build_dataset(records(path, options), path, options, words=True)
+
+
+def records(path: Path, options: ReadOptions) -> Iterator[Record]:
+    """Yield the rows of a file."""
+    rows = _rows(path, options)
+    _, header = next(rows, (0, []))
+    _check_header(path, header, options)
+    cells_of = LabelCells(options.separator)
+    label_column = pick(header, LABELS)
+    id_column, group_column = pick(header, ID), pick(header, GROUP)
+    for line, cells in rows:
+        try:
+            if len(cells) != len(header):
+                raise DataError(f"the header has {len(header)} columns, this row {len(cells)}")
+            content = dict(zip(header, cells, strict=True))
+            cell = content[label_column] if label_column is not None else ""
+            uris = label_column is not None and label_column.strip().lower() == "subject_uris"
+            labels = parse_uris(cell) if uris else cells_of.parse(cell)
+        except DataError as error:
+            options.bad.report(DataError(error.reason, path=path, line=line))
+            continue
+        yield Record(
+            join_text(content) or "",
+            labels,
+            content[id_column] if id_column is not None else "",
+            content[group_column] if group_column is not None else "",
+            line,
+        )
+
+
+def write_csv(dataset: Dataset, path: Path) -> None:
+    """Write a CSV file."""
+    _write(dataset, path, ",")
+
+
+def write_tsv(dataset: Dataset, path: Path) -> None:
+    """Write a TSV file with a header."""
+    _write(dataset, path, "\t")
+
+
+def write_annif_csv(dataset: Dataset, path: Path) -> None:
+    """Write a CSV file as Annif reads it: ``document_id``, ``text``, ``subject_uris``."""
+    uris = bracketed_uris(dataset.vocab)
+    cells = [" ".join(uris[label] for label in row) for row in dataset.label_lists()]
+    _write_columns(dataset, path, ",", {"document_id": dataset.ids, "subject_uris": cells})
+
+
+class LabelCells:
+    """Splits the cells of a label column; remembers the separator that was seen first.
+
+    Examples
+    --------
+    >>> cells = LabelCells()
+    >>> cells.parse("ash; oak"), cells.parse("yes|no"), cells.parse('["a;b"]'), cells.parse("")
+    (['ash', 'oak'], ['yes|no'], ['a;b'], [])
+    """
+
+    def __init__(self, separator: str | None = None) -> None:
+        self._separator = separator
+
+    def parse(self, cell: str) -> list[int | str | Named]:
+        """Return the labels of a cell."""
+        cell = cell.strip()
+        if cell.startswith("["):
+            try:
+                content = json.loads(cell)
+            except (ValueError, RecursionError):
+                content = None
+            if isinstance(content, list):
+                if not is_valid_text(json.dumps(content, ensure_ascii=False)):
+                    raise DataError("holds half of a surrogate pair, which is not valid text")
+                return labels_of(content)
+        if self._separator is None:
+            self._separator = next((mark for mark in _SEPARATORS if mark in cell), None)
+        parts = [cell] if self._separator is None else cell.split(self._separator)
+        return [name for part in parts if (name := part.strip())]
+
+
+def _rows(path: Path, options: ReadOptions) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line where the row begins, cells)."""
+    # The standard limit of 128 KiB is below the length of many documents; it exists only as a global.
+    if csv.field_size_limit() < MAX_LINE:
+        csv.field_size_limit(MAX_LINE)
+    lines = decoded_lines(path, BadLines(skip=False), options.encoding)
+    first = next(lines, None)
+    if first is None:
+        return
+    delimiter = "\t" if "\t" in first[1] else ","
+    yield first[0], next(csv.reader([first[1]], delimiter=delimiter), [])
+    reader = csv.reader((line + "\n" for _, line in lines), delimiter=delimiter)
+    while True:
+        begin = reader.line_num + 2
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            options.bad.report(DataError(f"is not a row of a table ({error})", path=path, line=begin))
+            continue
+        if cells is None:
+            return
+        if cells:
+            yield begin, cells
+
+
+def _check_header(path: Path, header: list[str], options: ReadOptions) -> None:
+    shown = ", ".join(map(repr, header[:12])) or "nothing"
+    if join_text(dict.fromkeys(header, "")) is None:
+        raise DataError(
+            f"the first line must name the columns, one of them 'text' or 'title'; it has {shown}",
+            path=path,
+            line=1,
+        )
+    if options.need_labels and pick(header, LABELS) is None:
+        raise DataError(
+            f"no column for labels among {shown}",
+            path=path,
+            line=1,
+            hint=f"Name it one of {', '.join(LABELS)}.",
+        )
+    if len(set(header)) < len(header):
+        raise DataError("a column name stands twice in the header", path=path, line=1)
+
+
+def _write(dataset: Dataset, path: Path, delimiter: str) -> None:
+    keys = dataset.vocab.keys()
+    plain = not any(mark in key for key in keys for mark in _SEPARATORS)
+    plain = plain and all(key.strip() == key and not key.startswith("[") for key in keys)
+    rows = ([keys[label] for label in row] for row in dataset.label_lists())
+    cells = [";".join(row) if plain else json.dumps(row, ensure_ascii=False) for row in rows]
+    _write_columns(dataset, path, delimiter, {"id": dataset.ids, "group": dataset.groups, "labels": cells})
+
+
+def _write_columns(dataset: Dataset, path: Path, delimiter: str, columns: dict[str, Any]) -> None:
+    # Line ends inside quoted cells are kept as they are, but the two bytes of \r\n would be read as one.
+    texts = [text.replace("\r\n", "\n").replace("\r", "\n") for text in need_texts(dataset, "a table")]
+    table = {name: column for name, column in ({"text": texts} | columns).items() if column is not None}
+    with open_for_writing(path) as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))

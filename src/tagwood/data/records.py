@@ -1,0 +1,276 @@
+"""From records to a `Dataset`: what the readers of text formats share.
+
+In: `Record`s, one per row, with label names or ids as they stand in the file. Out: a `Dataset`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood._sparse import CsrParts
+from tagwood.data.dataset import Dataset
+from tagwood.data.files import BadLines, decoded_lines
+from tagwood.data.vocab import LabelVocab
+from tagwood.errors import DataError, InputError
+
+MAX_LABELS = 2**31 - 2
+
+
+class Named(NamedTuple):
+    """A label as a file names it: URI, name, or both."""
+
+    uri: str
+    name: str
+
+
+class Record(NamedTuple):
+    """One row of a text format; `labels` are ids (int), names (str), or names with URIs (`Named`)."""
+
+    text: str
+    labels: Sequence[int | str | Named] = ()
+    id: str = ""
+    group: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read; every format takes what concerns it. The meaning is said at `read_dataset`."""
+
+    bad: BadLines = field(default_factory=lambda: BadLines(skip=False))
+    vocab: LabelVocab | None = None
+    on_unknown: str = "error"
+    encoding: str = "utf-8"
+    separator: str | None = None
+    split: str | None = None
+    need_labels: bool = True
+
+
+class LabelIds:
+    """Turns labels as files name them into ids: those of a vocabulary, or in order of first appearance."""
+
+    def __init__(self, vocab: LabelVocab | None, on_unknown: str, *, words: bool = False) -> None:
+        self._vocab = vocab
+        self._on_unknown = on_unknown
+        self._find = None if vocab is None else vocab.find_word if words else vocab.find
+        self._known: dict[str, int | None] = {}
+        self._new: list[Named] = []
+        self._new_names: dict[str, int] = {}
+        self._numbers_up_to = -1
+        self._kind: type | None = None
+
+    def of(self, labels: Iterable[int | str | Named]) -> list[int]:
+        """Return the ids of a row's labels, unknown ones left out where allowed; or raise `DataError`."""
+        ids = []
+        for label in labels:
+            number = self._number(label) if isinstance(label, int) else self._named(label)
+            if number is not None:
+                ids.append(number)
+        return ids
+
+    def vocab(self) -> LabelVocab:
+        """Return the vocabulary: the given one, grown by the new labels, or the one that was found."""
+        names = [label.name or label.uri for label in self._new]
+        uris = [label.uri for label in self._new]
+        has_uris = any(uris)
+        if self._vocab is not None:
+            return self._vocab.add(names, uris=uris if has_uris else None) if names else self._vocab
+        if self._kind is int:
+            return LabelVocab.numbered(self._numbers_up_to + 1)
+        return LabelVocab.from_names(names, uris=uris if has_uris else None)
+
+    def _number(self, label: int) -> int | None:
+        self._check_kind(int)
+        high = MAX_LABELS if self._vocab is None else len(self._vocab) - 1
+        if 0 <= label <= high:
+            self._numbers_up_to = max(self._numbers_up_to, label)
+            return label
+        if self._vocab is not None and label > high and self._on_unknown == "skip":
+            return None
+        hint = None if self._vocab is None else f"The vocabulary has {high + 1:,} labels."
+        raise DataError(f"label id {label} is not from 0 to {high:,}", hint=hint)
+
+    def _named(self, label: str | Named) -> int | None:
+        self._check_kind(str)
+        named = Named("", label) if isinstance(label, str) else label
+        key = named.uri or named.name
+        if key in self._known:
+            return self._known[key]
+        if not key or not is_valid_text(key + named.name):
+            raise DataError(f"a label needs a name of valid text, not {key!a}")
+        number = self._look_up(named)
+        self._known[key] = number
+        return number
+
+    def _look_up(self, label: Named) -> int | None:
+        if self._vocab is not None and self._find is not None:
+            try:
+                number = self._find(label.uri or label.name)
+            except InputError as error:
+                raise DataError(error.expected, hint=error.hint) from error
+            if number is not None or self._on_unknown == "skip":
+                return number
+            if self._on_unknown == "error":
+                raise DataError(
+                    f"label {label.uri or label.name!r} is not in the vocabulary",
+                    hint="Allow unknown labels with on_unknown 'add' or 'skip' (--on-unknown).",
+                )
+        return self._add(label)
+
+    def _add(self, label: Named) -> int:
+        """Take in a new label; a bare name means the label seen with this name, with or without a URI."""
+        known = self._new_names.get(label.name)
+        if known is not None and not label.uri:
+            return known
+        number = (0 if self._vocab is None else len(self._vocab)) + len(self._new)
+        if known is not None:
+            label = label._replace(name=label.uri)
+        self._new_names[label.name] = number
+        self._new.append(label)
+        return number
+
+    def _check_kind(self, kind: type) -> None:
+        if self._kind is None:
+            self._kind = kind
+        elif self._kind is not kind:
+            raise DataError("label names and label ids are mixed in one file")
+
+
+def build_dataset(
+    records: Iterable[Record],
+    path: Path,
+    options: ReadOptions,
+    *,
+    words: bool = False,
+    ids: LabelIds | None = None,
+) -> Dataset:
+    """Collect records into a `Dataset`; labels that do not fit are bad lines."""
+    ids = LabelIds(options.vocab, options.on_unknown, words=words) if ids is None else ids
+    texts: list[str] = []
+    names: list[str] = []
+    groups: list[str] = []
+    flat, ends = array("i"), array("q", [0])
+    for record in records:
+        try:
+            flat.extend(ids.of(record.labels))
+        except DataError as error:
+            options.bad.report(DataError(error.reason, path=path, line=record.line, hint=error.hint))
+            continue
+        ends.append(len(flat))
+        texts.append(record.text)
+        names.append(record.id)
+        groups.append(record.group)
+    vocab = ids.vocab()
+    return Dataset(
+        label_matrix(np.frombuffer(flat, dtype=np.int32), np.frombuffer(ends, dtype=np.int64), len(vocab)),
+        vocab,
+        texts=texts,
+        groups=groups if any(groups) else None,
+        ids=names if any(names) else None,
+    )
+
+
+def label_matrix(flat: NDArray[np.int32], ends: NDArray[np.int64], n_labels: int) -> sparse.csr_array:
+    """Return label ids in file order as an (n_rows, n_labels) CSR array."""
+    ones = np.ones(flat.size, dtype=np.float32)
+    return sparse.csr_array((ones, flat, ends), shape=(ends.size - 1, n_labels))
+
+
+def with_vocab(
+    labels: sparse.csr_array, path: Path, options: ReadOptions, names: LabelVocab | None = None
+) -> tuple[sparse.csr_array, LabelVocab]:
+    """Join label columns with the vocabulary of the options, else with `names`, else with plain ids.
+
+    A vocabulary may have more labels than the file has columns, but not fewer.
+    """
+    vocab = options.vocab if options.vocab is not None else names
+    if vocab is None:
+        return labels, LabelVocab.numbered(labels.shape[1])
+    if labels.shape[1] > len(vocab):
+        raise DataError(
+            f"the labels have {labels.shape[1]:,} columns, but the vocabulary {len(vocab):,} labels",
+            path=path,
+            hint="Use the vocabulary that belongs to this file.",
+        )
+    return CsrParts(labels.indptr, labels.indices, labels.data, len(vocab)).to_scipy(), vocab
+
+
+def vocab_of_names(names: Sequence[str]) -> LabelVocab:
+    """Return a vocabulary of label names in order of id; if some are blank or the same, the ids are URIs."""
+    distinct = len(set(names)) == len(names) and "" not in names
+    return LabelVocab.from_names(names, uris=None if distinct else [f"label:{i}" for i in range(len(names))])
+
+
+def line_records(
+    path: Path, options: ReadOptions, parse: Callable[[str], Record], *, blank_lines: bool = True
+) -> Iterator[Record]:
+    """Yield a record per line; `parse` raises `DataError` with a reason, and this adds file and line.
+
+    Blank lines are rows, or nothing if not `blank_lines`.
+    """
+    for number, line in decoded_lines(path, options.bad, options.encoding):
+        if not blank_lines and not line.strip():
+            continue
+        try:
+            record = parse(line)
+        except DataError as error:
+            options.bad.report(DataError(error.reason, path=path, line=number, hint=error.hint))
+            continue
+        yield record._replace(line=number)
+
+
+def parse_ids(text: str, separator: str = ",") -> list[int]:
+    """Return label ids from text such as ``"3,17"``; blank text is an empty list.
+
+    Examples
+    --------
+    >>> parse_ids("3,17"), parse_ids(" ")
+    ([3, 17], [])
+    """
+    if not text.strip():
+        return []
+    parts = [part.strip() for part in text.split(separator)]
+    for part in parts:
+        if not (part.isascii() and part.isdigit()) or len(part) > 18:
+            raise DataError(f"{part[:40]!r} is not a label id")
+    return [int(part) for part in parts]
+
+
+def is_valid_text(text: str) -> bool:
+    """Say whether UTF-8 can hold `text`: strings from JSON may carry lone surrogates, which it cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def flat_text(text: str) -> str:
+    r"""Return a text on one line: line breaks and tabs become spaces.
+
+    Examples
+    --------
+    >>> flat_text("one\r\ntwo\tthree")
+    'one two three'
+    """
+    if "\n" in text or "\r" in text or "\t" in text:
+        return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ").replace("\t", " ")
+    return text
+
+
+def need_texts(dataset: Dataset, what: str) -> Sequence[str]:
+    """Return the texts of a dataset, or raise `InputError` for a format that holds texts."""
+    if dataset.texts is None:
+        raise InputError(
+            f"{what} holds texts, but this dataset has only features",
+            hint="Write it as 'repository', 'sparse-files' or 'csr'.",
+        )
+    return dataset.texts
