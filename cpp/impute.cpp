@@ -1,0 +1,54 @@
+#include "impute.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "label_solver.hpp"
+#include "parallel.hpp"
+
+namespace tagwood {
+
+namespace {
+
+// Labels with many rows first, so that no thread is left with the largest one at the end.
+std::vector<int64_t> by_falling_work(const GroupsView &groups) {
+  std::vector<int64_t> work(groups.n_labels, 0);
+  for (int64_t label = 0; label < groups.n_labels; ++label)
+    for (int64_t at = groups.label_indptr[label]; at < groups.label_indptr[label + 1]; ++at)
+      work[label] += groups.group_indptr[groups.label_groups[at] + 1] - groups.group_indptr[groups.label_groups[at]];
+  std::vector<int64_t> order(groups.n_labels);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return work[a] > work[b]; });
+  return order;
+}
+
+template <class Entry, class Read>
+std::vector<std::vector<Entry>> solve_all(const GroupsView &groups, const ImputeSettings &settings, int threads,
+                                          Read &&read) {
+  std::vector<std::vector<Entry>> found(groups.n_labels);
+  const std::vector<int64_t> order = by_falling_work(groups);
+  std::vector<std::vector<LabelSolver>> solvers(std::max(1, threads));
+  parallel_chunks(groups.n_labels, threads, 4, [&](int64_t begin, int64_t end, int thread) {
+    if (solvers[thread].empty())
+      solvers[thread].emplace_back(groups, settings);
+    for (int64_t i = begin; i < end; ++i) {
+      solvers[thread][0].solve(order[i]);
+      found[order[i]] = read(solvers[thread][0]);
+    }
+  });
+  return found;
+}
+
+} // namespace
+
+std::vector<std::vector<Assignment>> impute_groups(const GroupsView &groups, const ImputeSettings &settings,
+                                                   int threads) {
+  return solve_all<Assignment>(groups, settings, threads, [](LabelSolver &solver) { return solver.assignments(); });
+}
+
+std::vector<std::vector<EmbeddingEntry>> embed_groups(const GroupsView &groups, const ImputeSettings &settings,
+                                                      int threads) {
+  return solve_all<EmbeddingEntry>(groups, settings, threads, [](LabelSolver &solver) { return solver.embedding(); });
+}
+
+} // namespace tagwood
