@@ -196,6 +196,8 @@ def _check_file_name(name: str) -> None:
 
 
 def _check_files(manifest: Manifest) -> None:
+    if manifest.golden is not None and manifest.golden.kind != "golden":
+        raise ValueError(f"'golden' is of the kind {manifest.golden.kind!r}")
     records = manifest.model.walk() + (manifest.golden.walk() if manifest.golden else [])
     named = {record.file for _, record in records}
     if named != manifest.files.keys():

@@ -31,7 +31,10 @@ class Storable(Protocol):
 _Class = TypeVar("_Class", bound=type[Storable])
 
 # kind -> module that registers it. One line for each storable class of the package.
-MODULES: Final[dict[str, str]] = {}
+MODULES: Final[dict[str, str]] = {
+    "LinearTree": "tagwood.models.linear_tree",
+    "TfidfEncoder": "tagwood.features.tfidf",
+}
 
 _classes: dict[str, type[Storable]] = {}
 
