@@ -26,10 +26,11 @@ class GroupedLabels:
     Parameters
     ----------
     sample_groups
-        (n_rows, n_groups) 0/1 matrix, the paper's Y¹: 1 where the row is in the group. A row may be in
-        several groups or in none.
+        (n_rows, n_groups) 0/1 matrix, the paper's Y¹: 1 where the row is in the group; or a list with the
+        group numbers of each row. A row may be in several groups or in none.
     group_labels
-        (n_groups, n_labels) 0/1 matrix, the paper's Y²: 1 where the group has the label.
+        (n_groups, n_labels) 0/1 matrix, the paper's Y²: 1 where the group has the label; or a list with the
+        label ids of each group.
     names
         Name of each group, or None for groups that are only numbers.
 
@@ -49,6 +50,8 @@ class GroupedLabels:
     def __post_init__(self) -> None:
         groups = check_labels(self.sample_groups, name="sample_groups")
         labels = check_labels(self.group_labels, name="group_labels")
+        if isinstance(self.sample_groups, list | tuple) and groups.shape[1] < labels.shape[0]:
+            groups.resize(groups.shape[0], labels.shape[0])  # the last groups have no rows
         if labels.shape[0] != groups.shape[1]:
             raise InputError(
                 f"group_labels must have one row for each of the {groups.shape[1]:,} groups of sample_groups",

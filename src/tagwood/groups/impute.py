@@ -57,10 +57,11 @@ def impute_labels(
     X
         (n_rows, n_features) sparse or dense matrix.
     sample_groups
-        (n_rows, n_groups) 0/1 matrix: 1 where the row is in the group. A row may be in several groups or in
-        none.
+        (n_rows, n_groups) 0/1 matrix: 1 where the row is in the group; or a list with the group numbers of
+        each row. A row may be in several groups or in none.
     group_labels
-        (n_groups, n_labels) 0/1 matrix: 1 where the group has the label.
+        (n_groups, n_labels) 0/1 matrix: 1 where the group has the label; or a list with the label ids of each
+        group.
     method
         "eagle"; "eagle-0" (the embedding is the mean of all rows of the label's groups, nothing is learned);
         "baseline" (every row gets every label of its groups). The baseline is better where the rows of a

@@ -43,7 +43,7 @@ def impute_from_scores(
     Examples
     --------
     >>> scores = [[0.9, 0.2], [0.4, 0.3]]
-    >>> impute_from_scores(scores, [[1], [1]], [[1, 1]]).labels.toarray().astype(int).tolist()
+    >>> impute_from_scores(scores, [[0], [0]], [[0, 1]]).labels.toarray().astype(int).tolist()
     [[1, 0], [0, 1]]
     """
     groups = GroupedLabels(sample_groups, group_labels)
