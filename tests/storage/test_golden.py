@@ -12,12 +12,12 @@ from tagwood.storage import State, load, read_manifest, save, storable
 from tagwood.storage.golden import find_deviation, record_golden
 
 
-@pytest.mark.parametrize("form", ["csr_array", "csr_matrix", "coo", "dense", "float64"])
+@pytest.mark.parametrize("form", ["csr_array", "csr_matrix", "columns", "dense", "float64"])
 def test_matrices_of_any_form_are_stored_and_checked(tmp_path, model, rows, form):
     inputs = {
         "csr_array": rows,
         "csr_matrix": sparse.csr_matrix(rows),
-        "coo": rows.tocoo(),
+        "columns": rows.tocsc(),
         "dense": rows.toarray(),
         "float64": rows.astype(np.float64),
     }[form]
