@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +17,13 @@ from tagwood import _kernels
 from tagwood._check import check_choice, check_int
 from tagwood.errors import InputError
 
-if TYPE_CHECKING:
-    from tagwood.data.vocab import LabelVocab
+
+class LabelNames(Protocol):
+    """What knows the names of labels; `tagwood.data.LabelVocab` does."""
+
+    def name(self, label: int, language: str | None = None) -> str:
+        """Return a label's name."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +121,28 @@ class Ranking:
         )
         return cls(*ranked, n_labels=int(scores.shape[1]))
 
+    @classmethod
+    def _of_places(
+        cls, labels: NDArray[np.int32], scores: NDArray[np.float32], found: NDArray[np.int32], n_labels: int
+    ) -> Ranking:
+        """Wrap what a search kernel returns: as many places for each row, the first `found` of them used."""
+        n_rows = found.size
+        places = labels.size // n_rows if n_rows else 0
+        indptr = np.zeros(n_rows + 1, dtype=np.int64)
+        np.cumsum(found, out=indptr[1:])
+        if indptr[-1] != labels.size:
+            used = (np.arange(places) < found[:, None]).ravel()
+            labels, scores = labels[used], scores[used]
+        ranking = object.__new__(cls)
+        for name, value in (
+            ("indptr", indptr),
+            ("labels", labels),
+            ("scores", scores),
+            ("n_labels", n_labels),
+        ):
+            object.__setattr__(ranking, name, value)
+        return ranking
+
     def top(self, k: int) -> Ranking:
         """Keep the best `k` labels of each row."""
         k = check_int(k, "k", low=1)
@@ -194,7 +221,7 @@ class Ranking:
         matrix.data = np.ones(matrix.data.size, dtype=np.float32)
         return matrix
 
-    def names(self, vocab: LabelVocab, language: str | None = None) -> list[list[tuple[str, float]]]:
+    def names(self, vocab: LabelNames, language: str | None = None) -> list[list[tuple[str, float]]]:
         """Return (name, score) pairs per row."""
         return [[(vocab.name(label, language), score) for label, score in row] for row in self]
 

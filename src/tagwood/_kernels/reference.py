@@ -1,6 +1,8 @@
-"""The native kernels in plain NumPy: slow, obvious, and the definition of what the native ones must return."""
+"""The native kernels in plain NumPy: slow, obvious, the definition of what the native ones must return."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,7 @@ _U8 = NDArray[np.uint8]
 def normalize_rows(indptr: _I64, data: _F32, threads: int) -> _F32:
     """Scale each row of a CSR matrix to Euclidean norm 1; rows of norm 0 stay as they are."""
     out = data.copy()
-    for begin, end in zip(indptr[:-1], indptr[1:], strict=True):
+    for begin, end in pairwise(indptr):
         norm = np.sqrt(np.square(data[begin:end], dtype=np.float64).sum())
         if norm > 0:
             out[begin:end] = data[begin:end] / norm
@@ -24,13 +26,13 @@ def normalize_rows(indptr: _I64, data: _F32, threads: int) -> _F32:
 
 def rows_rise(indptr: _I64, indices: _I32) -> bool:
     """Say whether the columns rise strictly inside every row."""
-    return all(np.all(np.diff(indices[b:e]) > 0) for b, e in zip(indptr[:-1], indptr[1:], strict=True))
+    return all(np.all(np.diff(indices[b:e]) > 0) for b, e in pairwise(indptr))
 
 
 def top_k_rows(indptr: _I64, indices: _I32, data: _F32, k: int, threads: int) -> tuple[_I64, _I32, _F32]:
     """Keep the k largest entries of each row, largest first; ties go to the smaller column."""
     out_indices, out_data, sizes = [], [], [0]
-    for begin, end in zip(indptr[:-1], indptr[1:], strict=True):
+    for begin, end in pairwise(indptr):
         order = np.lexsort((indices[begin:end], -data[begin:end]))[:k]
         out_indices.append(indices[begin:end][order])
         out_data.append(data[begin:end][order])
@@ -58,7 +60,7 @@ def label_centroids(
     Labels whose sum is zero get an empty row.
     """
     out_indices, out_data, sizes = [], [], [0]
-    for begin, end in zip(label_indptr[:-1], label_indptr[1:], strict=True):
+    for begin, end in pairwise(label_indptr):
         total = np.zeros(n_features)
         for row, weight in zip(label_rows[begin:end], label_weights[begin:end], strict=True):
             span = slice(x_indptr[row], x_indptr[row + 1])
@@ -77,7 +79,7 @@ def label_centroids(
 
 def rows_distinct(indptr: _I64, labels: _I32) -> bool:
     """Say whether no row holds a label twice."""
-    return all(np.unique(labels[b:e]).size == e - b for b, e in zip(indptr[:-1], indptr[1:], strict=True))
+    return all(np.unique(labels[b:e]).size == e - b for b, e in pairwise(indptr))
 
 
 def match_rows(true_indptr: _I64, true_labels: _I32, indptr: _I64, labels: _I32, threads: int) -> _U8:
@@ -92,9 +94,9 @@ def match_rows(true_indptr: _I64, true_labels: _I32, indptr: _I64, labels: _I32,
 def ranked_gains(
     indptr: _I64, labels: _I32, hits: _U8, weights: _F64, discounts: _F64, cutoffs: _I64, threads: int
 ) -> _F64:
-    """Sum hit * weight * discount over the first `cutoffs[c]` entries of each row: (n_rows, n_cutoffs), flat."""
+    """Sum hit * weight * discount over the first `cutoffs[c]` entries of each row; (n_rows, n_cutoffs)."""
     out = np.zeros((indptr.size - 1, cutoffs.size))
-    for row, (begin, end) in enumerate(zip(indptr[:-1], indptr[1:], strict=True)):
+    for row, (begin, end) in enumerate(pairwise(indptr)):
         gains = hits[begin:end] * weights[labels[begin:end]]
         for c, k in enumerate(cutoffs):
             out[row, c] = (gains[:k] * discounts[: gains[:k].size]).sum()
@@ -106,7 +108,7 @@ def best_gains(
 ) -> _F64:
     """Return `ranked_gains` of the best ranking: the true labels of each row in falling order of weight."""
     out = np.zeros((true_indptr.size - 1, cutoffs.size))
-    for row, (begin, end) in enumerate(zip(true_indptr[:-1], true_indptr[1:], strict=True)):
+    for row, (begin, end) in enumerate(pairwise(true_indptr)):
         gains = np.sort(weights[true_labels[begin:end]])[::-1]
         for c, k in enumerate(cutoffs):
             out[row, c] = (gains[:k] * discounts[: gains[:k].size]).sum()

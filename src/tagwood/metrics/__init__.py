@@ -5,7 +5,8 @@ In: true labels Y and a `Ranking`. Out: a `Report` (`evaluate`), a `Comparison` 
 
 from tagwood.metrics.comparison import Comparison, Difference, compare
 from tagwood.metrics.evaluation import evaluate, evaluate_sets
-from tagwood.metrics.propensity import PRESETS, LabelCounts, inverse_propensity
+from tagwood.metrics.names import parse_metrics
+from tagwood.metrics.propensity import PRESETS, LabelCounts, describe_propensity, inverse_propensity
 from tagwood.metrics.ranking import (
     coverage_at_k,
     depth_at_k,
@@ -35,6 +36,7 @@ __all__ = [
     "compare",
     "coverage_at_k",
     "depth_at_k",
+    "describe_propensity",
     "evaluate",
     "evaluate_sets",
     "frequency_slices",
@@ -42,6 +44,7 @@ __all__ = [
     "inverse_propensity",
     "label_scores",
     "ndcg_at_k",
+    "parse_metrics",
     "precision_at_k",
     "psndcg_at_k",
     "psp_at_k",

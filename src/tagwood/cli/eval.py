@@ -1,0 +1,188 @@
+"""`tagwood eval`: how good saved predictions are. In: predictions and true labels. Out: a report.
+
+The command reads, measures, and shows; what is measured is decided in `tagwood.metrics`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from tagwood.cli.output import JsonFlag, print_data, print_json, say
+from tagwood.errors import InputError
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from tagwood.data import Dataset, LabelVocab
+    from tagwood.metrics import Report
+    from tagwood.ranking import Ranking
+
+
+def eval_command(
+    predictions: Annotated[
+        Path, typer.Argument(help="Saved ranking: JSON lines, or .npz with a matrix of scores.")
+    ],
+    truth: Annotated[
+        Path, typer.Argument(help="Dataset with the true labels of the same rows, in any format.")
+    ],
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", "-m", help="Such as P@5, nDCG@3, PSP@5, micro-F1; repeat it."),
+    ] = None,
+    train: Annotated[Path | None, typer.Option(help="Training dataset, for propensities and slices.")] = None,
+    propensity: Annotated[
+        str, typer.Option(help="default, wikipedia, amazon, or the constants: 0.55,1.5")
+    ] = "default",
+    limit: Annotated[int | None, typer.Option("--limit", "-l", help="Look at the first labels only.")] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="Level of bootstrap intervals, such as 0.95.")
+    ] = None,
+    slices: Annotated[bool, typer.Option("--slices", help="Also for head, torso and tail labels.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    format: Annotated[  # noqa: A002  the option is called --format
+        str | None, typer.Option(help="Format of the datasets; default: found from the content.")
+    ] = None,
+    metrics_file: Annotated[
+        Path | None, typer.Option("--metrics-file", "-M", help="Also write the report as JSON.")
+    ] = None,
+    results_file: Annotated[
+        Path | None, typer.Option("--results-file", "-r", help="Write counts and scores per label as TSV.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Measure saved predictions against the true labels."""
+    constants = check_options(metric, propensity, slices=slices, trained=train is not None)
+    problem = read_problem(predictions, truth, train=train, data_format=format, limit=limit)
+    if problem.n_unknown:
+        say(f"{problem.n_unknown:,} predicted labels are unknown to {truth.name}; they count as wrong.")
+    report = measure(
+        problem,
+        metrics=metric or None,
+        propensity=constants,
+        confidence=confidence,
+        slices=slices,
+        seed=seed,
+    )
+    if metrics_file is not None:
+        metrics_file.write_text(report.to_json() + "\n", encoding="utf-8")
+    if results_file is not None:
+        write_label_scores(problem, results_file)
+    if json:
+        print_json(report.to_dict())
+    else:
+        print_data(report.to_table())
+
+
+class Problem(NamedTuple):
+    """What is measured: the ranking, the true labels and the training labels, all over one label table."""
+
+    ranking: Ranking
+    truth: sparse.csr_array
+    train: sparse.csr_array | None
+    vocab: LabelVocab
+    n_unknown: int
+
+
+def read_problem(
+    predictions: Path,
+    truth: Path,
+    *,
+    train: Path | None = None,
+    data_format: str | None = None,
+    limit: int | None = None,
+) -> Problem:
+    """Read predictions, true and training labels over one label table, which grows by what files name."""
+    from tagwood.data import read_dataset
+    from tagwood.data.rankings import read_ranking
+
+    if predictions.is_dir():
+        raise InputError("PREDICTIONS must be a file", given=f"the folder {predictions}")
+    training = None if train is None else read_dataset(train, data_format)
+    known = None if training is None or training.vocab.names is None else training.vocab
+    rows = read_dataset(truth, data_format, vocab=known, on_unknown="error" if known is None else "add")
+    ranking, vocab = read_ranking(predictions, _widest(rows, training), on_unknown="add")
+    return Problem(
+        ranking if limit is None else ranking.top(limit),
+        _widen(rows.labels, len(vocab)),
+        None if training is None else _widen(training.labels, len(vocab)),
+        vocab,
+        len(vocab) - max(rows.n_labels, 0 if training is None else training.n_labels),
+    )
+
+
+def measure(problem: Problem, **options: Any) -> Report:
+    """Return the report of a problem; `options` are those of `tagwood.metrics.evaluate`."""
+    from tagwood.metrics import evaluate
+
+    return evaluate(problem.truth, problem.ranking, train_labels=problem.train, **options)
+
+
+def check_options(
+    metrics: list[str] | None, propensity: str, *, slices: bool, trained: bool
+) -> str | tuple[float, float]:
+    """Refuse options that do not fit, before large files are read; return the propensity parsed."""
+    from tagwood.metrics import describe_propensity, parse_metrics
+
+    wanting = [str(name) for name in parse_metrics(metrics or ["P@1"]) if name.needs_counts]
+    wanting += ["--slices"] if slices else []
+    if wanting and not trained:
+        raise InputError(
+            f"{', '.join(wanting)} must know how often each label stands in the training data",
+            hint="Give it with --train FILE.",
+        )
+    parsed = parse_propensity(propensity)
+    describe_propensity(parsed)
+    return parsed
+
+
+def parse_propensity(text: str) -> str | tuple[float, float]:
+    """Return a preset's name or the pair (A, B).
+
+    Examples
+    --------
+    >>> parse_propensity("amazon"), parse_propensity("0.5,0.4")
+    ('amazon', (0.5, 0.4))
+    """
+    if "," not in text:
+        return text
+    try:
+        a, b = map(float, text.split(","))
+    except ValueError as error:
+        raise InputError("--propensity must be a preset or two numbers A,B", given=repr(text)) from error
+    return a, b
+
+
+def write_label_scores(problem: Problem, path: Path) -> None:
+    """Write one line for each label that is true or was returned: counts, precision, recall and F1."""
+    import numpy as np
+
+    from tagwood.data.files import open_for_writing
+    from tagwood.metrics import LabelCounts, label_scores
+
+    scores = label_scores(problem.truth, problem.ranking)
+    seen = None if problem.train is None else LabelCounts.of(problem.train).counts
+    columns = ["label", "name", *(["train_rows"] if seen is not None else [])]
+    columns += ["true_rows", "returned_rows", "hits", "precision", "recall", "f1"]
+    precision, recall, f1 = scores.precision, scores.recall, scores.f1
+    with open_for_writing(path) as file:
+        file.write("\t".join(columns) + "\n")
+        for label in np.flatnonzero(scores.true + scores.returned).tolist():
+            name = " ".join(problem.vocab.name(label).split())
+            cells = [label, name, *([seen[label]] if seen is not None else [])]
+            cells += [scores.true[label], scores.returned[label], scores.hits[label]]
+            cells += [f"{value[label]:.6g}" for value in (precision, recall, f1)]
+            file.write("\t".join(map(str, cells)) + "\n")
+
+
+def _widest(rows: Dataset, training: Dataset | None) -> LabelVocab:
+    return rows.vocab if training is None or len(training.vocab) <= len(rows.vocab) else training.vocab
+
+
+def _widen(labels: sparse.csr_array, n_labels: int) -> sparse.csr_array:
+    """Return the matrix with empty columns for the labels it does not know."""
+    wide = labels.copy()
+    wide.resize(labels.shape[0], n_labels)
+    return wide
