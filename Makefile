@@ -35,13 +35,13 @@ fix: $(VENV)/.all ## Mend what the linters can mend
 bench: $(VENV)/.all ## Measure, side by side with the peers; results go to docs/benchmarks
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/.all ## Build the site into docs/site
-	$(BIN)/mkdocs build --strict --quiet
+docs: $(VENV)/.all ## Build the site into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 build: $(VENV)/.base ## Build the native module and install the package
 
 clean: ## Remove what the other commands made
-	rm -rf $(VENV) build docs/site .cache
+	rm -rf $(VENV) build .cache
 
 $(VENV)/.tools: constraints.txt
 	$(PYTHON) -m venv $(VENV)
