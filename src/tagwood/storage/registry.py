@@ -33,7 +33,6 @@ _Class = TypeVar("_Class", bound=type[Storable])
 # kind -> module that registers it. One line for each storable class of the package.
 MODULES: Final[dict[str, str]] = {
     "ConcatEncoder": "tagwood.features.concat",
-    "ConcatEncoder": "tagwood.features.concat",
     "LinearTree": "tagwood.models.linear_tree",
     "TfidfEncoder": "tagwood.features.tfidf",
 }
