@@ -8,7 +8,13 @@ from tagwood.data.dataset import Dataset
 from tagwood.data.detection import detect_format
 from tagwood.data.files import BadLines
 from tagwood.data.records import Record
-from tagwood.data.registry import SkippedLinesWarning, read_dataset, read_records, write_dataset
+from tagwood.data.registry import (
+    SkippedLinesWarning,
+    read_dataset,
+    read_records,
+    target_format,
+    write_dataset,
+)
 from tagwood.data.vocab import LabelVocab
 from tagwood.data.vocab_files import read_vocab, write_vocab
 
@@ -23,6 +29,7 @@ __all__ = [
     "read_dataset",
     "read_records",
     "read_vocab",
+    "target_format",
     "write_dataset",
     "write_vocab",
 ]

@@ -95,7 +95,7 @@ class Dataset:
 
     def rows(self, index: ArrayLike) -> Dataset:
         """Return the rows of `index` (numbers or a mask), in that order, with the same labels and names."""
-        chosen = np.arange(self.n_rows)[np.asarray(index)]
+        chosen = self._row_numbers(index)
         order = chosen.tolist()
         return replace(
             self,
@@ -165,6 +165,18 @@ class Dataset:
             digest.update(f"{name} {array.size} ".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
+
+    def _row_numbers(self, index: ArrayLike) -> NDArray[np.int64]:
+        wanted = np.asarray(index)
+        if wanted.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        try:
+            chosen: NDArray[np.int64] = np.arange(self.n_rows)[wanted]
+        except IndexError as error:
+            raise InputError(
+                f"rows must be numbers below {self.n_rows:,} or a mask", given=str(error)
+            ) from error
+        return chosen
 
     def _check_length(self, what: str, given: int) -> None:
         if given != self.n_rows:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from tagwood.errors import DataError
 
@@ -70,12 +70,15 @@ def reading_errors(path: Path) -> Iterator[None]:
         raise DataError(f"cannot be read ({error.strerror or error})", path=path) from error
 
 
-def open_bytes(path: Path) -> IO[bytes]:
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading; gzip is recognised by its first bytes, whatever the name."""
-    file = path.open("rb")
-    if file.peek(2)[:2] == _GZIP_MAGIC:
-        return gzip.GzipFile(fileobj=file, mode="rb")  # type: ignore[return-value]
-    return file
+    with path.open("rb") as file:
+        if file.peek(2)[:2] == _GZIP_MAGIC:
+            with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
+                yield cast(IO[bytes], unpacked)
+        else:
+            yield file
 
 
 def read_start(path: Path, size: int = 1 << 16) -> bytes:

@@ -27,9 +27,9 @@ def read_beside(path: Path, *, folder: bool) -> LabelVocab | None:
     return read_vocab(table) if table.is_file() else None
 
 
-def write_beside(vocab: LabelVocab, target: Path, path: Path, *, folder: bool) -> None:
-    """Write the label table of the data at `path`, whose folder is for now at `target`."""
-    write_vocab(vocab, table_path(target if folder else path, folder=folder))
+def write_beside(vocab: LabelVocab, path: Path, *, folder: bool) -> None:
+    """Write the label table of the data at `path`."""
+    write_vocab(vocab, table_path(path, folder=folder))
 
 
 def is_needed(dataset: Dataset, *, labels_by: str, has_width: bool) -> bool:

@@ -18,7 +18,7 @@ from tagwood.data.detection import detect_format
 from tagwood.data.files import BadLines
 from tagwood.data.records import ReadOptions, Record
 from tagwood.data.vocab import LabelVocab
-from tagwood.data.writing import replace_path
+from tagwood.data.writing import check_target, replace_path
 from tagwood.errors import DataError, InputError
 
 
@@ -125,13 +125,38 @@ def write_dataset(
         If `path` exists and `overwrite` is False, or if the format cannot hold this dataset.
     """
     path = Path(path)
-    chosen = FORMATS[check_choice(format, "format", FORMATS)] if format is not None else _by_ending(path)
-    with replace_path(path, overwrite=overwrite, folder=chosen.folder) as target:
+    chosen = target_format(path, format)
+    check_overwrite(path, chosen, overwrite=overwrite)
+    companions = (label_table.table_path(path, folder=chosen.folder).name, *chosen.files)
+    with replace_path(path, overwrite=overwrite, folder=chosen.folder, companions=companions) as target:
         chosen.write(dataset, target)
         if label_table.is_needed(dataset, labels_by=chosen.labels_by, has_width=chosen.has_width):
-            label_table.write_beside(dataset.vocab, target, path, folder=chosen.folder)
-        elif not chosen.folder:
-            label_table.table_path(path, folder=False).unlink(missing_ok=True)
+            label_table.write_beside(dataset.vocab, target, folder=chosen.folder)
+
+
+def target_format(path: str | Path, format: str | None = None) -> Format:  # noqa: A002  the word users know
+    """Return the format to write: the named one, or the one that the ending of `path` means."""
+    if format is not None:
+        return FORMATS[check_choice(format, "format", FORMATS)]
+    path = Path(path)
+    name = path.name.removesuffix(".gz")
+    for chosen in FORMATS.values():
+        if chosen.endings and name.endswith(chosen.endings):
+            return chosen
+    raise InputError(
+        f"the name {path.name!r} does not say which format to write",
+        hint=f"Name it (format=..., --to): {', '.join(FORMATS)}.",
+    )
+
+
+def check_overwrite(path: Path, chosen: Format, *, overwrite: bool) -> None:
+    """Raise `InputError` if `path` must not be written in this format."""
+    check_target(path, overwrite=overwrite, folder=chosen.folder)
+    if chosen.folder and not chosen.files and path.exists() and any(path.iterdir()):
+        raise InputError(
+            f"{path} has files already, and old documents would stay among the new ones",
+            hint="Write to a new folder.",
+        )
 
 
 def _choose(path: Path, name: str | None) -> Format:
@@ -153,14 +178,3 @@ def _options(
     if separator == "":
         raise InputError("separator must have at least one character", given="none")
     return ReadOptions(bad, None, on_unknown, encoding, separator, split)
-
-
-def _by_ending(path: Path) -> Format:
-    name = path.name.removesuffix(".gz")
-    for chosen in FORMATS.values():
-        if name.endswith(chosen.endings or ("\0",)):
-            return chosen
-    raise InputError(
-        f"the name {path.name!r} does not say which format to write",
-        hint=f"Name it (format=..., --to): {', '.join(FORMATS)}.",
-    )

@@ -1,13 +1,12 @@
 """Write whole or not at all: into a temporary place beside the target, then rename.
 
-In: a target path. Out: a place to write to; it becomes the target when the block ends well, and vanishes
-otherwise.
+In: a target path. Out: a place to write to; it becomes the target if all goes well, and vanishes otherwise.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,25 +14,31 @@ from tagwood.errors import InputError
 
 
 @contextmanager
-def replace_path(path: Path, *, overwrite: bool, folder: bool) -> Iterator[Path]:
+def replace_path(path: Path, *, overwrite: bool, folder: bool, companions: Iterable[str]) -> Iterator[Path]:
     """Yield a place to write a file or folder that then becomes `path`.
 
-    With `overwrite`, an existing file is replaced; in an existing folder files of the same names are replaced
-    and others stay.
+    `companions` are names of files that may be written beside the file or inside the folder. Old ones that
+    are not written again are removed, so that they cannot be taken for part of the new data; other files
+    stay.
     """
-    _check_target(path, overwrite=overwrite, folder=folder)
+    check_target(path, overwrite=overwrite, folder=folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".tagwood-", dir=path.parent) as temporary:
         target = Path(temporary) / path.name
         yield target
-        if folder and path.is_dir():
-            for file in target.iterdir():
-                file.replace(path / file.name)
-        else:
+        if folder and not path.exists():
             target.replace(path)
+            return
+        source, goal = (target, path) if folder else (target.parent, path.parent)
+        written = {file.name for file in source.iterdir()}
+        for name in set(companions) - written:
+            (goal / name).unlink(missing_ok=True)
+        for name in sorted(written, key=lambda name: name == path.name):  # the data file last
+            (source / name).replace(goal / name)
 
 
-def _check_target(path: Path, *, overwrite: bool, folder: bool) -> None:
+def check_target(path: Path, *, overwrite: bool, folder: bool) -> None:
+    """Raise `InputError` if `path` must not be written."""
     if not path.exists() or (folder and path.is_dir() and not any(path.iterdir())):
         return
     if not overwrite:

@@ -6,8 +6,6 @@ come from ``labels.txt`` (one per line) where it is there. Nothing is ever unpic
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +22,6 @@ from tagwood.errors import DataError, InputError
 
 _PARTS = {"train": "trn", "test": "tst"}
 _MARKS = {".trn.": "train", ".tst.": "test"}
-_BROKEN = (
-    ValueError,
-    KeyError,
-    EOFError,
-    OSError,
-    zipfile.BadZipFile,
-    zlib.error,
-    MemoryError,
-    NotImplementedError,
-)
 
 
 def read(path: Path, options: ReadOptions) -> Dataset:
@@ -70,13 +58,15 @@ def write(dataset: Dataset, path: Path) -> None:
 def load_matrix(path: Path) -> Any:
     """Return the matrix of an ``.npz`` (CSR as SciPy saves it) or ``.npy`` file, structure checked."""
     try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        with np.load(path, allow_pickle=False) as arrays:
-            return _csr(path, {name: arrays[name] for name in arrays.files})
+        with path.open("rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                return content
+            with content as arrays:
+                return _csr(path, {name: arrays[name] for name in arrays.files})
     except DataError:
         raise
-    except _BROKEN as error:
+    except Exception as error:  # zipfile, zlib and NumPy's header parser raise a dozen kinds
         raise DataError(f"is not a readable NumPy file ({str(error)[:100]})", path=path) from error
 
 

@@ -1,0 +1,94 @@
+"""`tagwood check`: look at data before training. In: a dataset, maybe a test set. Out: figures, warnings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tagwood.cli.output import JsonFlag, facts_table, print_data, print_json, say
+
+if TYPE_CHECKING:
+    from tagwood.data.statistics import DatasetStatistics, Spread
+
+
+def check(
+    data: Annotated[Path, typer.Argument(help="File or folder in any known format.")],
+    test: Annotated[
+        Path | None, typer.Option(help="Test set to compare with: leaks, unknown labels.")
+    ] = None,
+    data_format: Annotated[str | None, typer.Option("--format", help="Default: from the content.")] = None,
+    vocab: Annotated[Path | None, typer.Option(help="Label table (TSV or CSV).")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out and count them.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Count rows, labels, duplicates and leaks, and say in plain words what looks wrong."""
+    found, bad_lines = check_data(data, test, data_format=data_format, vocab=vocab, skip_bad=skip_bad)
+    if json:
+        print_json(found.to_dict() | {"bad_lines": bad_lines})
+        return
+    print_data(facts_table(_facts(found) | ({"bad lines left out": bad_lines} if skip_bad else {})))
+    for warning in found.warnings:
+        say(f"! {warning}")
+
+
+def check_data(
+    data: Path,
+    test: Path | None = None,
+    *,
+    data_format: str | None = None,
+    vocab: Path | None = None,
+    skip_bad: bool = False,
+) -> tuple[DatasetStatistics, int]:
+    """Read a dataset, and a test set over the same labels; return the figures and the number of bad lines."""
+    from tagwood.data import BadLines, read_dataset, read_vocab
+    from tagwood.data.statistics import compute_statistics
+
+    bad = BadLines(skip=skip_bad)
+    table = None if vocab is None else read_vocab(vocab)
+    train = read_dataset(data, data_format, vocab=table, skip_bad=bad)
+    if test is None:
+        return compute_statistics(train), bad.count
+    other = read_dataset(
+        test,
+        data_format,
+        vocab=train.vocab,
+        on_unknown="add",
+        skip_bad=bad,
+        split="test" if test.is_dir() else None,
+    )
+    return compute_statistics(train, other), bad.count
+
+
+def _facts(found: DatasetStatistics) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "rows": found.rows,
+        "labels": f"{found.labels:,} ({found.labels_used:,} in use)",
+        "labels per row": _spread(found.labels_per_row),
+        "rows per label": _spread(found.rows_per_label),
+        "labels on at most 5 rows": f"{found.tail_labels:,} ({found.tail_share:.0%} of those in use)",
+        "labels on one row": found.singleton_labels,
+        "empty rows": found.empty_rows,
+        "rows without labels": found.rows_without_labels,
+        "duplicate rows": f"{found.duplicate_rows:,} ({found.conflicting_rows:,} with other labels)",
+    }
+    if found.features is not None:
+        facts["features"] = found.features
+    if found.words_per_row is not None:
+        facts["words per row"] = _spread(found.words_per_row)
+    if found.groups is not None:
+        facts["groups"] = found.groups
+    if found.test is not None:
+        facts |= {
+            "test rows": found.test.rows,
+            "test rows also in training": found.test.leaked_rows,
+            "labels only in test": found.test.labels_only_in_test,
+            "test rows without labels": found.test.rows_without_labels,
+        }
+    return facts
+
+
+def _spread(spread: Spread) -> str:
+    quarters = f"{spread.quarter:g} / {spread.median:g} / {spread.three_quarters:g}"
+    return f"{spread.mean:.2f} on average; from {spread.least:,} to {spread.most:,}, quartiles {quarters}"

@@ -1,0 +1,81 @@
+"""`tagwood convert`: from one data format to another. In: a dataset. Out: the same in another form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tagwood.cli.output import JsonFlag, print_json, say
+
+if TYPE_CHECKING:
+    from tagwood.data import BadLines, Dataset
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="File or folder in any known format.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="File or folder to write; .gz packs a file.")],
+    from_format: Annotated[
+        str | None, typer.Option("--from", help="Default: found from the content.")
+    ] = None,
+    to_format: Annotated[str | None, typer.Option("--to", help="Default: from the name of OUT.")] = None,
+    vocab: Annotated[Path | None, typer.Option(help="Label table (TSV or CSV) of the data.")] = None,
+    on_unknown: Annotated[str, typer.Option(help="Labels missing in --vocab: error, add or skip.")] = "error",
+    split: Annotated[str | None, typer.Option(help="train or test, for a folder that has both.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out and count them.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace OUT if it exists.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Convert a dataset to another format.
+
+    OUT appears when it is complete, or not at all. What its format cannot hold (names in feature formats,
+    groups in line formats) is said on stderr; label names, URIs and languages go to a table beside OUT if
+    need be.
+    """
+    data, lost, bad = convert_data(
+        source,
+        target,
+        from_format=from_format,
+        to_format=to_format,
+        vocab=vocab,
+        on_unknown=on_unknown,
+        split=split,
+        skip_bad=skip_bad,
+        force=force,
+    )
+    for what in lost:
+        say(f"! {target} cannot hold the {what} of this dataset; they were left out.")
+    for error in bad.first:
+        say(f"! left out: {error}")
+    if json:
+        print_json({"rows": data.n_rows, "labels": data.n_labels, "lost": lost, "bad_lines": bad.count})
+    else:
+        skipped = f", {bad.count:,} bad lines left out" if bad.count else ""
+        say(f"{target}: {data.n_rows:,} rows, {data.n_labels:,} labels{skipped}")
+
+
+def convert_data(
+    source: Path,
+    target: Path,
+    *,
+    from_format: str | None = None,
+    to_format: str | None = None,
+    vocab: Path | None = None,
+    on_unknown: str = "error",
+    split: str | None = None,
+    skip_bad: bool = False,
+    force: bool = False,
+) -> tuple[Dataset, list[str], BadLines]:
+    """Read, write, and return the dataset, the parts that the new format lost, and the bad lines."""
+    from tagwood.data import BadLines, read_dataset, read_vocab, target_format, write_dataset
+    from tagwood.data.registry import check_overwrite
+
+    chosen = target_format(target, to_format)
+    check_overwrite(target, chosen, overwrite=force)
+    bad = BadLines(skip=skip_bad)
+    table = None if vocab is None else read_vocab(vocab)
+    data = read_dataset(source, from_format, vocab=table, on_unknown=on_unknown, skip_bad=bad, split=split)
+    write_dataset(data, target, chosen.name, overwrite=force)
+    lost = [part for part in ("texts", "features", "groups", "ids") if getattr(data, part) is not None]
+    return data, [part for part in lost if part not in chosen.holds], bad

@@ -1,0 +1,198 @@
+"""What a dataset looks like before training: sizes, label frequencies, duplicates, leaks, warnings in words.
+
+In: a `Dataset`, and a test set if there is one. Out: `DatasetStatistics`, what ``tagwood check`` shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood._sparse import csr_parts
+from tagwood.data.dataset import Dataset
+from tagwood.data.warnings_in_words import describe_problems
+
+TAIL = 5
+"""Labels that stand on at most this many rows are the tail."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and quantiles of a count."""
+
+    mean: float
+    least: int
+    quarter: float
+    median: float
+    three_quarters: float
+    most: int
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64]) -> Spread:
+        """Summarise counts; all zero if there are none."""
+        if counts.size == 0:
+            return cls(0.0, 0, 0.0, 0.0, 0.0, 0)
+        quarter, median, three_quarters = map(float, np.quantile(counts, [0.25, 0.5, 0.75]))
+        return cls(
+            float(counts.mean()), int(counts.min()), quarter, median, three_quarters, int(counts.max())
+        )
+
+
+@dataclass(frozen=True)
+class TestStatistics:
+    """How a test set relates to its training set.
+
+    `leaked_rows` are test rows whose text or features also stand in the training set;
+    `labels_only_in_test` can never be learned, and `pairs_only_in_test` is how often they are asked for.
+    """
+
+    __test__ = False  # not a test class for pytest
+
+    rows: int
+    rows_without_labels: int
+    labels_used: int
+    leaked_rows: int
+    labels_only_in_test: int
+    pairs_only_in_test: int
+
+
+@dataclass(frozen=True)
+class DatasetStatistics:
+    """The figures of `compute_statistics`.
+
+    `labels` counts the vocabulary, `labels_used` those on at least one row; `rows_per_label` is over used
+    labels. `tail_labels` are used labels on at most 5 rows, `tail_share` their share of the used labels, and
+    `tail_pair_share` their share of all pairs of row and label. `empty_rows` have no text and no features.
+    `duplicate_rows` repeat the text or features of an earlier row; `conflicting_rows` do so with other
+    labels.
+    """
+
+    rows: int
+    labels: int
+    labels_used: int
+    pairs: int
+    features: int | None
+    groups: int | None
+    labels_per_row: Spread
+    rows_per_label: Spread
+    words_per_row: Spread | None
+    singleton_labels: int
+    tail_labels: int
+    tail_share: float
+    tail_pair_share: float
+    empty_rows: int
+    rows_without_labels: int
+    duplicate_rows: int
+    conflicting_rows: int
+    test: TestStatistics | None
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values."""
+        return asdict(self) | {"warnings": list(self.warnings)}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return the figures as JSON."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+
+def compute_statistics(data: Dataset, test: Dataset | None = None) -> DatasetStatistics:
+    """Count what matters before training.
+
+    Parameters
+    ----------
+    data
+        The training set.
+    test
+        A test set over the same label ids (read it with ``vocab=data.vocab, on_unknown="add"``).
+
+    Examples
+    --------
+    >>> data = Dataset([[0], [0, 1], []], texts=["ash", "oak", "ash"])
+    >>> found = compute_statistics(data)
+    >>> found.labels_per_row.mean, found.rows_without_labels, found.duplicate_rows, found.conflicting_rows
+    (1.0, 1, 1, 1)
+    """
+    used, rows_per_label = np.unique(data.labels.indices, return_counts=True)
+    per_row = np.diff(data.labels.indptr).astype(np.int64)
+    keys = list(_row_keys(data))
+    duplicates, conflicts = _count_duplicates(data, keys)
+    tail = rows_per_label[rows_per_label <= TAIL]
+    pairs = int(data.labels.nnz)
+    figures: dict[str, Any] = {
+        "rows": data.n_rows,
+        "labels": data.n_labels,
+        "labels_used": used.size,
+        "pairs": pairs,
+        "features": None if data.features is None else int(data.features.shape[1]),
+        "groups": None if data.groups is None else len(data.group_codes()[1]),
+        "labels_per_row": Spread.of(per_row),
+        "rows_per_label": Spread.of(rows_per_label),
+        "words_per_row": None if data.texts is None else Spread.of(_word_counts(data)),
+        "singleton_labels": int((rows_per_label == 1).sum()),
+        "tail_labels": tail.size,
+        "tail_share": tail.size / max(1, used.size),
+        "tail_pair_share": int(tail.sum()) / max(1, pairs),
+        "empty_rows": sum(key == b"" for key in keys),
+        "rows_without_labels": int((per_row == 0).sum()),
+        "duplicate_rows": duplicates,
+        "conflicting_rows": conflicts,
+        "test": None if test is None else _compare(used, keys, test),
+    }
+    return DatasetStatistics(**figures, warnings=tuple(describe_problems(figures)))
+
+
+def _compare(used: NDArray[np.int64], keys: list[bytes], test: Dataset) -> TestStatistics:
+    known = set(keys) - {b""}
+    in_test, counts = np.unique(test.labels.indices, return_counts=True)
+    new = ~np.isin(in_test, used)
+    return TestStatistics(
+        rows=test.n_rows,
+        rows_without_labels=int((np.diff(test.labels.indptr) == 0).sum()),
+        labels_used=in_test.size,
+        leaked_rows=sum(key in known for key in _row_keys(test)),
+        labels_only_in_test=int(new.sum()),
+        pairs_only_in_test=int(counts[new].sum()),
+    )
+
+
+def _row_keys(data: Dataset) -> Iterator[bytes]:
+    """Yield 16 bytes per row that are the same for the same content; empty bytes for an empty row.
+
+    Texts are compared without regard to white space; rows without texts by their features.
+    """
+    if data.texts is not None:
+        for text in data.texts:
+            words = " ".join(text.split())
+            yield hashlib.blake2b(words.encode(errors="replace"), digest_size=16).digest() if words else b""
+    elif data.features is not None:
+        parts = csr_parts(data.features)
+        for begin, end in zip(parts.indptr[:-1].tolist(), parts.indptr[1:].tolist(), strict=True):
+            content = parts.indices[begin:end].tobytes() + parts.data[begin:end].tobytes()
+            yield hashlib.blake2b(content, digest_size=16).digest() if content else b""
+    else:
+        yield from (b"\0%d" % row for row in range(data.n_rows))
+
+
+def _count_duplicates(data: Dataset, keys: list[bytes]) -> tuple[int, int]:
+    first: dict[bytes, int] = {}
+    duplicates = conflicts = 0
+    indptr, indices = data.labels.indptr, data.labels.indices
+    for row, key in enumerate(keys):
+        earlier = first.setdefault(key, row)
+        if key and earlier != row:
+            duplicates += 1
+            mine = indices[indptr[row] : indptr[row + 1]]
+            conflicts += not np.array_equal(mine, indices[indptr[earlier] : indptr[earlier + 1]])
+    return duplicates, conflicts
+
+
+def _word_counts(data: Dataset) -> NDArray[np.int64]:
+    assert data.texts is not None
+    return np.fromiter((len(text.split()) for text in data.texts), dtype=np.int64, count=data.n_rows)
