@@ -184,7 +184,7 @@ def amazon_670k_like(scale: float = 1.0, seed: int = 0) -> Problem:
 def amazon_3m_like(scale: float = 1.0, seed: int = 0) -> Problem:
     """Return a problem with the sizes of Amazon-3M: 1,717,899 rows, 2,812,281 labels, 337,067 features.
 
-    Parameters as in `amazon_670k_like`. At scale 1 the result alone takes about 2.5 GB.
+    Parameters as in `amazon_670k_like`. At scale 1 the result alone takes about 1.8 GB.
     """
     return _preset(scale, (1_717_899, 742_507, 2_812_281, 337_067), 36.0, 50.0, seed)
 
