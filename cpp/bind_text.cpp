@@ -98,17 +98,17 @@ namespace tagwood {
 
 void bind_text(nb::module_ &m) {
   using nb::arg;
-  m.def("complex_rows", &py_complex_rows, arg("bytes").noconvert(), arg("offsets").noconvert(),
+  m.def("complex_rows", &py_complex_rows, arg("text").noconvert(), arg("offsets").noconvert(),
         arg("folds").noconvert());
-  m.def("count_terms", &py_count_terms, arg("bytes").noconvert(), arg("offsets").noconvert(),
-        arg("classes").noconvert(), arg("folds").noconvert(), arg("lengths"), arg("threads"));
+  m.def("count_terms", &py_count_terms, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
+        arg("folds").noconvert(), arg("lengths"), arg("threads"));
   m.def("merge_counts", &py_merge_counts, arg("left_keys").noconvert(), arg("left_counts").noconvert(),
         arg("right_keys").noconvert(), arg("right_counts").noconvert());
   m.def("build_vocabulary", &py_build_vocabulary, arg("keys").noconvert());
-  m.def("spell_terms", &py_spell_terms, arg("bytes").noconvert(), arg("offsets").noconvert(),
-        arg("classes").noconvert(), arg("folds").noconvert(), arg("lengths"), arg("slots").noconvert(),
-        arg("known").noconvert(), arg("char_mark"), arg("threads"));
-  m.def("tfidf_rows", &py_tfidf_rows, arg("bytes").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
+  m.def("spell_terms", &py_spell_terms, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
+        arg("folds").noconvert(), arg("lengths"), arg("slots").noconvert(), arg("known").noconvert(), arg("char_mark"),
+        arg("threads"));
+  m.def("tfidf_rows", &py_tfidf_rows, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
         arg("folds").noconvert(), arg("lengths"), arg("slots").noconvert(), arg("idf").noconvert(), arg("sublinear"),
         arg("threads"));
 }

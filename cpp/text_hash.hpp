@@ -26,18 +26,21 @@ inline uint64_t fold_product(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-// Key of `size` bytes; up to 7 bytes after them are read and ignored, so they must be readable.
+// The first `size` bytes (0 to 8) of eight, the others zero.
+inline uint64_t load_bytes(const uint8_t *bytes, int64_t size) {
+  uint64_t block;
+  std::memcpy(&block, bytes, 8);
+  return size <= 0 ? 0 : block & (~uint64_t{0} >> (64 - 8 * std::min<int64_t>(size, 8)));
+}
+
+// Key of `size` bytes; up to 15 bytes after them are read and ignored, so they must be readable.
 inline uint64_t hash_bytes(const uint8_t *bytes, int64_t size, uint64_t seed) {
   uint64_t state = seed ^ (static_cast<uint64_t>(size) * kLengthFactor);
-  uint64_t block;
-  for (; size >= 8; size -= 8, bytes += 8) {
-    std::memcpy(&block, bytes, 8);
-    state = fold_product(state ^ block, kStep);
-  }
-  if (size > 0) {
-    std::memcpy(&block, bytes, 8);
-    state = fold_product(state ^ (block & ((1ull << (8 * size)) - 1)), kStep);
-  }
+  do { // nearly every word fits into the first 16 bytes
+    state = fold_product(state ^ load_bytes(bytes, size), kStep ^ load_bytes(bytes + 8, size - 8));
+    bytes += 16;
+    size -= 16;
+  } while (size > 0);
   return fold_product(state, kLast);
 }
 
@@ -46,26 +49,28 @@ inline uint64_t join_keys(uint64_t left, uint64_t right) { return fold_product(l
 
 // Sorts values of at most `bits` bits; long lists by radix with `scratch` as the second buffer.
 template <class T> void sort_values(std::vector<T> &values, std::vector<T> &scratch, int bits) {
-  constexpr int kDigit = 11;
-  constexpr size_t kRadix = size_t{1} << kDigit;
-  if (values.size() < 256) {
+  constexpr int kMaxDigit = 11;
+  if (values.size() < 128) {
     std::sort(values.begin(), values.end());
     return;
   }
   scratch.resize(values.size());
-  size_t counts[kRadix];
-  for (int shift = 0; shift < bits; shift += kDigit) {
-    std::memset(counts, 0, sizeof counts);
+  const int passes = std::max(1, (bits + kMaxDigit - 1) / kMaxDigit);
+  const int digit = (bits + passes - 1) / passes;
+  const uint32_t mask = (1u << digit) - 1;
+  uint32_t counts[1 << kMaxDigit];
+  for (int shift = 0; shift < bits; shift += digit) {
+    std::fill_n(counts, mask + 1, 0u);
     for (const T value : values)
-      ++counts[(value >> shift) & (kRadix - 1)];
-    size_t at = 0;
-    for (size_t &count : counts) {
-      const size_t here = count;
-      count = at;
+      ++counts[(value >> shift) & mask];
+    uint32_t at = 0;
+    for (uint32_t i = 0; i <= mask; ++i) {
+      const uint32_t here = counts[i];
+      counts[i] = at;
       at += here;
     }
     for (const T value : values)
-      scratch[counts[(value >> shift) & (kRadix - 1)]++] = value;
+      scratch[counts[(value >> shift) & mask]++] = value;
     values.swap(scratch);
   }
 }

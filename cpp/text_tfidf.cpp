@@ -51,21 +51,27 @@ private:
           ids_.push_back(static_cast<uint32_t>(key));
       return;
     }
-    constexpr size_t kAhead = 12; // the table is larger than the caches: ask for slots before they are needed
+    constexpr size_t kAhead = 16; // the table is larger than the caches: ask for slots before they are needed
     const size_t n = keys_.size();
+    ids_.resize(n);
     for (size_t i = 0; i < std::min(kAhead, n); ++i)
       vocabulary_.prefetch(keys_[i]);
+    size_t found = 0;
     for (size_t i = 0; i < n; ++i) {
-      if (i + kAhead < n)
-        vocabulary_.prefetch(keys_[i + kAhead]);
+      vocabulary_.prefetch(keys_[std::min(i + kAhead, n - 1)]);
       const int64_t id = vocabulary_.find(keys_[i]);
-      if (id >= 0)
-        ids_.push_back(static_cast<uint32_t>(id));
+      ids_[found] = static_cast<uint32_t>(id);
+      found += id >= 0; // no branch: known and unknown n-grams follow each other without a pattern
     }
+    ids_.resize(found);
   }
 
   void write(TextRows &out) {
-    weights_.clear();
+    const size_t start = out.indices.size();
+    out.indices.resize(start + ids_.size());
+    weights_.resize(ids_.size());
+    int32_t *columns = out.indices.data() + start;
+    size_t size = 0;
     double sum = 0;
     for (size_t i = 0, next; i < ids_.size(); i = next) {
       const uint32_t id = ids_[i];
@@ -73,13 +79,15 @@ private:
         ++next;
       const double weight = term_weight(static_cast<int64_t>(next - i), weighting_.sublinear) * weighting_.idf[id];
       sum += weight * weight;
-      weights_.push_back(weight);
-      out.indices.push_back(static_cast<int32_t>(id));
+      weights_[size] = weight;
+      columns[size++] = static_cast<int32_t>(id);
     }
+    out.indices.resize(start + size);
+    out.data.resize(start + size);
     const double scale = sum > 0 ? 1.0 / std::sqrt(sum) : 0.0;
-    for (const double weight : weights_)
-      out.data.push_back(static_cast<float>(weight * scale));
-    out.indptr.push_back(static_cast<int64_t>(out.indices.size()));
+    for (size_t i = 0; i < size; ++i)
+      out.data[start + i] = static_cast<float>(weights_[i] * scale);
+    out.indptr.push_back(static_cast<int64_t>(start + size));
   }
 
   Tokenizer words_;

@@ -24,14 +24,25 @@ struct VocabularyView {
 
   // The feature of a key, or -1. A damaged table gives wrong features, never an endless search or a foreign read.
   int64_t find(uint64_t key) const {
-    for (int64_t tries = 0; tries < n_slots; ++tries) {
+    const uint64_t slot = slots[key & (n_slots - 1)];
+    const bool other = ((slot ^ key) & ~id_mask) != 0;
+    if (slot != 0 && other) [[unlikely]]
+      return find_on(key);
+    return other ? -1 : id_of(slot);
+  }
+
+private:
+  int64_t id_of(uint64_t slot) const {
+    const int64_t id = static_cast<int64_t>(slot & id_mask) - 1;
+    return id < n_features ? id : -1;
+  }
+  int64_t find_on(uint64_t key) const {
+    for (int64_t tries = 1; tries < n_slots; ++tries) {
       const uint64_t slot = slots[(key + tries) & (n_slots - 1)];
       if (slot == 0)
         return -1;
-      if (((slot ^ key) & ~id_mask) == 0) {
-        const int64_t id = static_cast<int64_t>(slot & id_mask) - 1;
-        return id < n_features ? id : -1;
-      }
+      if (((slot ^ key) & ~id_mask) == 0)
+        return id_of(slot);
     }
     return -1;
   }

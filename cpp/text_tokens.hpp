@@ -39,6 +39,18 @@ struct Token {
   bool unspaced; // one character of a script written without spaces
 };
 
+// A text as bit masks, one bit a byte, and with its ASCII letters in lower case: whole words are found by bit scans.
+struct CharMasks {
+  std::vector<uint64_t> word;  // ASCII letters, digits, underscore
+  std::vector<uint64_t> other; // bytes outside ASCII
+  std::vector<uint8_t> lower;
+
+  void fill(const uint8_t *bytes, int64_t size, bool fold);
+  bool is_other(int64_t at) const { return other[at >> 6] >> (at & 63) & 1; }
+  int64_t next_char(int64_t at, int64_t size) const; // the next byte of either mask, or size
+  int64_t word_end(int64_t at, int64_t size) const;  // the next byte that is no ASCII word character, or size
+};
+
 // The words of one text. In `text` each stands after a space, except an unspaced one that touches the one before;
 // one more space ends it. Words of one character are dropped unless unspaced. Reused from text to text.
 class Tokenizer {
@@ -51,13 +63,15 @@ public:
   int64_t text_size() const { return text_size_; }
 
 private:
+  int64_t add_ascii(int64_t at, int64_t size);
+  int64_t add_other(const uint8_t *bytes, int64_t at, int64_t size);
   void add(uint32_t code);
   void open(bool unspaced, bool glued);
   void close();
   void put(uint32_t code);
 
   CharTables tables_;
-  uint8_t ascii_[256]; // the folded word character, or 0
+  CharMasks masks_;
   std::vector<uint8_t> text_;
   std::vector<Token> tokens_;
   uint8_t *out_ = nullptr;

@@ -35,7 +35,9 @@ class CsrParts(NamedTuple):
 
     def to_scipy(self) -> sparse.csr_array:
         """Return a SciPy array that shares `data` and `indices` where SciPy allows it."""
-        return sparse.csr_array((self.data, self.indices, self.indptr), shape=(self.n_rows, self.n_cols))
+        # SciPy gives both index arrays the wider of their types: a narrow indptr keeps `indices` as they are.
+        indptr = self.indptr if self.data.size > _INT32_MAX else self.indptr.astype(np.int32)
+        return sparse.csr_array((self.data, self.indices, indptr), shape=(self.n_rows, self.n_cols))
 
 
 def csr_parts(matrix: sparse.csr_array) -> CsrParts:

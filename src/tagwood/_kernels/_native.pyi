@@ -6,6 +6,9 @@ from numpy.typing import NDArray
 _I32 = NDArray[np.int32]
 _I64 = NDArray[np.int64]
 _F32 = NDArray[np.float32]
+_U32 = NDArray[np.uint32]
+_U64 = NDArray[np.uint64]
+_Lengths = tuple[int, int, int, int, int]
 _F64 = NDArray[np.float64]
 _U8 = NDArray[np.uint8]
 
@@ -33,3 +36,33 @@ def best_gains(
 def parse_rows(
     text: NDArray[np.uint8], last: bool, max_rows: int, n_labels: int, n_features: int
 ) -> tuple[_I64, _I32, _I64, _I32, _F32, tuple[int, int, int]]: ...
+def complex_rows(text: _U8, offsets: _I64, folds: _U32) -> _I64: ...
+def count_terms(
+    text: _U8, offsets: _I64, classes: _U8, folds: _U32, lengths: _Lengths, threads: int
+) -> tuple[_U64, _I64]: ...
+def merge_counts(
+    left_keys: _U64, left_counts: _I64, right_keys: _U64, right_counts: _I64
+) -> tuple[_U64, _I64]: ...
+def build_vocabulary(keys: _U64) -> _U64: ...
+def spell_terms(
+    text: _U8,
+    offsets: _I64,
+    classes: _U8,
+    folds: _U32,
+    lengths: _Lengths,
+    slots: _U64,
+    known: _U8,
+    char_mark: int,
+    threads: int,
+) -> tuple[_I32, _I64, _U8]: ...
+def tfidf_rows(
+    text: _U8,
+    offsets: _I64,
+    classes: _U8,
+    folds: _U32,
+    lengths: _Lengths,
+    slots: _U64,
+    idf: _F32,
+    sublinear: bool,
+    threads: int,
+) -> tuple[_I64, _I32, _F32]: ...
