@@ -36,7 +36,7 @@ bench: $(VENV)/.all ## Measure, side by side with the peers; results go to docs/
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.all ## Build the site into build/site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 build: $(VENV)/.base ## Build the native module and install the package
 

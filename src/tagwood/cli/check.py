@@ -28,7 +28,7 @@ def check(
     if json:
         print_json(found.to_dict() | {"bad_lines": bad_lines})
         return
-    print_data(facts_table(_facts(found) | ({"bad lines left out": bad_lines} if skip_bad else {})))
+    print_data(facts_table(facts_of(found) | ({"bad lines left out": bad_lines} if skip_bad else {})))
     for warning in found.warnings:
         say(f"! {warning}")
 
@@ -61,7 +61,8 @@ def check_data(
     return compute_statistics(train, other), bad.count
 
 
-def _facts(found: DatasetStatistics) -> dict[str, Any]:
+def facts_of(found: DatasetStatistics) -> dict[str, Any]:
+    """Return the figures as names and values for a table."""
     facts: dict[str, Any] = {
         "rows": found.rows,
         "labels": f"{found.labels:,} ({found.labels_used:,} in use)",

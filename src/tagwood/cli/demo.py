@@ -28,7 +28,7 @@ def demo(json: JsonFlag = False) -> None:
     """
     from time import perf_counter
 
-    from tagwood.cli import check
+    from tagwood.cli.check import facts_of
     from tagwood.data import pydocs
     from tagwood.data.statistics import compute_statistics
     from tagwood.metrics import evaluate
@@ -38,7 +38,9 @@ def demo(json: JsonFlag = False) -> None:
     statistics = compute_statistics(train, test)
     if not json:
         print_data("The docstrings of Python, NumPy, SciPy and scikit-learn")
-        print_data(facts_table(check._facts(statistics)))
+        print_data(facts_table(facts_of(statistics)))
+        for warning in statistics.warnings:
+            say(f"! {warning}")
         say("Training ...")
     start = perf_counter()
     rank = _train_baseline(train)

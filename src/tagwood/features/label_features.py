@@ -1,4 +1,7 @@
-"""Label features: what a label looks like in the space of the rows (PIFA). In: X and Y. Out: V, one row per label."""
+"""Label features: what a label looks like in the space of the rows (PIFA).
+
+In: X and Y. Out: V, one row per label.
+"""
 
 from __future__ import annotations
 
