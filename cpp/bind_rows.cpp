@@ -24,6 +24,11 @@ bool py_rows_rise(In<int64_t> indptr, In<int32_t> indices) {
   return rows_rise(indptr.data(), indices.data(), static_cast<int64_t>(indptr.shape(0)) - 1);
 }
 
+bool py_rows_valid(In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t n_cols) {
+  nb::gil_scoped_release release;
+  return rows_valid(view(indptr, indices, data, n_cols), static_cast<int64_t>(std::min(indices.size(), data.size())));
+}
+
 CsrOut py_top_k_rows(In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t k, int threads) {
   const CsrView rows = view(indptr, indices, data, 0);
   Filled<int64_t> out_indptr(rows.n_rows + 1);
@@ -69,6 +74,8 @@ void bind_rows(nb::module_ &m) {
   using nb::arg;
   m.def("normalize_rows", &py_normalize_rows, arg("indptr").noconvert(), arg("data").noconvert(), arg("threads"));
   m.def("rows_rise", &py_rows_rise, arg("indptr").noconvert(), arg("indices").noconvert());
+  m.def("rows_valid", &py_rows_valid, arg("indptr").noconvert(), arg("indices").noconvert(), arg("data").noconvert(),
+        arg("n_cols"));
   m.def("top_k_rows", &py_top_k_rows, arg("indptr").noconvert(), arg("indices").noconvert(), arg("data").noconvert(),
         arg("k"), arg("threads"));
   m.def("label_centroids", &py_label_centroids, arg("x_indptr").noconvert(), arg("x_indices").noconvert(),

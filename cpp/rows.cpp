@@ -29,6 +29,26 @@ bool rows_rise(const int64_t *indptr, const int32_t *indices, int64_t n_rows) {
   return true;
 }
 
+bool rows_valid(const CsrView &rows, int64_t stored) {
+  if (rows.indptr[0] != 0 || rows.indptr[rows.n_rows] > stored)
+    return false;
+  for (int64_t row = 0; row < rows.n_rows; ++row) {
+    if (rows.indptr[row + 1] < rows.indptr[row] || rows.indptr[row + 1] > stored)
+      return false;
+    int64_t last = -1;
+    float sum = 0; // not finite as soon as one value is not
+    for (int64_t i = rows.indptr[row]; i < rows.indptr[row + 1]; ++i) {
+      if (rows.indices[i] <= last || rows.indices[i] >= rows.n_cols)
+        return false;
+      last = rows.indices[i];
+      sum += rows.data[i] * 0.0f;
+    }
+    if (!(sum == 0.0f))
+      return false;
+  }
+  return true;
+}
+
 void top_k_rows(const CsrView &rows, int threads, const int64_t *out_indptr, int32_t *out_indices, float *out_data) {
   parallel_chunks(rows.n_rows, threads, 256, [&](int64_t begin, int64_t end, int) {
     std::vector<int32_t> order;

@@ -11,6 +11,10 @@ void normalize_rows(const int64_t *indptr, const float *data, int64_t n_rows, in
 
 bool rows_rise(const int64_t *indptr, const int32_t *indices, int64_t n_rows);
 
+// Whether a matrix of `stored` values is canonical: indptr rises from 0 to at most `stored`, columns rise strictly
+// inside each row and are below n_cols, and all values are finite.
+bool rows_valid(const CsrView &rows, int64_t stored);
+
 // out_indptr (n_rows + 1) must be filled with the sizes min(k, row size) summed up; the others have its last entry.
 void top_k_rows(const CsrView &rows, int threads, const int64_t *out_indptr, int32_t *out_indices, float *out_data);
 

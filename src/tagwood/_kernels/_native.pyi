@@ -1,18 +1,21 @@
 """Types of the native kernels; what each one computes is said in `reference`."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 _I32 = NDArray[np.int32]
 _I64 = NDArray[np.int64]
 _F32 = NDArray[np.float32]
-_U32 = NDArray[np.uint32]
-_U64 = NDArray[np.uint64]
 _Lengths = tuple[int, int, int, int, int]
+_U64 = NDArray[np.uint64]
+_U32 = NDArray[np.uint32]
 _F64 = NDArray[np.float64]
 _U8 = NDArray[np.uint8]
 
 def normalize_rows(indptr: _I64, data: _F32, threads: int) -> _F32: ...
+def rows_valid(indptr: _I64, indices: _I32, data: _F32, n_cols: int) -> bool: ...
 def rows_rise(indptr: _I64, indices: _I32) -> bool: ...
 def top_k_rows(indptr: _I64, indices: _I32, data: _F32, k: int, threads: int) -> tuple[_I64, _I32, _F32]: ...
 def label_centroids(
@@ -66,3 +69,126 @@ def tfidf_rows(
     sublinear: bool,
     threads: int,
 ) -> tuple[_I64, _I32, _F32]: ...
+def impute_groups(
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    n_features: int,
+    group_indptr: _I64,
+    group_rows: _I32,
+    label_indptr: _I64,
+    label_groups: _I32,
+    label_starts: _I32,
+    steps: int,
+    step_size: float,
+    margin: float,
+    threads: int,
+) -> tuple[_I64, _I32, _F32, _F32]: ...
+def embed_groups(
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    n_features: int,
+    group_indptr: _I64,
+    group_rows: _I32,
+    label_indptr: _I64,
+    label_groups: _I32,
+    label_starts: _I32,
+    steps: int,
+    step_size: float,
+    threads: int,
+) -> tuple[_I64, _I32, _F32]: ...
+def split_labels(
+    indptr: _I64,
+    indices: _I32,
+    data: _F32,
+    n_features: int,
+    frequency: NDArray[np.float64],
+    context_frequency: NDArray[np.float64],
+    lam: float,
+    gamma: float,
+    direct: bool,
+    max_leaf_size: int,
+    max_iterations: int,
+    tolerance: float,
+    seed: int,
+    threads: int,
+) -> tuple[_I32, _I64, _I64, _I32]: ...
+def node_rows(
+    indptr: _I64,
+    rows: _I32,
+    weights: _F32,
+    n_rows: int,
+    parent: _I32,
+    label_ptr: _I32,
+    labels: _I32,
+    threads: int,
+) -> tuple[_I64, _I32, _F32]: ...
+def train_blocks(
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    n_features: int,
+    row_begin: _I64,
+    row_end: _I64,
+    rows: _I32,
+    output_ptr: _I64,
+    positive_begin: _I64,
+    positive_end: _I64,
+    positives: _I32,
+    positive_weights: _F32,
+    row_weights: _F32,
+    seeds: _I64,
+    loss: int,
+    cost: float,
+    bias: float,
+    tolerance: float,
+    max_sweeps: int,
+    threshold: float,
+    weight_type: int,
+    seed: int,
+    threads: int,
+) -> tuple[_I64, _U32, _I64, _U32, _I64, _U8, _U8, _F32, _F32, _I64]: ...
+def search(
+    model: tuple[NDArray[Any], ...],
+    n_labels: int,
+    max_outputs: int,
+    link_power: int,
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    n_features: int,
+    exact: bool,
+    k: int,
+    width: int,
+    max_nodes: int,
+    copies: int,
+    label_allowed: _U8,
+    node_allowed: _U8,
+    threads: int,
+) -> tuple[_I32, _F32, _I32, _I32, _F32]: ...
+def beam_leaves(
+    model: tuple[NDArray[Any], ...],
+    n_labels: int,
+    max_outputs: int,
+    link_power: int,
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    n_features: int,
+    width: int,
+    threads: int,
+) -> tuple[_I32, _F32]: ...
+def margins(
+    model: tuple[NDArray[Any], ...],
+    n_labels: int,
+    max_outputs: int,
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    n_features: int,
+    ptr: _I64,
+    nodes: _I32,
+    outputs: _I32,
+    threads: int,
+) -> _F32: ...

@@ -1,0 +1,79 @@
+"""What every model offers: `LabelModel`, and the little that all of them share.
+
+A model learns from features X and label sets Y, and answers with a `Ranking`. It never knows a label's name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, Self, runtime_checkable
+
+from scipy import sparse
+
+from tagwood._params import Params
+from tagwood.errors import NotFittedError
+from tagwood.ranking import Ranking
+from tagwood.storage import State
+
+
+@runtime_checkable
+class LabelModel(Protocol):
+    """The protocol of every model.
+
+    The constructor stores its keyword arguments under the same names and does nothing else (`threads` and `seed` are
+    among them); `fit` returns self, forgets earlier fits and keeps no reference to the data; what was learned ends in
+    ``_``; prediction changes nothing.
+    """
+
+    def fit(self, X: Any, Y: Any) -> Self:
+        """Learn from X (n_rows, n_features) and Y (n_rows, n_labels)."""
+        ...
+
+    def rank(self, X: Any, k: int = 5) -> Ranking:
+        """Return the best `k` labels of each row, ordered and scored."""
+        ...
+
+    def predict(self, X: Any) -> sparse.csr_array:
+        """Return the label set of each row as an (n_rows, n_labels) array of 0 and 1."""
+        ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor arguments."""
+        ...
+
+    def set_params(self, **params: Any) -> Self:
+        """Change constructor arguments."""
+        ...
+
+    def state(self) -> State:
+        """Return everything needed to rebuild the model."""
+        ...
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild the model."""
+        ...
+
+
+class FittedModel(Params):
+    """Shared by models: the check that `fit` came first, and scikit-learn's description of an estimator."""
+
+    _learned = "n_labels_"  # an attribute that exists once the model was fitted
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, self._learned):
+            raise NotFittedError(
+                f"this {type(self).__name__} must be fitted first", hint="Call fit(X, Y), or load a saved model."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, self._learned)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True, multi_output=True),
+            classifier_tags=ClassifierTags(multi_label=True),
+            input_tags=InputTags(sparse=True),
+        )

@@ -1,0 +1,381 @@
+"""`LinearTree`: a label tree with linear classifiers, the fast base of the toolkit (Parabel / XR-Linear class).
+
+In: features X and label sets Y. Out: a ranking. A row walks down the tree; the score of a label is the product of the
+probabilities along its path.
+
+Decisions
+---------
+* Labels without rows stay in the tree with a constant negative margin: they are found only when nothing else is.
+* Rows without labels take no part in training.
+* `predict` keeps labels with a score of at least 0.5. Scores are not calibrated; a Tagger calibrates them.
+* In an ensemble a label's score is the mean over the trees, 0 where a tree did not find it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts, feature_parts
+from tagwood.errors import InputError
+from tagwood.features.label_features import centroid_parts
+from tagwood.models.base import FittedModel
+from tagwood.models.entry_weights import entry_weights
+from tagwood.models.links import link_power
+from tagwood.models.tree_state import tree_weights_from_state, tree_weights_state
+from tagwood.models.tree_training import Progress, Solver, TreeTraining
+from tagwood.models.tree_weights import SearchPlan, TreeWeights
+from tagwood.ranking import Ranking
+from tagwood.storage import State, storable
+from tagwood.trees.balanced import build_balanced_tree
+from tagwood.trees.label_tree import LabelTree
+
+_NEGATIVES = ("teacher", "teacher+matcher")
+_SEARCHES = ("beam", "exact")
+
+
+@storable("LinearTree")
+class LinearTree(FittedModel):
+    """Rank labels by linear classifiers along the paths of a label tree.
+
+    1. Labels get features: the mean of their rows. 2. Like labels are put together by recursive balanced 2-means, until
+    at most `max_leaf_size` remain. 3. Every node and label gets a linear classifier, trained on the rows that reach
+    its parent. 4. A row follows the most promising paths.
+
+    Parameters
+    ----------
+    arity
+        Children of a node, a power of two. 16 is fast and precise; 2 gives the classic binary tree.
+    max_leaf_size
+        Labels in a leaf. Larger leaves are slower and a little more precise. A value of `n_labels` or more gives one
+        leaf: one-vs-all.
+    n_trees
+        Trees in the ensemble, each from its own seed. 3 gain some tenths of a point at three times the cost.
+    cost
+        C of the linear classifiers: larger fits the training rows more closely.
+    negatives
+        ``"teacher"``: a node sees the rows with a label below it; ``"teacher+matcher"``: also the rows the trained
+        upper levels send there, which is slower and helps where the tree errs often.
+    tail
+        Weight of rare labels: 0 treats all alike, 1 weights each positive by its label's inverse propensity.
+    link
+        From margin to score: ``"l3-hinge"``, ``"l2-hinge"``, ``"l4-hinge"``, ``"l1-hinge"`` or ``"sigmoid"``.
+    solver
+        Settings of the linear classifiers that rarely need a change.
+    seed, threads
+        Same seed, same model bits, for any number of threads; default all cores.
+
+    Attributes
+    ----------
+    trees_ : list of TreeWeights
+    n_labels_, n_features_ : int
+
+    Examples
+    --------
+    >>> X = np.eye(4, dtype=np.float32)
+    >>> model = LinearTree(threads=1).fit(X, [[0], [1], [2], [3]])
+    >>> model.rank(X[2:3], k=1)[0][0][0]
+    2
+    """
+
+    def __init__(
+        self,
+        *,
+        arity: int = 16,
+        max_leaf_size: int = 100,
+        n_trees: int = 1,
+        cost: float = 1.0,
+        negatives: str = "teacher",
+        tail: float = 0.0,
+        link: str = "l3-hinge",
+        solver: Solver = Solver(),  # noqa: B008 (frozen)
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.arity = arity
+        self.max_leaf_size = max_leaf_size
+        self.n_trees = n_trees
+        self.cost = cost
+        self.negatives = negatives
+        self.tail = tail
+        self.link = link
+        self.solver = solver
+        self.seed = seed
+        self.threads = threads
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        tree: LabelTree | list[LabelTree] | None = None,
+        label_features: Any = None,
+        sample_weight: Any = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn from X and Y.
+
+        Parameters
+        ----------
+        X
+            (n_rows, n_features) sparse or dense features; rows of norm 1 work best.
+        Y
+            (n_rows, n_labels) label sets: a sparse or dense 0/1 matrix, or the label ids of each row.
+        tree
+            A tree to use instead of building one; one for each of `n_trees`.
+        label_features
+            (n_labels, any) features to build the tree from instead of the mean of each label's rows.
+        sample_weight
+            One positive number per row, or a sparse (n_rows, n_labels) matrix with one per entry of Y.
+        progress
+            Called with a stage's name and the share done, from time to time.
+        """
+        self._check_params()
+        threads = check_threads(self.threads)
+        features, labels = _check_training_data(X, Y)
+        label_rows, row_weights, weighted = entry_weights(labels, sample_weight, self.tail)
+        trees = self._trees(features, label_rows, tree, label_features, threads, progress)
+        matcher_width = 10 if self.negatives == "teacher+matcher" else None
+        fitted = []
+        for number, shape in enumerate(trees):
+            training = TreeTraining(
+                X=features,
+                label_rows=label_rows,
+                row_weights=row_weights,
+                weighted=weighted,
+                cost=float(self.cost),
+                solver=self.solver,
+                link=self.link,
+                seed=self.seed + number,
+                threads=threads,
+            )
+            fitted.append(training.train(shape, matcher_width, progress))
+        self.trees_ = fitted
+        self.n_features_ = features.n_cols
+        self.n_labels_ = label_rows.n_rows
+        return self
+
+    def rank(
+        self,
+        X: Any,
+        k: int = 5,
+        *,
+        width: int = 10,
+        search: str = "beam",
+        restrict: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+        max_nodes: int | None = None,
+    ) -> Ranking:
+        """Return the best `k` labels of each row.
+
+        Parameters
+        ----------
+        X
+            (n_rows, n_features) features.
+        k
+            Labels per row; rows get fewer where fewer were found.
+        width
+            Of the beam: how many nodes of a level are followed. More is slower and finds more.
+        search
+            ``"beam"``, or ``"exact"``: best-first, nothing better exists than what it returns.
+        restrict, exclude
+            Label ids that may, or may not, be returned. The search looks for allowed labels only.
+        max_nodes
+            Budget of an exact search in evaluated nodes per row; None is no limit. `search` says what may be missed.
+        """
+        found = [tree.search(*args) for tree, args in self._searches(X, k, width, search, restrict, exclude, max_nodes)]
+        rankings = [Ranking._of_places(f.labels, f.scores, f.found, self.n_labels_) for f in found]
+        return rankings[0] if len(rankings) == 1 else Ranking.merge(rankings).top(k)
+
+    def search_effort(
+        self, X: Any, k: int = 5, *, width: int = 10, search: str = "exact", max_nodes: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return per row the nodes a search evaluates and the best score it may have missed.
+
+        The bound is 0 where nothing was missed, and -1 for beams, which do not know. Ensembles sum the nodes and give
+        the largest bound.
+        """
+        found = [tree.search(*args) for tree, args in self._searches(X, k, width, search, None, None, max_nodes)]
+        evaluated = np.sum([f.evaluated for f in found], axis=0, dtype=np.int32)
+        return evaluated, np.max([f.bound for f in found], axis=0)
+
+    def predict(self, X: Any) -> sparse.csr_array:
+        """Return the label sets: labels with a score of at least 0.5, at most 50 per row."""
+        return self.rank(X, k=50).above(0.5).to_sets()
+
+    def score_labels(self, X: Any, pairs: ArrayLike, merge: str = "mean") -> NDArray[np.float32]:
+        """Return the scores of given labels, without a search.
+
+        Parameters
+        ----------
+        X
+            (n_rows, n_features) features.
+        pairs
+            (n_pairs, 2) whole numbers: row of X, label.
+        merge
+            For labels with copies: ``"mean"`` over all copies or ``"max"``.
+        """
+        self._check_fitted()
+        features = csr_parts(check_features(X, n_features=self.n_features_))
+        wanted = self._check_pairs(pairs, features.n_rows)
+        check_choice(merge, "merge", ["mean", "max"])
+        threads = check_threads(self.threads)
+        scores = [_pair_scores(tree, features, wanted, merge, threads) for tree in self.trees_]
+        return np.mean(scores, axis=0).astype(np.float32)
+
+    def state(self) -> State:
+        """Return the stored form of the model."""
+        self._check_fitted()
+        params = {**self.get_params(), "solver": asdict(self.solver)}
+        learned = {"n_features": self.n_features_, "n_labels": self.n_labels_}
+        parts = {f"tree_{i}": tree_weights_state(tree) for i, tree in enumerate(self.trees_)}
+        return State("LinearTree", params={"init": params, **learned}, parts=parts)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild the model from its stored form."""
+        init = dict(state.param("init", dict))
+        model = cls(**{**init, "solver": Solver(**init["solver"])})
+        model._check_params()
+        model.n_features_ = check_int(state.param("n_features", int), "n_features", low=0)
+        model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
+        model.trees_ = [
+            tree_weights_from_state(state.part(f"tree_{i}"), model.n_labels_, model.link, model.solver.weights)
+            for i in range(model.n_trees)
+        ]
+        return model
+
+    def _check_params(self) -> None:
+        check_int(self.arity, "arity", low=2, high=1 << 20)
+        check_int(self.max_leaf_size, "max_leaf_size", low=1)
+        check_int(self.n_trees, "n_trees", low=1)
+        check_float(self.cost, "cost", above=0)
+        check_choice(self.negatives, "negatives", _NEGATIVES)
+        check_float(self.tail, "tail", low=0, high=1)
+        link_power(self.link)
+        if not isinstance(self.solver, Solver):
+            raise InputError("solver must be a Solver", given=type(self.solver).__name__)
+        self.solver.check()
+        check_int(self.seed, "seed", low=0)
+
+    def _trees(
+        self,
+        features: CsrParts,
+        label_rows: CsrParts,
+        tree: LabelTree | list[LabelTree] | None,
+        label_features: Any,
+        threads: int,
+        progress: Progress | None,
+    ) -> list[LabelTree]:
+        n_labels = label_rows.n_rows
+        if tree is not None:
+            given = tree if isinstance(tree, list) else [tree]
+            if len(given) != self.n_trees or any(t.n_labels != n_labels for t in given):
+                raise InputError(
+                    f"fit with n_trees={self.n_trees} needs as many trees over the {n_labels:,} labels of Y",
+                    given=f"{len(given)} tree(s) over {[t.n_labels for t in given]} labels",
+                )
+            return given
+        if label_features is None:
+            if progress is not None:
+                progress("label features", 0.0)
+            V = centroid_parts(features, label_rows, threads).to_scipy()
+        else:
+            V = check_features(label_features, name="label_features")
+            if V.shape[0] != n_labels:
+                raise InputError(f"label_features must have one row for each of the {n_labels:,} labels of Y")
+        if progress is not None:
+            progress("label tree", 0.0)
+        shape = {"arity": self.arity, "max_leaf_size": self.max_leaf_size, "threads": threads}
+        return [build_balanced_tree(V, seed=self.seed + number, **shape) for number in range(self.n_trees)]
+
+    def _searches(
+        self,
+        X: Any,
+        k: int,
+        width: int,
+        search: str,
+        restrict: ArrayLike | None,
+        exclude: ArrayLike | None,
+        max_nodes: int | None,
+    ) -> list[tuple[TreeWeights, tuple[CsrParts, int, SearchPlan, int]]]:
+        self._check_fitted()
+        check_int(k, "k", low=1)
+        check_int(width, "width", low=1)
+        check_choice(search, "search", _SEARCHES)
+        budget = 0 if max_nodes is None else check_int(max_nodes, "max_nodes", low=1)
+        if budget and search != "exact":
+            raise InputError("max_nodes belongs to search='exact'", given=f"search={search!r}")
+        features = feature_parts(X, self.n_features_)
+        allowed = _allowed_labels(restrict, exclude, self.n_labels_)
+        plan = SearchPlan(search == "exact", width, budget, "mean" if search == "beam" else "max", allowed)
+        # Members of an ensemble are asked for more, so that labels which only some of them rank high are scored by all.
+        wanted = min(k if self.n_trees == 1 else max(4 * k, 20), self.n_labels_)
+        return [(tree, (features, wanted, plan, check_threads(self.threads))) for tree in self.trees_]
+
+    def _check_pairs(self, pairs: ArrayLike, n_rows: int) -> NDArray[np.int64]:
+        wanted = np.asarray(pairs)
+        if wanted.size == 0:
+            return np.empty((0, 2), dtype=np.int64)
+        if wanted.ndim != 2 or wanted.shape[1] != 2 or wanted.dtype.kind not in "iu":
+            raise InputError("pairs must be whole numbers of shape (n_pairs, 2): row, label")
+        if wanted.min() < 0 or wanted[:, 0].max() >= n_rows or wanted[:, 1].max() >= self.n_labels_:
+            raise InputError(f"pairs must name rows below {n_rows} and labels below {self.n_labels_}")
+        return wanted.astype(np.int64)
+
+
+def _check_training_data(X: Any, Y: Any) -> tuple[CsrParts, sparse.csr_array]:
+    features = csr_parts(check_features(X))
+    if features.n_rows == 0 or features.n_cols == 0:
+        raise InputError("X must have at least one row and one feature", given=f"{features.n_rows} rows")
+    labels = check_labels(Y, n_rows=features.n_rows)
+    if labels.nnz == 0:
+        raise InputError(
+            "Y must hold at least one label", given="none", hint="Check that the label column was read."
+        )
+    return features, labels
+
+
+def _allowed_labels(
+    restrict: ArrayLike | None, exclude: ArrayLike | None, n_labels: int
+) -> NDArray[np.bool_] | None:
+    if restrict is None and exclude is None:
+        return None
+    allowed = np.ones(n_labels, dtype=bool)
+    if restrict is not None:
+        allowed[:] = False
+        allowed[_check_ids(restrict, "restrict", n_labels)] = True
+    if exclude is not None:
+        allowed[_check_ids(exclude, "exclude", n_labels)] = False
+    return allowed
+
+
+def _check_ids(ids: ArrayLike, name: str, n_labels: int) -> NDArray[np.int64]:
+    array = np.atleast_1d(np.asarray(ids))
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= n_labels:
+        raise InputError(f"{name} must hold label ids from 0 to {n_labels - 1}")
+    return array.astype(np.int64)
+
+
+def _pair_scores(
+    weights: TreeWeights, X: CsrParts, pairs: NDArray[np.int64], merge: str, threads: int
+) -> NDArray[np.float64]:
+    order = np.argsort(weights.tree.labels, kind="stable")
+    starts = np.searchsorted(weights.tree.labels[order], np.arange(weights.tree.n_labels + 1))
+    first, count = starts[pairs[:, 1]], np.diff(starts)[pairs[:, 1]]
+    pair = np.repeat(np.arange(pairs.shape[0]), count)
+    offset = np.arange(pair.size) - np.repeat(np.cumsum(count) - count, count)
+    copies = order[np.repeat(first, count) + offset]
+    scores = np.exp(weights.score_copies(X, pairs[pair, 0], copies, threads))
+    if merge == "mean":
+        return np.bincount(pair, weights=scores, minlength=pairs.shape[0]) / np.maximum(count, 1)
+    best = np.zeros(pairs.shape[0])
+    np.maximum.at(best, pair, scores)
+    return best

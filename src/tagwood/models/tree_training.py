@@ -1,0 +1,193 @@
+"""Training of a label tree: which rows each node sees, block by block. In: X, Y and a tree. Out: `TreeWeights`.
+
+Teacher forcing: a node's classifiers see the rows that have a label below it. All nodes are then independent and are
+trained in any order. With matcher-aware negatives a node also sees the rows that the levels above send to it, so
+levels are trained from the top down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood import _kernels
+from tagwood._check import check_choice, check_float, check_int
+from tagwood._sparse import CsrParts
+from tagwood.models.links import link_power
+from tagwood.models.negatives import with_matched_rows
+from tagwood.models.tree_weights import BLOCK_OUTPUTS, TrainedBlocks, TreeWeights, assemble
+from tagwood.trees.label_tree import LabelTree
+
+LOSSES = {"squared-hinge": 0, "logistic": 1}
+WEIGHT_DTYPES = {"float32": 0, "float16": 1, "int8": 2}
+
+# Work handed to the kernel at once, in row visits: between two portions Python shows progress and hears Ctrl-C.
+_PORTION = 4_000_000
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Settings of the linear classifiers.
+
+    Parameters
+    ----------
+    loss
+        ``"squared-hinge"`` (fast, sharp, the default) or ``"logistic"``.
+    bias
+        Value of the constant feature.
+    tolerance
+        Stop a classifier when the violations of a sweep span no more than this. 0.1 is enough for ranking.
+    max_sweeps
+        Most sweeps over a node's rows.
+    threshold
+        Weights smaller than this are dropped: larger means smaller models.
+    weights
+        How weights are stored: ``"int8"`` with a scale per block (smallest, fastest), ``"float16"`` or ``"float32"``.
+    """
+
+    loss: str = "squared-hinge"
+    bias: float = 1.0
+    tolerance: float = 0.1
+    max_sweeps: int = 100
+    threshold: float = 0.1
+    weights: str = "int8"
+
+    def check(self) -> None:
+        """Raise `InputError` for values that do not fit."""
+        check_choice(self.loss, "loss", LOSSES)
+        check_choice(self.weights, "weights", WEIGHT_DTYPES)
+        check_float(self.bias, "bias", low=0)
+        check_float(self.tolerance, "tolerance", above=0)
+        check_float(self.threshold, "threshold", low=0)
+        check_int(self.max_sweeps, "max_sweeps", low=1)
+
+
+class NodeRows(NamedTuple):
+    """Rows of each node (``rows[ptr[i]:ptr[i + 1]]``, rising) and, as positives of the parent, their weights."""
+
+    ptr: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    weights: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class TreeTraining:
+    """Everything that stays the same over the nodes of one tree.
+
+    Parameters
+    ----------
+    X
+        (n_rows, n_features) features.
+    label_rows
+        (n_labels, n_rows): Y transposed; data are the weights of the positive entries.
+    row_weights
+        One weight per row, or an empty array.
+    weighted
+        Whether the weights in `label_rows` differ from 1.
+    """
+
+    X: CsrParts
+    label_rows: CsrParts
+    row_weights: NDArray[np.float32]
+    weighted: bool
+    cost: float
+    solver: Solver
+    link: str
+    seed: int
+    threads: int
+
+    def train(self, tree: LabelTree, matcher_width: int | None, progress: Progress | None = None) -> TreeWeights:
+        """Train all classifiers of `tree`; with `matcher_width`, also on the rows a beam of that width sends."""
+        teacher = self._teacher_rows(tree)
+        done, total = 0.0, float(self._costs(tree, teacher, np.arange(tree.n_nodes)).sum()) or 1.0
+        trained: list[TrainedBlocks] = []
+        for nodes in self._stages(tree, matcher_width):
+            seen = teacher
+            if matcher_width is not None and nodes[0] != 0:
+                matcher = self._assemble(tree, trained)
+                seen = NodeRows(*with_matched_rows(teacher, matcher, self.X, nodes, matcher_width, self.threads))
+            for portion in self._portions(tree, teacher, nodes):
+                trained.append(self._train_nodes(tree, portion, seen, teacher))
+                done += float(self._costs(tree, teacher, portion).sum())
+                if progress is not None:
+                    progress("training", min(done / total, 1.0))
+        return self._assemble(tree, trained)
+
+    def _teacher_rows(self, tree: LabelTree) -> NodeRows:
+        head = (*self.label_rows[:3], self.X.n_rows)
+        return NodeRows(*_kernels.node_rows(*head, tree.parent, tree.label_ptr, tree.labels, self.threads))
+
+    @staticmethod
+    def _stages(tree: LabelTree, matcher_width: int | None) -> Iterator[NDArray[np.int64]]:
+        if matcher_width is None:
+            yield np.arange(tree.n_nodes)
+            return
+        for level in range(int(tree.depth.max()) + 1):
+            yield np.flatnonzero(tree.depth == level)
+
+    @staticmethod
+    def _costs(tree: LabelTree, rows: NodeRows, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        outputs = np.diff(tree.child_ptr)[nodes] + np.diff(tree.label_ptr)[nodes]
+        costs: NDArray[np.int64] = np.diff(rows.ptr)[nodes] * (outputs + 8)
+        return costs
+
+    def _portions(
+        self, tree: LabelTree, rows: NodeRows, nodes: NDArray[np.int64]
+    ) -> Iterator[NDArray[np.int64]]:
+        # Inner nodes and leaves have different outputs, so they are never mixed in one call.
+        leaf = np.diff(tree.child_ptr)[nodes] == 0
+        for kind in (nodes[~leaf], nodes[leaf]):
+            if kind.size:
+                part = np.cumsum(self._costs(tree, rows, kind)) // (_PORTION * self.threads)
+                yield from np.split(kind, np.flatnonzero(np.diff(part)) + 1)
+
+    def _train_nodes(
+        self, tree: LabelTree, nodes: NDArray[np.int64], seen: NodeRows, teacher: NodeRows
+    ) -> TrainedBlocks:
+        leaf = tree.child_ptr[nodes[0]] == tree.child_ptr[nodes[0] + 1]
+        begin, end = (tree.label_ptr, tree.label_ptr) if leaf else (tree.child_ptr, tree.child_ptr)
+        first, last = begin[nodes].astype(np.int64), end[nodes + 1].astype(np.int64)
+        n_blocks = -(-(last - first) // BLOCK_OUTPUTS)
+        block_nodes = np.repeat(nodes, n_blocks)
+        place = np.arange(block_nodes.size) - np.repeat(np.cumsum(n_blocks) - n_blocks, n_blocks)
+        block_first = np.repeat(first, n_blocks) + place * BLOCK_OUTPUTS
+        block_last = np.minimum(block_first + BLOCK_OUTPUTS, np.repeat(last, n_blocks))
+        output_ptr = np.concatenate([[0], np.cumsum(block_last - block_first)]).astype(np.int64)
+        outputs = np.arange(output_ptr[-1]) + np.repeat(block_first - output_ptr[:-1], block_last - block_first)
+        if leaf:
+            outputs, source = tree.labels[outputs], self.label_rows
+            ptr, rows, weights = source.indptr, source.indices, source.data
+        else:
+            ptr, rows, weights = teacher.ptr, teacher.rows, teacher.weights
+        *arrays, _sweeps = _kernels.train_blocks(
+            *self.X,
+            seen.ptr[block_nodes],
+            seen.ptr[block_nodes + 1],
+            seen.rows,
+            output_ptr,
+            ptr[outputs],
+            ptr[outputs + 1],
+            rows,
+            weights if self.weighted else np.empty(0, np.float32),
+            self.row_weights,
+            (block_nodes * 1_000_003 + place).astype(np.int64),
+            LOSSES[self.solver.loss],
+            self.cost,
+            self.solver.bias,
+            self.solver.tolerance,
+            self.solver.max_sweeps,
+            self.solver.threshold,
+            WEIGHT_DTYPES[self.solver.weights],
+            self.seed,
+            self.threads,
+        )
+        return TrainedBlocks(block_nodes, tuple(arrays))
+
+    def _assemble(self, tree: LabelTree, trained: list[TrainedBlocks]) -> TreeWeights:
+        return assemble(tree, trained, self.link, link_power(self.link), self.solver.weights)
