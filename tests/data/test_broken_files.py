@@ -59,7 +59,22 @@ def mutations(draw, name):
 
 
 PIECES = [
-    *(b"\n", b"\r\n", b"\t", b" ", b",", b":", b'"', b"[", b"{", b"}", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf"),
+    *(
+        b"\n",
+        b"\r\n",
+        b"\r",
+        b"\t",
+        b" ",
+        b",",
+        b":",
+        b'"',
+        b"[",
+        b"{",
+        b"}",
+        b"\x00",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf",
+    ),
     *(b"-1", b"99999999999", b"1e400", b"nan", b"inf", b"null", b"true", b"1.5", b"\\ud800", b"__label__"),
     *(b"<>", b"[" * 40, b"9" * 5000, b"2147483647", b"18446744073709551615"),
 ]

@@ -65,10 +65,11 @@ class Dataset:
                 f"labels must have one column for each of the {len(vocab):,} labels of the vocabulary",
                 given=f"{labels.shape[1]:,}",
             )
-        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "labels", csr_parts(labels).to_scipy())
         object.__setattr__(self, "vocab", vocab)
         if self.features is not None:
-            object.__setattr__(self, "features", check_features(self.features, name="features"))
+            features = csr_parts(check_features(self.features, name="features")).to_scipy()
+            object.__setattr__(self, "features", features)
             self._check_length("features", self.features.shape[0])
         for what in ("texts", "groups", "ids"):
             column = getattr(self, what)

@@ -53,7 +53,7 @@ def _describe_rows(figures: Mapping[str, Any], rows: int) -> Iterator[str]:
 def _describe_labels(figures: Mapping[str, Any], rows: int) -> Iterator[str]:
     unused = figures["labels"] - figures["labels_used"]
     if unused:
-        yield f"Labels without any row: {_share(unused, figures['labels'])}. They cannot be learned from this set."
+        yield f"Labels without any row: {_share(unused, figures['labels'])}. They cannot be learned here."
     if figures["tail_share"] >= 0.5:
         yield (
             f"Labels with at most 5 rows: {figures['tail_share']:.0%} of those in use, "

@@ -115,7 +115,10 @@ def _rows(path: Path, options: ReadOptions) -> Iterator[tuple[int, list[str]]]:
     if first is None:
         return
     delimiter = "\t" if "\t" in first[1] else ","
-    yield first[0], next(csv.reader([first[1]], delimiter=delimiter), [])
+    try:
+        yield first[0], next(csv.reader([first[1]], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise DataError(f"is not the header of a table ({error})", path=path, line=1) from error
     reader = csv.reader((line + "\n" for _, line in lines), delimiter=delimiter)
     while True:
         begin = reader.line_num + 2
