@@ -82,29 +82,31 @@ nb::tuple py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float>
                              threads};
   std::vector<TrainedBlock> blocks;
   std::vector<int64_t> bucket_sizes, slot_sizes, entry_sizes, sweeps;
-  std::vector<uint32_t> buckets, slots;
-  std::vector<uint8_t> columns, weights;
+  std::vector<uint32_t> buckets;
+  std::vector<uint16_t> remainders;
+  std::vector<uint8_t> counts, columns, weights;
   std::vector<float> scales, biases;
   {
     nb::gil_scoped_release release;
     blocks = train_blocks(x, tasks, options);
     for (auto &block : blocks) {
-      bucket_sizes.push_back(static_cast<int64_t>(block.packed.buckets.size()));
-      slot_sizes.push_back(static_cast<int64_t>(block.packed.slots.size() / 2));
+      bucket_sizes.push_back(static_cast<int64_t>(block.packed.buckets.size() / 2));
+      slot_sizes.push_back(static_cast<int64_t>(block.packed.remainders.size()));
       entry_sizes.push_back(static_cast<int64_t>(block.packed.columns.size()));
       scales.push_back(block.packed.scale);
       biases.insert(biases.end(), block.bias.begin(), block.bias.end());
       sweeps.push_back(block.sweeps);
     }
     buckets = join(blocks, &PackedBlock::buckets);
-    slots = join(blocks, &PackedBlock::slots);
+    remainders = join(blocks, &PackedBlock::remainders);
+    counts = join(blocks, &PackedBlock::counts);
     columns = join(blocks, &PackedBlock::columns);
     weights = join(blocks, &PackedBlock::weights);
   }
   return nb::make_tuple(own(std::move(bucket_sizes)), own(std::move(buckets)), own(std::move(slot_sizes)),
-                        own(std::move(slots)), own(std::move(entry_sizes)), own(std::move(columns)),
-                        own(std::move(weights)), own(std::move(scales)), own(std::move(biases)),
-                        own(std::move(sweeps)));
+                        own(std::move(remainders)), own(std::move(counts)), own(std::move(entry_sizes)),
+                        own(std::move(columns)), own(std::move(weights)), own(std::move(scales)),
+                        own(std::move(biases)), own(std::move(sweeps)));
 }
 
 // The arrays of a model in the order of Python's ModelArrays, held while a search runs.
@@ -113,7 +115,8 @@ struct ModelArrays {
   In<int64_t> block_ptr, bucket_ptr;
   In<uint32_t> buckets;
   In<int64_t> slot_ptr;
-  In<uint32_t> slots;
+  In<uint16_t> remainders;
+  In<uint8_t> counts;
   In<int64_t> entry_ptr;
   In<uint8_t> columns;
   AnyWeights weights;
@@ -123,11 +126,12 @@ struct ModelArrays {
       : child_ptr(nb::cast<In<int32_t>>(t[0])), label_ptr(nb::cast<In<int32_t>>(t[1])),
         labels(nb::cast<In<int32_t>>(t[2])), block_ptr(nb::cast<In<int64_t>>(t[3])),
         bucket_ptr(nb::cast<In<int64_t>>(t[4])), buckets(nb::cast<In<uint32_t>>(t[5])),
-        slot_ptr(nb::cast<In<int64_t>>(t[6])), slots(nb::cast<In<uint32_t>>(t[7])),
-        entry_ptr(nb::cast<In<int64_t>>(t[8])), columns(nb::cast<In<uint8_t>>(t[9])),
-        weights(nb::cast<AnyWeights>(t[10])), scales(nb::cast<In<float>>(t[11])), bias(nb::cast<In<float>>(t[12])) {}
+        slot_ptr(nb::cast<In<int64_t>>(t[6])), remainders(nb::cast<In<uint16_t>>(t[7])),
+        counts(nb::cast<In<uint8_t>>(t[8])), entry_ptr(nb::cast<In<int64_t>>(t[9])),
+        columns(nb::cast<In<uint8_t>>(t[10])), weights(nb::cast<AnyWeights>(t[11])), scales(nb::cast<In<float>>(t[12])),
+        bias(nb::cast<In<float>>(t[13])) {}
 
-  ModelView view(int n_labels, int max_outputs, int link_power) const {
+  ModelView view(int n_labels, int max_outputs, int link_power, int64_t n_features) const {
     const auto bits = weights.dtype().bits;
     const WeightType type = bits == 8 ? WeightType::int8 : bits == 16 ? WeightType::float16 : WeightType::float32;
     ModelView model;
@@ -138,9 +142,9 @@ struct ModelArrays {
                   static_cast<int32_t>(child_ptr.shape(0)) - 1,
                   n_labels,
                   max_outputs};
-    model.blocks = {
-        bucket_ptr.data(), buckets.data(), slot_ptr.data(), slots.data(), entry_ptr.data(),
-        columns.data(),    weights.data(), scales.data(),   type,         static_cast<int64_t>(scales.shape(0))};
+    model.blocks = {bucket_ptr.data(),       buckets.data(), slot_ptr.data(), remainders.data(), counts.data(),
+                    entry_ptr.data(),        columns.data(), weights.data(),  scales.data(),     type,
+                    feature_bits(n_features)};
     model.bias = bias.data();
     model.link = {link_power};
     return model;
@@ -151,7 +155,7 @@ nb::tuple py_search(nb::tuple arrays, int n_labels, int max_outputs, int link_po
                     In<int32_t> x_indices, In<float> x_data, int64_t n_features, bool exact, int k, int width,
                     int64_t max_nodes, int copies, In<uint8_t> label_allowed, In<uint8_t> node_allowed, int threads) {
   const ModelArrays held(arrays);
-  const ModelView model = held.view(n_labels, max_outputs, link_power);
+  const ModelView model = held.view(n_labels, max_outputs, link_power, n_features);
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
   SearchOptions options;
   options.k = k;
@@ -175,7 +179,7 @@ nb::tuple py_search(nb::tuple arrays, int n_labels, int max_outputs, int link_po
 nb::tuple py_beam_leaves(nb::tuple arrays, int n_labels, int max_outputs, int link_power, In<int64_t> x_indptr,
                          In<int32_t> x_indices, In<float> x_data, int64_t n_features, int width, int threads) {
   const ModelArrays held(arrays);
-  const ModelView model = held.view(n_labels, max_outputs, link_power);
+  const ModelView model = held.view(n_labels, max_outputs, link_power, n_features);
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
   SearchOptions options;
   options.width = width;
@@ -193,7 +197,7 @@ Out<float> py_margins(nb::tuple arrays, int n_labels, int max_outputs, In<int64_
                       In<float> x_data, int64_t n_features, In<int64_t> ptr, In<int32_t> nodes, In<int32_t> outputs,
                       int threads) {
   const ModelArrays held(arrays);
-  const ModelView model = held.view(n_labels, max_outputs, 0);
+  const ModelView model = held.view(n_labels, max_outputs, 0, n_features);
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
   Filled<float> out(nodes.shape(0));
   {

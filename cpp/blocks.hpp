@@ -4,16 +4,19 @@
 // one question again and again: which weights does this block have for feature f? So a block is a small hash table by
 // feature, and the weights of one feature stand together:
 //
-//   buckets  2^bits + 1 numbers: the slots of bucket h are buckets[h] .. buckets[h + 1]
-//   slots    (feature, first entry) pairs, ordered by bucket; one more pair closes the last entry range
-//   columns  which output of the block, one byte per weight
-//   weights  float32, float16 or int8 (times the block's scale)
+//   buckets     2^bits + 1 pairs: where the slots and the entries of the bucket start
+//   remainders  one per slot: what the bucket's number does not yet say of the feature's hash, in 16 bits
+//   counts      one per slot: number of its entries, less one
+//   columns     one per entry: which output of the block
+//   weights     one per entry: float32, float16 or int8 (times the block's scale)
 //
-// A look-up touches three short, neighbouring stretches of memory and no pointer leaves the arrays, so a model is
+// The hash is a bijection of the feature numbers, so bucket and remainder together are the feature: a slot takes three
+// bytes, and a whole bucket (4 to 8 slots) is compared at once. No pointer leaves the arrays, so a model is
 // memory-mapped and used as it lies on disk. Features with many outputs are stored for all of them (zeros included):
 // their entries are then a dense row, added with SIMD.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -26,13 +29,23 @@ inline int64_t weight_size(WeightType type) {
   return type == WeightType::float32 ? 4 : type == WeightType::float16 ? 2 : 1;
 }
 
-inline uint32_t bucket_of(int32_t feature, int bits) {
-  return bits == 0 ? 0 : (static_cast<uint32_t>(feature) * 0x9e3779b1u) >> (32 - bits);
+constexpr int kRemainderBits = 16;
+constexpr int kBucketScan = 8; // slots compared at once; the remainders of a model end with as many spare ones
+
+// Bits that tell the features of a matrix apart.
+inline int feature_bits(int64_t n_features) {
+  return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(n_features, 2) - 1))));
+}
+
+// A bijection of the numbers below 2^bits: an odd factor has an inverse.
+inline uint32_t hash_feature(int32_t feature, int bits) {
+  return (static_cast<uint32_t>(feature) * 0x9e3779b1u) & ((uint64_t{1} << bits) - 1);
 }
 
 struct PackedBlock {
   std::vector<uint32_t> buckets;
-  std::vector<uint32_t> slots;
+  std::vector<uint16_t> remainders;
+  std::vector<uint8_t> counts;
   std::vector<uint8_t> columns;
   std::vector<uint8_t> weights;
   float scale = 1;
@@ -46,21 +59,21 @@ struct Weight {
 };
 
 // Packs the weights of one block; `weights` is reordered.
-PackedBlock pack_block(std::vector<Weight> &weights, int n_columns, WeightType type);
+PackedBlock pack_block(std::vector<Weight> &weights, int n_columns, int64_t n_features, WeightType type);
 
-// All blocks of a model, as they lie in memory. Offsets of block b: bucket_ptr[b], slot_ptr[b] (in pairs),
-// entry_ptr[b].
+// All blocks of a model, as they lie in memory. Block b starts at bucket_ptr[b] (in pairs), slot_ptr[b], entry_ptr[b].
 struct BlocksView {
   const int64_t *bucket_ptr;
   const uint32_t *buckets;
   const int64_t *slot_ptr;
-  const uint32_t *slots;
+  const uint16_t *remainders;
+  const uint8_t *counts;
   const int64_t *entry_ptr;
   const uint8_t *columns;
   const void *weights;
   const float *scales;
   WeightType type;
-  int64_t n_blocks;
+  int feature_bits;
 };
 
 } // namespace tagwood

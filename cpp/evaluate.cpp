@@ -4,6 +4,10 @@
 #include <cmath>
 #include <cstring>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "simd.hpp"
 
 namespace tagwood {
@@ -17,57 +21,90 @@ struct Hit {
 
 constexpr int kGroup = 64; // features looked up before their weights are added: their cache misses overlap
 
-// Finds the features of one group in the block and asks the memory for their weights.
-template <int kWeightSize>
-TAGWOOD_INLINE int look_up(const uint32_t *buckets, const uint32_t *slots, int bits, const int32_t *features,
-                           const float *values, int n, uint32_t n_slots, uint32_t n_entries, const uint8_t *columns,
-                           const uint8_t *weights, Hit *hits) {
-  int n_hits = 0;
-  for (int i = 0; i < n; ++i) {
-    const uint32_t feature = static_cast<uint32_t>(features[i]);
-    const uint32_t bucket = bucket_of(features[i], bits);
-    const uint32_t last = std::min(buckets[bucket + 1], n_slots);
-    for (uint32_t slot = buckets[bucket]; slot < last; ++slot)
-      if (slots[2 * slot] == feature) {
-        const uint32_t begin = slots[2 * slot + 1];
-        hits[n_hits++] = {begin, std::min(slots[2 * slot + 3], n_entries), values[i]};
-        __builtin_prefetch(columns + begin);
-        __builtin_prefetch(weights + size_t{begin} * kWeightSize);
-        break;
-      }
-  }
-  return n_hits;
+// Which of the 8 remainders from `slots` on equal `wanted`: one bit each.
+TAGWOOD_INLINE uint32_t equal_slots(const uint16_t *slots, uint16_t wanted) {
+#if defined(__SSE2__)
+  const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i *>(slots));
+  const __m128i equal = _mm_cmpeq_epi16(eight, _mm_set1_epi16(static_cast<short>(wanted)));
+  return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())));
+#else
+  uint32_t bits = 0;
+  for (int i = 0; i < kBucketScan; ++i)
+    bits |= static_cast<uint32_t>(slots[i] == wanted) << i;
+  return bits;
+#endif
 }
 
+// One block, with bounds that hold whatever its arrays say: a forged model gives wrong labels, never a crash.
+template <class T> struct Block {
+  const uint32_t *buckets;
+  const uint16_t *remainders;
+  const uint8_t *counts;
+  const uint8_t *columns;
+  const T *weights;
+  uint32_t n_slots, n_entries;
+  float scale;
+  int hash_bits, remainder_bits;
+
+  TAGWOOD_INLINE Block(const BlocksView &blocks, int64_t b)
+      : buckets(blocks.buckets + 2 * blocks.bucket_ptr[b]), remainders(blocks.remainders + blocks.slot_ptr[b]),
+        counts(blocks.counts + blocks.slot_ptr[b]), columns(blocks.columns + blocks.entry_ptr[b]),
+        weights(static_cast<const T *>(blocks.weights) + blocks.entry_ptr[b]),
+        n_slots(static_cast<uint32_t>(blocks.slot_ptr[b + 1] - blocks.slot_ptr[b])),
+        n_entries(static_cast<uint32_t>(blocks.entry_ptr[b + 1] - blocks.entry_ptr[b])), scale(blocks.scales[b]),
+        hash_bits(blocks.feature_bits) {
+    const uint64_t table = static_cast<uint64_t>(blocks.bucket_ptr[b + 1] - blocks.bucket_ptr[b] - 1);
+    remainder_bits = std::max(0, hash_bits - (static_cast<int>(std::bit_width(table)) - 1));
+  }
+
+  // Finds a feature's entries and asks the memory for them; false where the block has none.
+  TAGWOOD_INLINE bool find(int32_t feature, float value, Hit &hit) const {
+    const uint32_t hash = hash_feature(feature, hash_bits);
+    const uint32_t *bucket = buckets + 2 * (hash >> remainder_bits);
+    const uint16_t wanted = static_cast<uint16_t>(hash & ((uint32_t{1} << remainder_bits) - 1));
+    const uint32_t first = bucket[0], last = std::min(bucket[2], n_slots);
+    for (uint32_t slot = first; slot < last; slot += kBucketScan) {
+      uint32_t equal = equal_slots(remainders + slot, wanted);
+      if (last - slot < kBucketScan)
+        equal &= (1u << (last - slot)) - 1;
+      if (equal == 0)
+        continue;
+      const uint32_t place = slot + static_cast<uint32_t>(std::countr_zero(equal));
+      uint32_t begin = bucket[1];
+      for (uint32_t s = first; s < place; ++s)
+        begin += counts[s] + 1u;
+      const uint32_t end = std::min(begin + counts[place] + 1u, n_entries);
+      if (begin >= end)
+        return false;
+      hit = {begin, end, value};
+      __builtin_prefetch(columns + begin);
+      __builtin_prefetch(weights + begin);
+      return true;
+    }
+    return false;
+  }
+};
+
 template <class T>
-TAGWOOD_INLINE void add_block(const BlocksView &blocks, int64_t block, std::span<const int32_t> features,
+TAGWOOD_INLINE void add_block(const BlocksView &blocks, int64_t b, std::span<const int32_t> features,
                               std::span<const float> values, float *out, int n_outputs) {
-  const uint32_t *buckets = blocks.buckets + blocks.bucket_ptr[block];
-  const uint32_t *slots = blocks.slots + 2 * blocks.slot_ptr[block];
-  const uint8_t *columns = blocks.columns + blocks.entry_ptr[block];
-  const T *weights = static_cast<const T *>(blocks.weights) + blocks.entry_ptr[block];
-  const int bits =
-      std::bit_width(static_cast<uint64_t>(blocks.bucket_ptr[block + 1] - blocks.bucket_ptr[block] - 1)) - 1;
-  // Bounds hold whatever the arrays say: a damaged model gives wrong labels, never a crash.
-  const uint32_t n_slots = static_cast<uint32_t>(blocks.slot_ptr[block + 1] - blocks.slot_ptr[block] - 1);
-  const uint32_t n_entries = static_cast<uint32_t>(blocks.entry_ptr[block + 1] - blocks.entry_ptr[block]);
-  const float scale = blocks.scales[block];
+  const Block<T> block(blocks, b);
   Hit hits[kGroup];
   for (size_t first = 0; first < features.size(); first += kGroup) {
-    const int n = static_cast<int>(std::min<size_t>(kGroup, features.size() - first));
-    const int n_hits =
-        look_up<sizeof(T)>(buckets, slots, bits, features.data() + first, values.data() + first, n, n_slots, n_entries,
-                           columns, reinterpret_cast<const uint8_t *>(weights), hits);
+    const size_t last = std::min(first + kGroup, features.size());
+    int n_hits = 0;
+    for (size_t i = first; i < last; ++i)
+      n_hits += block.find(features[i], values[i], hits[n_hits]);
     for (int h = 0; h < n_hits; ++h) {
-      const float value = hits[h].value * scale;
+      const float value = hits[h].value * block.scale;
       const uint32_t begin = hits[h].begin, end = hits[h].end;
       if (static_cast<int>(end - begin) == n_outputs) {
-        const T *row = weights + begin;
+        const T *row = block.weights + begin;
         for (int c = 0; c < n_outputs; ++c)
           out[c] += value * static_cast<float>(row[c]);
       } else {
         for (uint32_t e = begin; e < end; ++e)
-          out[columns[e]] += value * static_cast<float>(weights[e]);
+          out[block.columns[e]] += value * static_cast<float>(block.weights[e]);
       }
     }
   }

@@ -9,7 +9,8 @@ namespace tagwood {
 
 // Rows of x have norm 1 (or 0). Group j holds group_rows[group_indptr[j] : group_indptr[j + 1]]; label l stands on
 // label_groups[label_indptr[l] : label_indptr[l + 1]]; label_starts[l] is its place in the order in which labels
-// share out the rows of a group whose rows cancel out.
+// share out the rows of a group whose rows cancel out; `background` (one number per feature) is taken off every row
+// that is summed up.
 struct GroupsView {
   CsrView x;
   const int64_t *group_indptr;
@@ -17,6 +18,7 @@ struct GroupsView {
   const int64_t *label_indptr;
   const int32_t *label_groups;
   const int32_t *label_starts;
+  const float *background;
   int64_t n_labels;
 };
 

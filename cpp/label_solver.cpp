@@ -120,15 +120,24 @@ void LabelSolver::renumber() {
   }
   e_.assign(width, 0.0f);
   sum_.assign(width, 0.0);
+  direction_.resize(width);
+}
+
+// The background counts only at the features the rows use: at others no similarity depends on it.
+void LabelSolver::set_direction(int64_t n_rows) {
+  const double n = static_cast<double>(n_rows);
+  for (size_t i = 0; i < sum_.size(); ++i)
+    direction_[i] = sum_[i] - n * groups_.background[features_.empty() ? i : features_[i]];
 }
 
 // e0 is the normalised sum of all rows of all groups.
 void LabelSolver::start(int32_t place) {
   for (const Slot &slot : slots_)
     add(slot, 1.0);
-  const double norm = std::sqrt(products(e_.data(), sum_.data(), e_.size()).gg);
+  set_direction(static_cast<int64_t>(slots_.size()));
+  const double norm = std::sqrt(products(e_.data(), direction_.data(), e_.size()).gg);
   if (norm > kZero * static_cast<double>(slots_.size()))
-    move(e_.data(), sum_.data(), e_.size(), 0.0, 1.0 / norm);
+    move(e_.data(), direction_.data(), e_.size(), 0.0, 1.0 / norm);
   else if (settings_.steps > 0)
     break_symmetry(place);
   std::fill(sum_.begin(), sum_.end(), 0.0);
@@ -206,7 +215,8 @@ bool LabelSolver::pick() {
 // e <- normalise(e + step_size * normalise(sum of the picked rows)); a sum of zero moves nothing.
 double LabelSolver::step_towards_picks() {
   const int64_t size = static_cast<int64_t>(e_.size());
-  const Products p = products(e_.data(), sum_.data(), size);
+  set_direction(n_picked_);
+  const Products p = products(e_.data(), direction_.data(), size);
   const double g_norm = std::sqrt(p.gg);
   if (!(g_norm > kZero * static_cast<double>(n_picked_)))
     return 0;
@@ -214,7 +224,7 @@ double LabelSolver::step_towards_picks() {
   const double norm = std::sqrt(std::max(0.0, p.ee + 2 * eta * p.eg + eta * eta * p.gg));
   if (!(norm > kZero))
     return 0;
-  const double moved = std::sqrt(move(e_.data(), sum_.data(), size, 1.0 / norm, eta / norm));
+  const double moved = std::sqrt(move(e_.data(), direction_.data(), size, 1.0 / norm, eta / norm));
   way_ += moved * (1 + 1e-6);
   return moved;
 }

@@ -317,7 +317,7 @@ void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOpti
 class BlockTraining {
 public:
   BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t block, const TrainOptions &o, Workspace &ws)
-      : tasks_(tasks), o_(o), ws_(ws), first_output_(tasks.output_ptr[block]),
+      : tasks_(tasks), o_(o), ws_(ws), n_features_(x.n_cols), first_output_(tasks.output_ptr[block]),
         n_outputs_(tasks.output_ptr[block + 1] - tasks.output_ptr[block]),
         random_(o.seed ^ mix(static_cast<uint64_t>(tasks.seeds[block]))) {
     rows_ = tasks.rows + tasks.row_begin[block];
@@ -378,7 +378,7 @@ public:
           --running;
       }
     }
-    result.packed = pack_block(ws_.kept, static_cast<int>(n_outputs_), o_.weight_type);
+    result.packed = pack_block(ws_.kept, static_cast<int>(n_outputs_), n_features_, o_.weight_type);
     return result;
   }
 
@@ -429,7 +429,7 @@ private:
   const TrainTasks &tasks_;
   const TrainOptions &o_;
   Workspace &ws_;
-  int64_t first_output_, n_outputs_;
+  int64_t n_features_, first_output_, n_outputs_;
   const int32_t *rows_ = nullptr;
   int64_t n_rows_ = 0;
   int lanes_ = 16;

@@ -9,14 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tagwood.groups import impute_labels
+    from tagwood.metrics import compare, evaluate
+    from tagwood.models.linear_tree import LinearTree
+    from tagwood.models.tree_training import Solver
     from tagwood.ranking import Ranking
     from tagwood.storage import load, save
 
 __version__ = version("tagwood")
 
-__all__ = ["Ranking", "__version__", "impute_labels", "load", "save"]
+__all__ = [
+    "LinearTree",
+    "Ranking",
+    "Solver",
+    "__version__",
+    "compare",
+    "evaluate",
+    "impute_labels",
+    "load",
+    "save",
+]
 
 _HOMES = {
+    "LinearTree": "tagwood.models.linear_tree",
+    "Solver": "tagwood.models.tree_training",
+    "compare": "tagwood.metrics",
+    "evaluate": "tagwood.metrics",
     "Ranking": "tagwood.ranking",
     "impute_labels": "tagwood.groups",
     "load": "tagwood.storage",

@@ -79,6 +79,7 @@ def impute_groups(
     label_indptr: _I64,
     label_groups: _I32,
     label_starts: _I32,
+    background: _F32,
     steps: int,
     step_size: float,
     margin: float,
@@ -94,6 +95,7 @@ def embed_groups(
     label_indptr: _I64,
     label_groups: _I32,
     label_starts: _I32,
+    background: _F32,
     steps: int,
     step_size: float,
     threads: int,
@@ -148,7 +150,7 @@ def train_blocks(
     weight_type: int,
     seed: int,
     threads: int,
-) -> tuple[_I64, _U32, _I64, _U32, _I64, _U8, _U8, _F32, _F32, _I64]: ...
+) -> tuple[_I64, _U32, _I64, NDArray[np.uint16], _U8, _I64, _U8, _U8, _F32, _F32, _I64]: ...
 def search(
     model: tuple[NDArray[Any], ...],
     n_labels: int,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tagwood.errors import InputError
 from tagwood.models.links import link_power
-from tagwood.models.tree_weights import BLOCK_OUTPUTS, ModelArrays, TreeWeights
+from tagwood.models.tree_weights import BLOCK_OUTPUTS, BUCKET_SCAN, ModelArrays, TreeWeights
 from tagwood.storage import State
 from tagwood.trees.label_tree import LabelTree
 
@@ -20,7 +20,8 @@ _STORED = (
     ("bucket_ptr", np.int64),
     ("buckets", np.uint32),
     ("slot_ptr", np.int64),
-    ("slots", np.uint32),
+    ("remainders", np.uint16),
+    ("counts", np.uint8),
     ("entry_ptr", np.int64),
     ("columns", np.uint8),
     ("scales", np.float32),
@@ -57,13 +58,13 @@ def _check_arrays(tree: LabelTree, arrays: ModelArrays) -> None:
         and arrays.block_ptr.size == tree.n_nodes
         and arrays.block_ptr.min() >= 0
         and np.all(arrays.block_ptr + node_blocks <= n_blocks)
-        and _rises(arrays.bucket_ptr, n_blocks, arrays.buckets.size)
-        and _rises(arrays.slot_ptr, n_blocks, arrays.slots.size // 2)
+        and _rises(arrays.bucket_ptr, n_blocks, arrays.buckets.size // 2)
+        and _rises(arrays.slot_ptr, n_blocks, arrays.counts.size)
+        and arrays.remainders.size == arrays.counts.size + BUCKET_SCAN
         and _rises(arrays.entry_ptr, n_blocks, arrays.columns.size)
         and arrays.weights.size == arrays.columns.size
         and np.all(tables > 0)
         and np.all(tables & (tables - 1) == 0)
-        and np.all(np.diff(arrays.slot_ptr) > 0)
     )
     if not ok:
         raise InputError("the arrays of a stored tree must fit together")

@@ -21,6 +21,7 @@ from tagwood.models.links import log_probability
 from tagwood.trees.label_tree import LabelTree
 
 BLOCK_OUTPUTS = 256  # columns of a block are one byte
+BUCKET_SCAN = 8  # the kernels read this many remainders at once, so as many spare ones end the array
 
 _EMPTY_MASK = np.empty(0, dtype=np.uint8)
 
@@ -35,7 +36,8 @@ class ModelArrays(NamedTuple):
     bucket_ptr: NDArray[np.int64]
     buckets: NDArray[np.uint32]
     slot_ptr: NDArray[np.int64]
-    slots: NDArray[np.uint32]
+    remainders: NDArray[np.uint16]
+    counts: NDArray[np.uint8]
     entry_ptr: NDArray[np.int64]
     columns: NDArray[np.uint8]
     weights: NDArray[np.float32] | NDArray[np.float16] | NDArray[np.int8]
@@ -147,8 +149,8 @@ def assemble(
 ) -> TreeWeights:
     """Join trained blocks into one model; nodes that were not trained yet have no outputs to search."""
     nodes = np.concatenate([part.nodes for part in trained])
-    joined = [np.concatenate([part.arrays[i] for part in trained]) for i in range(9)]
-    bucket_sizes, buckets, slot_sizes, slots, entry_sizes, columns, weights, scales, biases = joined
+    joined = [np.concatenate([part.arrays[i] for part in trained]) for i in range(10)]
+    bucket_sizes, buckets, slot_sizes, remainders, counts, entry_sizes, columns, weights, scales, biases = joined
     block_ptr = np.zeros(tree.n_nodes, dtype=np.int64)
     first = np.flatnonzero(np.concatenate([[True], nodes[1:] != nodes[:-1]]))
     block_ptr[nodes[first]] = first
@@ -160,7 +162,8 @@ def assemble(
         _starts(bucket_sizes),
         buckets,
         _starts(slot_sizes),
-        slots,
+        np.concatenate([remainders, np.zeros(BUCKET_SCAN, np.uint16)]),
+        counts,
         _starts(entry_sizes),
         columns,
         weights.view(weight_dtype),
