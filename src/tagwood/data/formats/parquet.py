@@ -31,13 +31,14 @@ def records(path: Path, options: ReadOptions) -> Iterator[Record]:
         with parquet.ParquetFile(path) as file:
             header = file.schema_arrow.names
             wanted = _columns(path, header, options)
-            row = 0
+            row, cells = 0, LabelCells(options.separator)
             for batch in file.iter_batches(batch_size=_BATCH, columns=wanted):
                 for content in batch.to_pylist():
                     row += 1
-                    record = _record(content, row, path, options)
-                    if record is not None:
-                        yield record
+                    try:
+                        yield _record(content, row, cells)
+                    except DataError as error:
+                        options.bad.report(DataError(error.reason, path=path, line=row))
     except DataError:
         raise
     except Exception as error:  # Arrow raises a dozen kinds for damaged files
@@ -82,20 +83,16 @@ def _columns(path: Path, header: list[str], options: ReadOptions) -> list[str]:
     return header
 
 
-def _record(content: dict[str, Any], row: int, path: Path, options: ReadOptions) -> Record | None:
+def _record(content: dict[str, Any], row: int, cells: LabelCells) -> Record:
     label_column, id_column, group_column = pick(content, LABELS), pick(content, ID), pick(content, GROUP)
     value = content[label_column] if label_column is not None else None
-    try:
-        return Record(
-            join_text(content) or "",
-            LabelCells(options.separator).parse(value) if isinstance(value, str) else labels_of(value),
-            _name(content, id_column),
-            _name(content, group_column),
-            row,
-        )
-    except DataError as error:
-        options.bad.report(DataError(error.reason, path=path, line=row))
-        return None
+    return Record(
+        join_text(content) or "",
+        cells.parse(value) if isinstance(value, str) else labels_of(value),
+        _name(content, id_column),
+        _name(content, group_column),
+        row,
+    )
 
 
 def _name(content: dict[str, Any], column: str | None) -> str:

@@ -1,0 +1,1 @@
+"""Measurements, one command each: ``python -m benchmarks.<name>``; results go to docs/benchmarks."""
