@@ -19,7 +19,7 @@ struct Hit {
   float value;
 };
 
-constexpr int kGroup = 64; // features looked up before their weights are added: their cache misses overlap
+constexpr int kGroup = 64;
 
 // Which of the 8 remainders from `slots` on equal `wanted`: one bit each.
 TAGWOOD_INLINE uint32_t equal_slots(const uint16_t *slots, uint16_t wanted) {
@@ -57,12 +57,13 @@ template <class T> struct Block {
     remainder_bits = std::max(0, hash_bits - (static_cast<int>(std::bit_width(table)) - 1));
   }
 
-  // Finds a feature's entries and asks the memory for them; false where the block has none.
-  TAGWOOD_INLINE bool find(int32_t feature, float value, Hit &hit) const {
-    const uint32_t hash = hash_feature(feature, hash_bits);
-    const uint32_t *bucket = buckets + 2 * (hash >> remainder_bits);
+  TAGWOOD_INLINE const uint32_t *bucket(uint32_t hash) const { return buckets + 2 * (hash >> remainder_bits); }
+
+  // Finds a feature's entries; false where the block has none.
+  TAGWOOD_INLINE bool find(uint32_t hash, Hit &hit) const {
+    const uint32_t *b = bucket(hash);
     const uint16_t wanted = static_cast<uint16_t>(hash & ((uint32_t{1} << remainder_bits) - 1));
-    const uint32_t first = bucket[0], last = std::min(bucket[2], n_slots);
+    const uint32_t first = b[0], last = std::min(b[2], n_slots);
     for (uint32_t slot = first; slot < last; slot += kBucketScan) {
       uint32_t equal = equal_slots(remainders + slot, wanted);
       if (last - slot < kBucketScan)
@@ -70,31 +71,42 @@ template <class T> struct Block {
       if (equal == 0)
         continue;
       const uint32_t place = slot + static_cast<uint32_t>(std::countr_zero(equal));
-      uint32_t begin = bucket[1];
+      uint32_t begin = b[1];
       for (uint32_t s = first; s < place; ++s)
         begin += counts[s] + 1u;
-      const uint32_t end = std::min(begin + counts[place] + 1u, n_entries);
-      if (begin >= end)
-        return false;
-      hit = {begin, end, value};
-      __builtin_prefetch(columns + begin);
-      __builtin_prefetch(weights + begin);
-      return true;
+      hit.begin = begin;
+      hit.end = std::min(begin + counts[place] + 1u, n_entries);
+      return begin < hit.end;
     }
     return false;
   }
 };
 
+// Look-ups wait for memory, so they are done for a group of features in steps: each step asks for what the next needs.
 template <class T>
-TAGWOOD_INLINE void add_block(const BlocksView &blocks, int64_t b, std::span<const int32_t> features,
+TAGWOOD_INLINE void add_block(const BlocksView &blocks, int64_t b, std::span<const uint32_t> hashes,
                               std::span<const float> values, float *out, int n_outputs) {
   const Block<T> block(blocks, b);
   Hit hits[kGroup];
-  for (size_t first = 0; first < features.size(); first += kGroup) {
-    const size_t last = std::min(first + kGroup, features.size());
-    int n_hits = 0;
+  for (size_t first = 0; first < hashes.size(); first += kGroup) {
+    const size_t last = std::min(first + kGroup, hashes.size());
     for (size_t i = first; i < last; ++i)
-      n_hits += block.find(features[i], values[i], hits[n_hits]);
+      __builtin_prefetch(block.bucket(hashes[i]));
+    for (size_t i = first; i < last; ++i) {
+      const uint32_t slot = std::min(*block.bucket(hashes[i]), block.n_slots);
+      __builtin_prefetch(block.remainders + slot);
+      __builtin_prefetch(block.counts + slot);
+    }
+    int n_hits = 0;
+    for (size_t i = first; i < last; ++i) {
+      hits[n_hits].value = values[i];
+      const bool found = block.find(hashes[i], hits[n_hits]);
+      if (found) {
+        __builtin_prefetch(block.columns + hits[n_hits].begin);
+        __builtin_prefetch(block.weights + hits[n_hits].begin);
+      }
+      n_hits += found;
+    }
     for (int h = 0; h < n_hits; ++h) {
       const float value = hits[h].value * block.scale;
       const uint32_t begin = hits[h].begin, end = hits[h].end;
@@ -110,15 +122,15 @@ TAGWOOD_INLINE void add_block(const BlocksView &blocks, int64_t b, std::span<con
   }
 }
 
-TAGWOOD_HOT void add_float32(const BlocksView &b, int64_t block, std::span<const int32_t> f, std::span<const float> v,
+TAGWOOD_HOT void add_float32(const BlocksView &b, int64_t block, std::span<const uint32_t> f, std::span<const float> v,
                              float *out, int n) {
   add_block<float>(b, block, f, v, out, n);
 }
-TAGWOOD_HOT void add_float16(const BlocksView &b, int64_t block, std::span<const int32_t> f, std::span<const float> v,
+TAGWOOD_HOT void add_float16(const BlocksView &b, int64_t block, std::span<const uint32_t> f, std::span<const float> v,
                              float *out, int n) {
   add_block<_Float16>(b, block, f, v, out, n);
 }
-TAGWOOD_HOT void add_int8(const BlocksView &b, int64_t block, std::span<const int32_t> f, std::span<const float> v,
+TAGWOOD_HOT void add_int8(const BlocksView &b, int64_t block, std::span<const uint32_t> f, std::span<const float> v,
                           float *out, int n) {
   add_block<int8_t>(b, block, f, v, out, n);
 }
@@ -134,7 +146,31 @@ TAGWOOD_HOT void hinge_link(float *margins, int n, float base, int power) {
 
 } // namespace
 
-void evaluate_node(const ModelView &model, int32_t node, std::span<const int32_t> features,
+void HashedRows::assign(const CsrView &x, int64_t begin, int64_t end, int feature_bits) {
+  ptr_.resize(end - begin + 1);
+  for (int64_t i = 0; i <= end - begin; ++i)
+    ptr_[i] = x.indptr[begin + i] - x.indptr[begin];
+  hashes_.resize(ptr_.back());
+  values_.resize(ptr_.back());
+  const int shift = std::max(0, feature_bits - 8);
+  for (int64_t i = 0; i < end - begin; ++i) {
+    const auto features = x.row_indices(begin + i);
+    const auto values = x.row_data(begin + i);
+    uint32_t place[257] = {};
+    for (const int32_t feature : features)
+      ++place[(hash_feature(feature, feature_bits) >> shift) + 1];
+    for (int h = 0; h < 256; ++h)
+      place[h + 1] += place[h];
+    for (size_t t = 0; t < features.size(); ++t) {
+      const uint32_t hash = hash_feature(features[t], feature_bits);
+      const int64_t at = ptr_[i] + place[hash >> shift]++;
+      hashes_[at] = hash;
+      values_[at] = values[t];
+    }
+  }
+}
+
+void evaluate_node(const ModelView &model, int32_t node, std::span<const uint32_t> hashes,
                    std::span<const float> values, float *out) {
   const int n_outputs = model.tree.n_outputs(node);
   std::memcpy(out, model.bias + model.tree.first_output(node), n_outputs * sizeof(float));
@@ -142,11 +178,11 @@ void evaluate_node(const ModelView &model, int32_t node, std::span<const int32_t
   for (int first = 0; first < n_outputs; first += 256, ++block) {
     const int n = std::min(256, n_outputs - first);
     if (model.blocks.type == WeightType::int8)
-      add_int8(model.blocks, block, features, values, out + first, n);
+      add_int8(model.blocks, block, hashes, values, out + first, n);
     else if (model.blocks.type == WeightType::float16)
-      add_float16(model.blocks, block, features, values, out + first, n);
+      add_float16(model.blocks, block, hashes, values, out + first, n);
     else
-      add_float32(model.blocks, block, features, values, out + first, n);
+      add_float32(model.blocks, block, hashes, values, out + first, n);
   }
 }
 

@@ -121,13 +121,19 @@ void LabelSolver::renumber() {
   e_.assign(width, 0.0f);
   sum_.assign(width, 0.0);
   direction_.resize(width);
+  background_.assign(width, 0.0);
+  for (size_t i = 0; i < features_.size(); ++i)
+    background_[i] = groups_.background[features_[i]];
+  if (features_.empty())
+    for (const Slot &slot : slots_)
+      for (int64_t i = 0; i < slot.size; ++i)
+        background_[slot.indices[i]] = groups_.background[slot.indices[i]];
 }
 
-// The background counts only at the features the rows use: at others no similarity depends on it.
 void LabelSolver::set_direction(int64_t n_rows) {
   const double n = static_cast<double>(n_rows);
   for (size_t i = 0; i < sum_.size(); ++i)
-    direction_[i] = sum_[i] - n * groups_.background[features_.empty() ? i : features_[i]];
+    direction_[i] = sum_[i] - n * background_[i];
 }
 
 // e0 is the normalised sum of all rows of all groups.

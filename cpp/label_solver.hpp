@@ -57,7 +57,8 @@ private:
   std::vector<int64_t> leads_; // the closest slot of each group when it was last looked for
   std::vector<float> e_;
   std::vector<double> sum_;
-  std::vector<double> direction_; // the sum less the background of its rows
+  std::vector<double> background_; // at the features the rows use, 0 elsewhere
+  std::vector<double> direction_;  // the sum less the background of its rows
   int64_t n_picked_ = 0;
   double way_ = 0; // how far e has moved since the start
 };

@@ -53,6 +53,7 @@ struct Scratch {
   std::vector<Visit> visits, sorted;
   std::vector<int32_t> counts;
   std::vector<float> margins;
+  HashedRows rows;
 };
 
 // Joins copies of a label: their best score, or the mean of their probabilities; `items` is reordered.
@@ -99,13 +100,14 @@ void sort_visits(Scratch &s, int32_t n_nodes) {
 class BeamChunk {
 public:
   BeamChunk(const ModelView &model, const CsrView &x, const SearchOptions &o, int64_t begin, int64_t end, Scratch &s)
-      : model_(model), x_(x), o_(o), begin_(begin), n_(end - begin), s_(s) {
+      : model_(model), o_(o), begin_(begin), n_(end - begin), s_(s) {
     s.beams.resize(n_ * o.width);
     s.next_beams.resize(n_ * o.width);
     s.sizes.assign(n_, 1);
     s.next_sizes.resize(n_);
     for (int64_t r = 0; r < n_; ++r)
       s.beams[r * o.width] = {0.0f, 0};
+    s.rows.assign(x, begin, end, model.blocks.feature_bits);
   }
 
   void descend(int32_t *evaluated) {
@@ -198,14 +200,13 @@ private:
 
   void evaluate(const Visit &visit, int32_t *evaluated) {
     const int64_t row = begin_ + visit.row;
-    evaluate_node(model_, visit.node, x_.row_indices(row), x_.row_data(row), s_.margins.data());
+    evaluate_node(model_, visit.node, s_.rows.hashes(visit.row), s_.rows.values(visit.row), s_.margins.data());
     apply_link(model_.link, s_.margins.data(), model_.tree.n_outputs(visit.node), visit.score);
     if (evaluated)
       ++evaluated[row];
   }
 
   const ModelView &model_;
-  const CsrView &x_;
   const SearchOptions &o_;
   int64_t begin_, n_;
   Scratch &s_;
@@ -262,6 +263,7 @@ void exact_search(const ModelView &model, const CsrView &x, const SearchOptions 
   for_chunks(model, x.n_rows, o.threads, [&](int64_t begin, int64_t end, Scratch &s) {
     BeamChunk writer(model, x, o, begin, begin, s);
     s.results.resize(o.k);
+    s.rows.assign(x, begin, end, model.blocks.feature_bits);
     for (int64_t row = begin; row < end; ++row) {
       auto &open = s.candidates; // a heap of nodes, best on top
       open.assign(1, {0.0f, 0});
@@ -275,7 +277,7 @@ void exact_search(const ModelView &model, const CsrView &x, const SearchOptions 
         std::pop_heap(open.begin(), open.end(), worse);
         const Scored node = open.back();
         open.pop_back();
-        evaluate_node(model, node.id, x.row_indices(row), x.row_data(row), s.margins.data());
+        evaluate_node(model, node.id, s.rows.hashes(row - begin), s.rows.values(row - begin), s.margins.data());
         apply_link(model.link, s.margins.data(), model.tree.n_outputs(node.id), node.score);
         ++evaluated;
         const int32_t first = model.tree.child_ptr[node.id];
@@ -319,11 +321,12 @@ void exact_search(const ModelView &model, const CsrView &x, const SearchOptions 
 void margins(const ModelView &model, const CsrView &x, const int64_t *ptr, const int32_t *nodes, const int32_t *outputs,
              int threads, float *out) {
   for_chunks(model, x.n_rows, threads, [&](int64_t begin, int64_t end, Scratch &s) {
+    s.rows.assign(x, begin, end, model.blocks.feature_bits);
     for (int64_t row = begin; row < end; ++row) {
       int32_t last = -1; // callers sort by node, so equal nodes are neighbours
       for (int64_t i = ptr[row]; i < ptr[row + 1]; ++i) {
         if (nodes[i] != last) {
-          evaluate_node(model, nodes[i], x.row_indices(row), x.row_data(row), s.margins.data());
+          evaluate_node(model, nodes[i], s.rows.hashes(row - begin), s.rows.values(row - begin), s.margins.data());
           last = nodes[i];
         }
         out[i] = s.margins[outputs[i]];
