@@ -8,6 +8,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tagwood.data import Dataset, LabelVocab, read_dataset, write_dataset
+    from tagwood.features import ConcatEncoder, TfidfEncoder
     from tagwood.groups import impute_labels
     from tagwood.metrics import compare, evaluate
     from tagwood.models.linear_tree import LinearTree
@@ -18,26 +20,38 @@ if TYPE_CHECKING:
 __version__ = version("tagwood")
 
 __all__ = [
+    "ConcatEncoder",
+    "Dataset",
+    "LabelVocab",
     "LinearTree",
     "Ranking",
     "Solver",
+    "TfidfEncoder",
     "__version__",
     "compare",
     "evaluate",
     "impute_labels",
     "load",
+    "read_dataset",
     "save",
+    "write_dataset",
 ]
 
 _HOMES = {
+    "ConcatEncoder": "tagwood.features",
+    "Dataset": "tagwood.data",
+    "LabelVocab": "tagwood.data",
     "LinearTree": "tagwood.models.linear_tree",
+    "Ranking": "tagwood.ranking",
     "Solver": "tagwood.models.tree_training",
+    "TfidfEncoder": "tagwood.features",
     "compare": "tagwood.metrics",
     "evaluate": "tagwood.metrics",
-    "Ranking": "tagwood.ranking",
     "impute_labels": "tagwood.groups",
     "load": "tagwood.storage",
+    "read_dataset": "tagwood.data",
     "save": "tagwood.storage",
+    "write_dataset": "tagwood.data",
 }
 
 
