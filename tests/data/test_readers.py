@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 import warnings
 
 import numpy as np
@@ -17,7 +18,7 @@ from tagwood.data import (
     read_records,
 )
 from tagwood.data.formats import sparse_text
-from tagwood.errors import DataError, InputError
+from tagwood.errors import DataError, InputError, MissingExtraError
 
 REPOSITORY = "3 4 5\n0,4 1:0.5 3:1\n 0:2\n2 \n"
 
@@ -364,3 +365,9 @@ def test_streaming_skips_bad_lines_and_needs_no_labels(put):
         ("b", ["x"], "g", 3),
     ]
     assert bad.count == 1
+
+
+def test_parquet_without_pyarrow_names_the_extra(put, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'tagwood\[parquet\]'"):
+        read_dataset(put(a__parquet=b"PAR1"))
