@@ -94,17 +94,17 @@ def _rows(
 
 
 def _from_columns(path: Path, header: list[str], rows: Iterator[tuple[int, list[str]]]) -> LabelVocab:
-    columns: dict[str, list[str]] = {name: [] for name in header}
-    if len(columns) < len(header):
+    if len(set(header)) < len(header):
         raise DataError("a column name stands twice in the header", path=path, line=1)
+    table = []
     for number, row in rows:
         if len(row) != len(header):
             raise DataError(
                 f"the header has {len(header)} columns, this line {len(row)}", path=path, line=number
             )
-        for name, cell in zip(header, row, strict=True):
-            columns[name].append(cell)
-    size = len(columns[header[0]])
+        table.append(row)
+    columns = {name: [row[place] for row in table] for place, name in enumerate(header)}
+    size = len(table)
     keys = next((columns[name] for name in _KEY_COLUMNS if name in columns), None)
     ids = columns.get("id")
     if ids is not None and ids != list(map(str, range(size))):
