@@ -136,15 +136,12 @@ void LabelSolver::set_direction(int64_t n_rows) {
     direction_[i] = sum_[i] - n * background_[i];
 }
 
-// e0 is the normalised sum of all rows of all groups.
+// e0 is the normalised sum of all rows of all groups, less the background unless that is all there is.
 void LabelSolver::start(int32_t place) {
   for (const Slot &slot : slots_)
     add(slot, 1.0);
-  set_direction(static_cast<int64_t>(slots_.size()));
-  const double norm = std::sqrt(products(e_.data(), direction_.data(), e_.size()).gg);
-  if (norm > kZero * static_cast<double>(slots_.size()))
-    move(e_.data(), direction_.data(), e_.size(), 0.0, 1.0 / norm);
-  else if (settings_.steps > 0)
+  const int64_t n_rows = static_cast<int64_t>(slots_.size());
+  if (!start_from_sum(n_rows) && !start_from_sum(0) && settings_.steps > 0)
     break_symmetry(place);
   std::fill(sum_.begin(), sum_.end(), 0.0);
   leads_.resize(n_groups());
@@ -154,6 +151,17 @@ void LabelSolver::start(int32_t place) {
       if (measure(slots_[i]) > slots_[lead].similarity)
         lead = i;
   }
+}
+
+// Takes the background of n_rows rows off the sum; false: nothing is left.
+bool LabelSolver::start_from_sum(int64_t n_rows) {
+  const int64_t size = static_cast<int64_t>(e_.size());
+  set_direction(n_rows);
+  const double norm = std::sqrt(products(e_.data(), direction_.data(), size).gg);
+  if (!(norm > kZero * static_cast<double>(slots_.size())))
+    return false;
+  move(e_.data(), direction_.data(), size, 0.0, 1.0 / norm);
+  return true;
 }
 
 // The rows cancel out: e0 is one row of the first group that has rows with features, another one for each label.

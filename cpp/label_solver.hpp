@@ -40,6 +40,7 @@ private:
   void renumber();
   void start(int32_t place);
   void set_direction(int64_t n_rows);
+  bool start_from_sum(int64_t n_rows);
   void break_symmetry(int32_t place);
   bool pick();
   double step_towards_picks();

@@ -75,7 +75,23 @@ def test_eagle_recovers_more_planted_labels_than_eagle_0_than_baseline(planted):
     for method in METHODS:
         found = impute_labels(X, groups, labels, method=method).labels
         right[method] = found.multiply(Y).sum() / found.nnz
-    assert right["baseline"] < 0.25 < 0.9 < right["eagle-0"] < 0.97 < right["eagle"]
+    assert right["baseline"] < 0.25 < 0.9 < right["eagle-0"] < right["eagle"]
+
+
+def test_contrast_finds_labels_beside_a_common_topic(planted):
+    X, groups, labels, Y = planted
+    common = np.array(X) + np.abs(X).mean() * 2  # what all rows share outweighs what they differ in
+    right = {}
+    for contrast in (0.0, 1.0):
+        found = impute_labels(common, groups, labels, contrast=contrast).labels
+        right[contrast] = found.multiply(Y).sum() / found.nnz
+    assert right[0.0] < 0.6 < 0.9 < right[1.0]
+
+
+def test_label_on_every_group_goes_to_the_rows_all_groups_share():
+    X = [[1.0, 0, 0], [0, 1, 0], [1, 0.1, 0], [0, 0, 1], [0, 0.5, 0.5], [1, 0, 0.1]]
+    groups = [[0], [0], [1], [1], [2], [2]]
+    assert entries(impute_labels(X, groups, [[0]] * 3)) == [[1], [0], [1], [0], [0], [1]]
 
 
 def test_similarity_is_the_cosine_with_the_embedding(planted):
@@ -198,6 +214,7 @@ def test_order_of_the_rows_does_not_matter(planted):
         ({"method": "eagel"}, "Did you mean 'eagle'?"),
         ({"steps": -1}, "steps must be a whole number of at least 0; got -1"),
         ({"step_size": 0}, "step_size must be a number greater than 0.0; got 0"),
+        ({"contrast": 2}, "contrast must be a number from 0.0 to 1.0; got 2"),
         ({"margin": 3}, "margin must be a number from 0.0 to 2.0; got 3"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
         ({"threads": 0}, "threads must be a whole number from 1"),

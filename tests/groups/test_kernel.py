@@ -13,12 +13,13 @@ from tagwood._kernels import reference_impute
 from tagwood._sparse import csr_parts, normalize_rows
 
 
-def kernel_arrays(X, sample_groups, group_labels, starts=None):
+def kernel_arrays(X, sample_groups, group_labels, contrast=0.0):
     X = csr_parts(normalize_rows(sparse.csr_array(np.asarray(X, dtype=np.float32))))
     by_group = csr_parts(sparse.csr_array(np.asarray(sample_groups, dtype=np.float32).T))
     by_label = csr_parts(sparse.csr_array(np.asarray(group_labels, dtype=np.float32).T))
-    starts = np.arange(by_label.n_rows, dtype=np.int32) if starts is None else starts
-    return (*X, by_group.indptr, by_group.indices, by_label.indptr, by_label.indices, starts)
+    starts = np.arange(by_label.n_rows, dtype=np.int32)
+    background = (contrast * X.to_scipy().mean(axis=0)).astype(np.float32)
+    return (*X, by_group.indptr, by_group.indices, by_label.indptr, by_label.indices, starts, background)
 
 
 @st.composite
@@ -33,6 +34,7 @@ def problems(draw):
         X,
         random.random((n_rows, n_groups)) < draw(st.sampled_from([0.2, 0.5])),
         random.random((n_groups, n_labels)) < 0.6,
+        draw(st.sampled_from([0.0, 0.9])),
     )
 
 
@@ -69,7 +71,7 @@ def real_size():
     random = np.random.default_rng(5)
     X = sparse.random_array((600, 80), density=0.1, rng=random, dtype=np.float32).toarray()
     groups = np.eye(100)[random.permutation(600) % 100]
-    return kernel_arrays(X, groups, random.random((100, 30)) < np.linspace(0.02, 0.9, 30))
+    return kernel_arrays(X, groups, random.random((100, 30)) < np.linspace(0.02, 0.9, 30), 1.0)
 
 
 @pytest.mark.parametrize("step_size", [0.3, 10.0])

@@ -5,6 +5,9 @@ Decisions, shared with the native kernels:
 - Two similarities closer than 1e-5 are equal. Exact equality would let rounding decide: in a group of two
   rows that is the only group of its label, both rows are mathematically equally close to their sum.
 - A sum of n rows (all of norm 1) that is shorter than n * 1e-5 is zero; a direction of zero moves nothing.
+- Beyond the paper: `background` is taken off every row that is summed up, at the features that rows of the
+  label use (so embeddings stay sparse). Zeros give the paper's algorithm. Where nothing is left of the first
+  sum, as for a label that stands on every group, it starts from the plain sum.
 - Where the rows of all groups of a label cancel out (x and -x), every row is equally close to e = 0 and
   Algorithm 1 as printed stays there. It starts instead from one row of the label's first group, another one
   for each label of the group. With zero steps (EAGLE-0) the embedding stays zero.
@@ -36,6 +39,7 @@ def impute_groups(
     label_indptr: _I64,
     label_groups: _I32,
     label_starts: _I32,
+    background: _F32,
     steps: int,
     step_size: float,
     margin: float,
@@ -56,7 +60,7 @@ def impute_groups(
     X = _dense(x_indptr, x_indices, x_data, n_features)
     found: list[dict[int, tuple[float, float]]] = []
     for members, start in _labels(group_indptr, group_rows, label_indptr, label_groups, label_starts):
-        e = _embed(X, members, int(start), steps, step_size)
+        e = _embed(X, members, int(start), background, steps, step_size)
         best: dict[int, tuple[float, float]] = {}
         for rows in members:
             similarity = X[rows] @ e
@@ -84,6 +88,7 @@ def embed_groups(
     label_indptr: _I64,
     label_groups: _I32,
     label_starts: _I32,
+    background: _F32,
     steps: int,
     step_size: float,
     threads: int,
@@ -92,7 +97,7 @@ def embed_groups(
     X = _dense(x_indptr, x_indices, x_data, n_features)
     E = np.array(
         [
-            _embed(X, members, int(start), steps, step_size)
+            _embed(X, members, int(start), background, steps, step_size)
             for members, start in _labels(group_indptr, group_rows, label_indptr, label_groups, label_starts)
         ]
     ).reshape(-1, n_features)
@@ -104,16 +109,19 @@ def embed_groups(
     )
 
 
-def _embed(X: _F64, members: list[_I32], start: int, steps: int, step_size: float) -> _F64:
+def _embed(X: _F64, members: list[_I32], start: int, background: _F32, steps: int, step_size: float) -> _F64:
     """Algorithm 1, GROUP_ROBUST_LABEL_REPR: `members` holds the rows of each group of the label."""
     everyone = np.concatenate([*members, np.empty(0, dtype=np.int32)])
-    e = _project(X[everyone].sum(axis=0), everyone.size)
+    common = np.where(X[everyone].any(axis=0), background, 0.0)
+    e = _project((X[everyone] - common).sum(axis=0), everyone.size)
+    if not e.any():
+        e = _project(X[everyone].sum(axis=0), everyone.size)
     if steps > 0 and not e.any():
         e = _first_row(X, members, start)
     for _ in range(steps):
         picked = [rows[(v := X[rows] @ e) >= v.max() - TIE] for rows in members]
         chosen = np.concatenate([*picked, np.empty(0, dtype=np.int32)])
-        g = _project(X[chosen].sum(axis=0), chosen.size)
+        g = _project((X[chosen] - common).sum(axis=0), chosen.size)
         moved = _project(e + step_size * g, 1)
         e = moved if moved.any() else e
     return e

@@ -3,11 +3,14 @@
 In: rows X, groups of rows, labels of groups. Out: labels of rows (`Imputed`), or the label embeddings
 themselves.
 
-Decisions. The paper's Algorithm 1 leaves open ties, sums of zero and the step size; the first two are settled
-in `tagwood._kernels.reference_impute`. Step size: on EURLEX57K (random groups of 4 and 10) and on English GND
-records (10) the share of right assignments rises with it and is flat from 10 on (0.3: 72.9, 1: 73.6, 3: 73.7,
-10 and 100: 73.7 % in groups of 4), and large steps settle soonest, so the default is 10. Rows are scaled to
-norm 1, so "close" means cosine.
+Decisions. Rows are scaled to norm 1, so "close" means cosine. The paper's Algorithm 1 leaves open ties and
+sums of zero; both are settled in `tagwood._kernels.reference_impute`. Beyond the paper, `contrast` takes the
+mean of all rows off every row that is summed into an embedding. Without it each label's embedding leans
+towards what all rows share, and towards the commonest topic, which is close to at least one row of almost
+every group: on EURLEX57K in random groups of 10, 25 % (EAGLE-0) and 28 % (EAGLE) of the assignments were
+right without contrast, 85 % and 82 % with it; on English GND records 33 % and 40 %, against 72 % and 72 %.
+`contrast=0` is the paper's algorithm. Step size: with contrast small steps are better in random groups and
+large ones in clustered groups; 0.1 loses little in either.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ def impute_labels(
     *,
     method: str = "eagle",
     steps: int = 20,
-    step_size: float = 10.0,
+    step_size: float = 0.1,
+    contrast: float = 1.0,
     soft: bool = False,
     margin: float = 0.05,
     seed: int = 0,
@@ -69,7 +73,11 @@ def impute_labels(
     steps
         Number of times the closest rows are picked anew.
     step_size
-        How far the embedding moves towards the picked rows, relative to its own length.
+        How far the embedding moves towards the picked rows, relative to its own length. Large values (1 to
+        10) forget the start sooner, which helps where the rows of a group are alike.
+    contrast
+        How much of the mean of all rows is taken off before rows are summed up, from 0 (nothing, the paper's
+        algorithm) to 1. Keep 1 for text and other features that are never negative.
     soft
         Let rows nearly as close as the closest share the label; their `weights` say how much.
     margin
@@ -98,12 +106,13 @@ def impute_labels(
     check_choice(method, "method", METHODS)
     check_int(steps, "steps", low=0)
     check_float(step_size, "step_size", above=0.0)
+    check_float(contrast, "contrast", low=0.0, high=1.0)
     check_float(margin, "margin", low=0.0, high=2.0)
     workers = check_threads(threads)
     groups, matrix = _check_problem(X, sample_groups, group_labels)
     if method == "baseline":
         return _spread(groups)
-    problem = _Problem(matrix, groups, seed, workers)
+    problem = _Problem(matrix, groups, contrast, seed, workers)
     indptr, rows, similarity, weights = _kernels.impute_groups(
         *problem.arrays,
         steps if method == "eagle" else 0,
@@ -123,7 +132,8 @@ def embed_labels(
     group_labels: Any,
     *,
     steps: int = 20,
-    step_size: float = 10.0,
+    step_size: float = 0.1,
+    contrast: float = 1.0,
     seed: int = 0,
     threads: int | None = None,
 ) -> sparse.csr_array:
@@ -143,9 +153,10 @@ def embed_labels(
     """
     check_int(steps, "steps", low=0)
     check_float(step_size, "step_size", above=0.0)
+    check_float(contrast, "contrast", low=0.0, high=1.0)
     workers = check_threads(threads)
     groups, matrix = _check_problem(X, sample_groups, group_labels)
-    problem = _Problem(matrix, groups, seed, workers)
+    problem = _Problem(matrix, groups, contrast, seed, workers)
     indptr, features, values = _kernels.embed_groups(*problem.arrays, steps, step_size, workers)
     return CsrParts(indptr, features, values, matrix.shape[1]).to_scipy()
 
@@ -164,7 +175,9 @@ def _check_problem(X: Any, sample_groups: Any, group_labels: Any) -> tuple[Group
 class _Problem:
     """The arrays the kernels take; `rows` are the rows of X behind the kernels' row numbers."""
 
-    def __init__(self, X: sparse.csr_array, groups: GroupedLabels, seed: int, threads: int) -> None:
+    def __init__(
+        self, X: sparse.csr_array, groups: GroupedLabels, contrast: float, seed: int, threads: int
+    ) -> None:
         check_int(seed, "seed", low=0)
         members = groups.sample_groups
         self.rows = np.arange(groups.n_rows)
@@ -176,16 +189,19 @@ class _Problem:
         parts = csr_parts(X)
         by_group = csr_parts(sparse.csr_array(members.T))
         by_label = sparse.csc_array(groups.group_labels)
+        unit = _kernels.normalize_rows(parts.indptr, parts.data, threads)
+        mean = np.bincount(parts.indices, unit, minlength=parts.n_cols) / max(1, parts.n_rows)
         self.arrays = (
             parts.indptr,
             parts.indices,
-            _kernels.normalize_rows(parts.indptr, parts.data, threads),
+            unit,
             parts.n_cols,
             by_group.indptr,
             by_group.indices,
             by_label.indptr.astype(np.int64),
             by_label.indices.astype(np.int32),
             _starts(groups.group_labels, seed),
+            (contrast * mean).astype(np.float32),
         )
 
 
