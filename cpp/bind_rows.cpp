@@ -45,7 +45,8 @@ CsrOut py_top_k_rows(In<int64_t> indptr, In<int32_t> indices, In<float> data, in
 }
 
 CsrOut py_label_centroids(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_features,
-                          In<int64_t> label_indptr, In<int32_t> label_rows, In<float> label_weights, int threads) {
+                          In<int64_t> label_indptr, In<int32_t> label_rows, In<float> label_weights,
+                          int64_t max_features, int threads) {
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
   const CsrView labels = view(label_indptr, label_rows, label_weights, x.n_rows);
   Filled<int64_t> out_indptr(labels.n_rows + 1);
@@ -53,7 +54,7 @@ CsrOut py_label_centroids(In<int64_t> x_indptr, In<int32_t> x_indices, In<float>
   {
     nb::gil_scoped_release release;
     starts[0] = 0;
-    centroid_sizes(x, labels, threads, starts + 1);
+    centroid_sizes(x, labels, max_features, threads, starts + 1);
     for (int64_t label = 0; label < labels.n_rows; ++label)
       starts[label + 1] += starts[label];
   }
@@ -80,7 +81,7 @@ void bind_rows(nb::module_ &m) {
         arg("k"), arg("threads"));
   m.def("label_centroids", &py_label_centroids, arg("x_indptr").noconvert(), arg("x_indices").noconvert(),
         arg("x_data").noconvert(), arg("n_features"), arg("label_indptr").noconvert(), arg("label_rows").noconvert(),
-        arg("label_weights").noconvert(), arg("threads"));
+        arg("label_weights").noconvert(), arg("max_features"), arg("threads"));
 }
 
 } // namespace tagwood

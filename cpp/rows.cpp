@@ -70,7 +70,7 @@ void top_k_rows(const CsrView &rows, int threads, const int64_t *out_indptr, int
   });
 }
 
-void centroid_sizes(const CsrView &x, const CsrView &labels, int threads, int64_t *sizes) {
+void centroid_sizes(const CsrView &x, const CsrView &labels, int64_t max_features, int threads, int64_t *sizes) {
   std::vector<std::vector<int32_t>> marks(std::max(1, threads));
   parallel_chunks(labels.n_rows, threads, 512, [&](int64_t begin, int64_t end, int thread) {
     auto &mark = marks[thread];
@@ -82,54 +82,73 @@ void centroid_sizes(const CsrView &x, const CsrView &labels, int threads, int64_
           size += mark[feature] != static_cast<int32_t>(label);
           mark[feature] = static_cast<int32_t>(label);
         }
-      sizes[label] = size;
+      sizes[label] = std::min(size, max_features);
     }
   });
 }
 
-void label_centroids(const CsrView &x, const CsrView &labels, int threads, const int64_t *out_indptr,
-                     int32_t *out_indices, float *out_data) {
-  struct Scratch {
-    std::vector<float> sum;
-    std::vector<int32_t> mark;
-  };
-  std::vector<Scratch> scratches(std::max(1, threads));
-  parallel_chunks(labels.n_rows, threads, 256, [&](int64_t begin, int64_t end, int thread) {
-    auto &[sum, mark] = scratches[thread];
+namespace {
+
+// Sums up the rows of one label at a time.
+struct CentroidSum {
+  std::vector<float> sum;
+  std::vector<int32_t> mark;    // label that last touched a feature
+  std::vector<int32_t> touched; // features of the present label
+
+  void add_label(const CsrView &x, const CsrView &labels, int64_t label) {
     sum.resize(x.n_cols);
     mark.resize(x.n_cols, -1);
-    for (int64_t label = begin; label < end; ++label) {
-      int32_t *columns = out_indices + out_indptr[label];
-      int64_t size = 0;
-      const auto rows = labels.row_indices(label);
-      const auto weights = labels.row_data(label);
-      for (size_t r = 0; r < rows.size(); ++r) {
-        const auto features = x.row_indices(rows[r]);
-        const auto values = x.row_data(rows[r]);
-        for (size_t i = 0; i < features.size(); ++i) {
-          const int32_t f = features[i];
-          if (mark[f] != static_cast<int32_t>(label)) {
-            mark[f] = static_cast<int32_t>(label);
-            sum[f] = 0;
-            columns[size++] = f;
-          }
-          sum[f] += weights[r] * values[i];
+    touched.clear();
+    const auto rows = labels.row_indices(label);
+    const auto weights = labels.row_data(label);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const auto features = x.row_indices(rows[r]);
+      const auto values = x.row_data(rows[r]);
+      for (size_t i = 0; i < features.size(); ++i) {
+        const int32_t f = features[i];
+        if (mark[f] != static_cast<int32_t>(label)) {
+          mark[f] = static_cast<int32_t>(label);
+          sum[f] = 0;
+          touched.push_back(f);
         }
+        sum[f] += weights[r] * values[i];
       }
-      if (size > x.n_cols / 16) { // many features: a scan is cheaper than a sort
-        int64_t at = 0;
-        for (int64_t f = 0; f < x.n_cols; ++f)
-          if (mark[f] == static_cast<int32_t>(label))
-            columns[at++] = static_cast<int32_t>(f);
-      } else {
-        std::sort(columns, columns + size);
-      }
+    }
+  }
+
+  // Keeps the `room` largest features, in rising order.
+  void cut(int64_t room) {
+    if (static_cast<int64_t>(touched.size()) > room) {
+      auto before = [&](int32_t a, int32_t b) {
+        const float va = std::abs(sum[a]), vb = std::abs(sum[b]);
+        return va != vb ? va > vb : a < b;
+      };
+      std::nth_element(touched.begin(), touched.begin() + room, touched.end(), before);
+      touched.resize(room);
+    }
+    std::sort(touched.begin(), touched.end());
+  }
+};
+
+} // namespace
+
+void label_centroids(const CsrView &x, const CsrView &labels, int threads, const int64_t *out_indptr,
+                     int32_t *out_indices, float *out_data) {
+  std::vector<CentroidSum> sums(std::max(1, threads));
+  parallel_chunks(labels.n_rows, threads, 256, [&](int64_t begin, int64_t end, int thread) {
+    CentroidSum &s = sums[thread];
+    for (int64_t label = begin; label < end; ++label) {
+      s.add_label(x, labels, label);
+      s.cut(out_indptr[label + 1] - out_indptr[label]);
       double norm = 0;
-      for (int64_t i = 0; i < size; ++i)
-        norm += static_cast<double>(sum[columns[i]]) * sum[columns[i]];
+      for (const int32_t f : s.touched)
+        norm += static_cast<double>(s.sum[f]) * s.sum[f];
       const double scale = norm > 0 ? 1.0 / std::sqrt(norm) : 1.0;
-      for (int64_t i = 0; i < size; ++i)
-        out_data[out_indptr[label] + i] = static_cast<float>(sum[columns[i]] * scale);
+      int64_t at = out_indptr[label];
+      for (const int32_t f : s.touched) {
+        out_indices[at] = f;
+        out_data[at++] = static_cast<float>(s.sum[f] * scale);
+      }
     }
   });
 }

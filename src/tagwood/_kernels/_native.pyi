@@ -26,6 +26,7 @@ def label_centroids(
     label_indptr: _I64,
     label_rows: _I32,
     label_weights: _F32,
+    max_features: int,
     threads: int,
 ) -> tuple[_I64, _I32, _F32]: ...
 def rows_distinct(indptr: _I64, labels: _I32) -> bool: ...

@@ -52,21 +52,25 @@ def label_centroids(
     label_indptr: _I64,
     label_rows: _I32,
     label_weights: _F32,
+    max_features: int,
     threads: int,
 ) -> tuple[_I64, _I32, _F32]:
     """PIFA: for each label the weighted sum of its rows of X, scaled to norm 1, as CSR with rising columns.
 
     `label_indptr, label_rows, label_weights` are the columns of Y: the rows each label stands on.
-    Labels whose sum is zero get an empty row.
+    A label keeps its `max_features` largest features (ties: the smaller one). Labels without rows get an empty row.
     """
     out_indices, out_data, sizes = [], [], [0]
     for begin, end in pairwise(label_indptr):
         total = np.zeros(n_features)
+        touched = np.zeros(n_features, dtype=bool)
         for row, weight in zip(label_rows[begin:end], label_weights[begin:end], strict=True):
             span = slice(x_indptr[row], x_indptr[row + 1])
             total[x_indices[span]] += np.float64(weight) * x_data[span]
-        norm = np.sqrt(np.square(total).sum())
-        columns = np.flatnonzero(total)
+            touched[x_indices[span]] = True
+        seen = np.flatnonzero(touched)
+        columns = np.sort(seen[np.lexsort((seen, -np.abs(total[seen])))[:max_features]])
+        norm = np.sqrt(np.square(total[columns]).sum())
         out_indices.append(columns)
         out_data.append(total[columns] / norm if norm > 0 else total[columns])
         sizes.append(columns.size)

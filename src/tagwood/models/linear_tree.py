@@ -37,6 +37,7 @@ from tagwood.trees.label_tree import LabelTree
 
 _NEGATIVES = ("teacher", "teacher+matcher")
 _SEARCHES = ("beam", "exact")
+_TREE_FEATURES = 128  # largest features of a label that shape the tree; more cost time and memory, and gain nothing
 
 
 @storable("LinearTree")
@@ -284,7 +285,7 @@ class LinearTree(FittedModel):
         if label_features is None:
             if progress is not None:
                 progress("label features", 0.0)
-            V = centroid_parts(features, label_rows, threads).to_scipy()
+            V = centroid_parts(features, label_rows, _TREE_FEATURES, threads).to_scipy()
         else:
             V = check_features(label_features, name="label_features")
             if V.shape[0] != n_labels:
