@@ -7,6 +7,7 @@
 #include "parallel.hpp"
 #include "random.hpp"
 #include "simd.hpp"
+#include "split_sides.hpp"
 
 namespace tagwood {
 
@@ -30,7 +31,7 @@ struct Scratch {
   std::vector<double> weight, key;
   std::vector<float> similarity;
   std::vector<int8_t> side, next_side;
-  std::vector<int32_t> rank;
+  std::vector<int32_t> rank, minus;
 };
 
 TAGWOOD_HOT float gather_dot(const int32_t *indices, const float *data, int64_t n, const float *dense) {
@@ -79,81 +80,13 @@ void copy_local(const CsrView &v, const int32_t *labels, int64_t n, Scratch &scr
     scratch.local_of[feature] = -1;
 }
 
-// f(lambda) over the labels of one node (the printed formula, frequencies renormalised inside the node).
-void node_weights(const int32_t *labels, int64_t n, const double *frequency, const double *context,
-                  const SplitOptions &o, std::vector<double> &weight) {
-  weight.resize(n);
-  double total = 0, context_total = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    total += frequency[labels[i]];
-    context_total += context[labels[i]];
-  }
-  const double coding = o.direct ? o.lam : std::max(o.lam - 1.0, 0.0);
-  const double power = o.direct ? 0.0 : std::min(o.lam, 1.0);
-  const double similarity = 2.0 - o.lam;
-  double powered = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const double f = total > 0 ? frequency[labels[i]] / total : 1.0 / n;
-    weight[i] = power == 0 ? 1.0 : std::pow(f, power);
-    powered += weight[i];
-  }
-  const double scale = o.direct && powered > 0 ? 1.0 / powered : 1.0;
-  const double bottom = similarity * powered * scale + coding + o.gamma;
-  for (int64_t i = 0; i < n; ++i) {
-    const double f_tilde = context_total > 0 ? context[labels[i]] / context_total : 1.0 / n;
-    weight[i] = (similarity * weight[i] * scale + coding * f_tilde + o.gamma / n) / bottom;
-  }
-}
-
-// Lemma 1: +1 for the largest keys until half of the weight is reached; the label that crosses goes to the nearer
-// side. Selects by repeated partition instead of sorting: O(n).
-void assign_sides(const std::vector<double> &key, const std::vector<double> &weight, std::vector<int32_t> &rank,
-                  std::vector<int8_t> &side) {
-  const int64_t n = static_cast<int64_t>(key.size());
-  rank.resize(n);
-  std::iota(rank.begin(), rank.end(), 0);
-  auto before = [&](int32_t a, int32_t b) { return key[a] != key[b] ? key[a] > key[b] : a < b; };
-  const double half = 0.5 * std::accumulate(weight.begin(), weight.end(), 0.0);
-  int64_t low = 0, high = n; // the crossing label is in rank[low:high]; `taken` is the weight before low
-  double taken = 0;
-  while (high - low > 32) {
-    const int64_t middle = low + (high - low) / 2;
-    std::nth_element(rank.begin() + low, rank.begin() + middle, rank.begin() + high, before);
-    double left = 0;
-    for (int64_t i = low; i < middle; ++i)
-      left += weight[rank[i]];
-    if (taken + left > half) {
-      high = middle;
-    } else {
-      taken += left;
-      low = middle;
-    }
-  }
-  std::sort(rank.begin() + low, rank.begin() + high, before);
-  while (low < n && taken + 0.5 * weight[rank[low]] <= half * (1 + 1e-12)) {
-    taken += weight[rank[low]];
-    ++low;
-    if (low == high && high < n) { // numerically on the border: go on in order
-      high = std::min<int64_t>(n, high + 32);
-      std::nth_element(rank.begin() + low, rank.begin() + high - 1, rank.end(), before);
-      std::sort(rank.begin() + low, rank.begin() + high, before);
-    }
-  }
-  const int64_t n_plus = std::clamp<int64_t>(low, 1, n - 1); // neither side may end empty
-  if (low == 0)
-    std::nth_element(rank.begin(), rank.begin(), rank.end(), before);
-  if (low == n)
-    std::nth_element(rank.begin(), rank.begin() + n - 1, rank.end(), before);
-  side.assign(n, -1);
-  for (int64_t i = 0; i < n_plus; ++i)
-    side[rank[i]] = 1;
-}
-
 // One node: alternates centroids and sides until the objective no longer rises; leaves the sides in scratch.side.
 class NodeSplit {
 public:
   NodeSplit(const CsrView &v, const int32_t *labels, int64_t n, const SplitOptions &o, Scratch &s)
-      : v_(v), labels_(labels), n_(n), o_(o), s_(s) {
+      : v_(v), labels_(labels), n_(n), o_(o), s_(s), coding_(coding_weight(o)) {
+    if (o.lam == 2)
+      return; // features do not count
     int64_t stored = 0;
     for (int64_t i = 0; i < n; ++i)
       stored += v.row_size(labels[i]);
@@ -163,9 +96,12 @@ public:
     n_features_ = compact_ ? static_cast<int64_t>(s.local.feature_of.size()) : v.n_cols;
   }
 
-  void run(const double *frequency, const double *context, uint64_t seed, int threads) {
-    node_weights(labels_, n_, frequency, context, o_, s_.weight);
-    coding_ = o_.direct ? 0.5 * o_.lam : std::max(o_.lam - 1.0, 0.0);
+  void run(const Frequencies &frequencies, uint64_t seed, int threads) {
+    node_weights(labels_, n_, frequencies, o_, s_.weight);
+    if (o_.lam == 2) {
+      assign_sides(s_.weight, s_.weight, s_.rank, s_.side);
+      return;
+    }
     const double pull = 0.5 * (2.0 - o_.lam);
     start(seed);
     s_.side.assign(n_, 0);
@@ -176,11 +112,14 @@ public:
       for (int64_t i = 0; i < n_; ++i)
         s_.key[i] = pull * s_.similarity[i] + coding_ * s_.weight[i];
       assign_sides(s_.key, s_.weight, s_.rank, s_.next_side);
-      const bool moved = s_.next_side != s_.side;
+      if (s_.next_side == s_.side)
+        break;
       update_sums(threads);
       std::swap(s_.side, s_.next_side);
       const double value = objective();
-      if (pull == 0 || !moved || value <= best + o_.tolerance)
+      if (value < best)
+        std::swap(s_.side, s_.next_side); // rounding the fractional label lost more than the step had won
+      if (value <= best + o_.tolerance)
         break;
       best = value;
     }
@@ -261,12 +200,52 @@ private:
   Scratch &s_;
   bool compact_ = true;
   int64_t n_features_ = 0;
-  double coding_ = 0;
+  double coding_;
+};
+
+// Splits the labels of one node in place, keeping their order on each side; returns how many went to the left.
+int64_t split_node(const CsrView &v, int32_t *labels, int64_t size, const Frequencies &frequencies,
+                   const SplitOptions &o, uint64_t seed, int threads, Scratch &scratch) {
+  NodeSplit(v, labels, size, o, scratch).run(frequencies, seed, threads);
+  scratch.minus.clear();
+  int64_t n_plus = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    if (scratch.side[i] > 0)
+      labels[n_plus++] = labels[i];
+    else
+      scratch.minus.push_back(labels[i]);
+  }
+  std::copy(scratch.minus.begin(), scratch.minus.end(), labels + n_plus);
+  return n_plus;
+}
+
+// The nodes of one generation. A node with a good part of the labels is split by all threads together, the others are
+// shared out: trees that are not balanced have both kinds side by side.
+class Generation {
+public:
+  Generation(const SplitTree &tree, size_t first, const SplitOptions &o) {
+    int64_t n_labels = 0;
+    for (size_t node = first; node < tree.begin.size(); ++node)
+      n_labels += tree.end[node] - tree.begin[node] > o.max_leaf_size ? tree.end[node] - tree.begin[node] : 0;
+    for (size_t node = first; node < tree.begin.size(); ++node) {
+      const int64_t size = tree.end[node] - tree.begin[node];
+      if (size <= o.max_leaf_size)
+        continue;
+      const bool is_large = o.threads > 1 && size >= kLargeNode && size > n_labels / (2 * o.threads);
+      (is_large ? large : small).push_back(node);
+    }
+  }
+
+  std::vector<size_t> large, small;
+
+private:
+  static constexpr int64_t kLargeNode = 2048; // below, starting threads costs more than it gains
 };
 
 } // namespace
 
 SplitTree split_labels(const CsrView &v, const double *frequency, const double *context, const SplitOptions &o) {
+  const Frequencies frequencies(frequency, context, v.n_rows, o);
   SplitTree tree;
   tree.order.resize(v.n_rows);
   std::iota(tree.order.begin(), tree.order.end(), 0);
@@ -276,40 +255,31 @@ SplitTree split_labels(const CsrView &v, const double *frequency, const double *
   std::vector<uint64_t> seeds = {mix(o.seed)};
   std::vector<Scratch> scratches(std::max(1, o.threads));
   std::vector<int64_t> cuts;
-  // Generation by generation: few large nodes share the threads inside, many small ones are shared out.
   for (size_t first = 0; first < tree.begin.size();) {
     const size_t last = tree.begin.size();
-    const int64_t n_nodes = static_cast<int64_t>(last - first);
-    cuts.assign(n_nodes, -1);
-    const bool inside = n_nodes < o.threads;
-    parallel_chunks(n_nodes, inside ? 1 : o.threads, 1, [&](int64_t from, int64_t to, int thread) {
-      for (int64_t at = from; at < to; ++at) {
-        const size_t node = first + at;
-        const int64_t size = tree.end[node] - tree.begin[node];
-        if (size <= o.max_leaf_size)
-          continue;
-        int32_t *labels = tree.order.data() + tree.begin[node];
-        Scratch &scratch = scratches[thread];
-        NodeSplit(v, labels, size, o, scratch).run(frequency, context, seeds[node], inside ? o.threads : 1);
-        std::vector<int32_t> minus;
-        int64_t n_plus = 0;
-        for (int64_t i = 0; i < size; ++i) {
-          if (scratch.side[i] > 0)
-            labels[n_plus++] = labels[i];
-          else
-            minus.push_back(labels[i]);
-        }
-        std::copy(minus.begin(), minus.end(), labels + n_plus);
-        cuts[at] = tree.begin[node] + n_plus;
-      }
+    cuts.assign(last - first, -1);
+    const Generation generation(tree, first, o);
+    auto split = [&](size_t node, int threads, Scratch &scratch) {
+      int32_t *labels = tree.order.data() + tree.begin[node];
+      const int64_t size = tree.end[node] - tree.begin[node];
+      cuts[node - first] =
+          tree.begin[node] + split_node(v, labels, size, frequencies, o, seeds[node], threads, scratch);
+    };
+    for (const size_t node : generation.large)
+      split(node, o.threads, scratches[0]);
+    const int64_t n_small = static_cast<int64_t>(generation.small.size());
+    parallel_chunks(n_small, o.threads, 1, [&](int64_t from, int64_t to, int thread) {
+      for (int64_t at = from; at < to; ++at)
+        split(generation.small[at], 1, scratches[thread]);
     });
-    for (int64_t at = 0; at < n_nodes; ++at) {
-      if (cuts[at] < 0)
+    for (size_t node = first; node < last; ++node) {
+      const int64_t cut = cuts[node - first];
+      if (cut < 0)
         continue;
-      const size_t node = first + at;
+      const int64_t begin = tree.begin[node], end = tree.end[node];
       tree.left[node] = static_cast<int32_t>(tree.begin.size());
-      tree.begin.insert(tree.begin.end(), {tree.begin[node], cuts[at]});
-      tree.end.insert(tree.end.end(), {cuts[at], tree.end[node]});
+      tree.begin.insert(tree.begin.end(), {begin, cut});
+      tree.end.insert(tree.end.end(), {cut, end});
       tree.left.insert(tree.left.end(), {-1, -1});
       seeds.insert(seeds.end(), {mix(seeds[node] * 2), mix(seeds[node] * 2 + 1)});
     }
