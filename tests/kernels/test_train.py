@@ -1,0 +1,249 @@
+"""Training of blocks: against the NumPy twin, against the duality gap and against scikit-learn."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from tagwood import _kernels
+from tagwood._kernels import reference_blocks
+from tagwood._kernels import reference_train as reference
+from tagwood._sparse import csr_parts
+
+LOSSES = {"squared-hinge": reference.SQUARED_HINGE, "logistic": reference.LOGISTIC}
+DTYPES = ["float32", "float16", "int8"]
+NO_WEIGHTS = np.empty(0, dtype=np.float32)
+
+
+class Blocks:
+    """Blocks over random rows with random positives, and both ways to train them."""
+
+    def __init__(self, seed=0, n_rows=30, n_features=8, outputs=(3, 1), weighted=False, density=0.5):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n_rows, n_features)) * (rng.random((n_rows, n_features)) < density)
+        self.X = csr_parts(sparse.csr_array(X.astype(np.float32)))
+        self.dense = X.astype(np.float32).astype(np.float64)
+        seen = [np.flatnonzero(rng.random(n_rows) < 0.8).astype(np.int32) for _ in outputs]
+        ends = np.cumsum([rows.size for rows in seen])
+        self.output_ptr = np.cumsum([0, *outputs]).astype(np.int64)
+        positives = [np.flatnonzero(rng.random(n_rows) < 0.4) for _ in range(sum(outputs))]
+        positive_ends = np.cumsum([p.size for p in positives])
+        self.tasks = (
+            np.concatenate([[0], ends[:-1]]).astype(np.int64),
+            ends.astype(np.int64),
+            np.concatenate(seen).astype(np.int32),
+            self.output_ptr,
+            np.concatenate([[0], positive_ends[:-1]]).astype(np.int64),
+            positive_ends.astype(np.int64),
+            np.concatenate(positives).astype(np.int32),
+            rng.uniform(0.5, 2, positive_ends[-1]).astype(np.float32) if weighted else NO_WEIGHTS,
+            rng.uniform(0.5, 2, n_rows).astype(np.float32) if weighted else NO_WEIGHTS,
+        )
+        self.seen, self.positives, self.n_rows, self.n_features = seen, positives, n_rows, n_features
+
+    def train(
+        self, loss=0, cost=1.0, bias=1.0, tolerance=1e-4, threshold=0.0, dtype="float32", seed=0, threads=1
+    ):
+        seeds = np.arange(len(self.seen), dtype=np.int64)
+        options = (loss, cost, bias, tolerance, 3000, threshold, DTYPES.index(dtype), seed, threads)
+        return _kernels.train_blocks(*self.X, *self.tasks, seeds, *options)
+
+    def weights(self, dtype="float32", **options):
+        return reference_blocks.read_trained(
+            self.train(dtype=dtype, **options), self.output_ptr, self.n_features, dtype
+        )
+
+    def twin(self, loss=0, cost=1.0, bias=1.0, threshold=0.0):
+        return reference.train_blocks(*self.X, *self.tasks, loss, cost, bias, threshold)
+
+    def outputs(self, cost=1.0, bias=1.0):
+        """Yield per output its number, rows with the constant feature, signs and costs."""
+        for block, rows in enumerate(self.seen):
+            for output in range(self.output_ptr[block], self.output_ptr[block + 1]):
+                y = np.where(np.isin(rows, self.positives[output]), 1.0, -1.0)
+                yield (
+                    output,
+                    np.column_stack([self.dense[rows], np.full(rows.size, bias)]),
+                    y,
+                    np.full(rows.size, cost),
+                )
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    n_rows=st.integers(1, 25),
+    n_features=st.integers(1, 9),
+    outputs=st.lists(st.integers(1, 20), min_size=1, max_size=3),
+    weighted=st.booleans(),
+    cost=st.sampled_from([0.1, 1.0, 10.0]),
+    bias=st.sampled_from([0.0, 1.0, 2.5]),
+    loss=st.sampled_from(list(LOSSES.values())),
+)
+def test_weights_equal_the_twin_at_a_tight_tolerance(
+    seed, n_rows, n_features, outputs, weighted, cost, bias, loss
+):
+    blocks = Blocks(seed, n_rows, n_features, outputs, weighted)
+    W, b = blocks.weights(loss=loss, cost=cost, bias=bias)
+    twin_W, twin_b = blocks.twin(loss=loss, cost=cost, bias=bias)
+    np.testing.assert_allclose(W, twin_W, atol=2e-3)
+    np.testing.assert_allclose(b, twin_b, atol=2e-3 * max(bias, 1))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_objective_is_that_of_the_twin(loss, weighted):
+    blocks = Blocks(5, 40, 10, [4], weighted)
+    (W, b), (best_W, best_b) = blocks.weights(loss=LOSSES[loss]), blocks.twin(loss=LOSSES[loss])
+    *_, positive_weights, row_weights = blocks.tasks
+    ends = np.cumsum([p.size for p in blocks.positives])
+    for output, X, y, costs in blocks.outputs():
+        if weighted:
+            costs = row_weights[blocks.seen[0]].astype(np.float64)
+            entry = np.ones(blocks.n_rows)
+            entry[blocks.positives[output]] = positive_weights[
+                ends[output] - blocks.positives[output].size : ends[output]
+            ]
+            costs *= entry[blocks.seen[0]]
+        found = reference.primal_objective(np.append(W[output], b[output]), X, y, costs, LOSSES[loss])
+        best = reference.primal_objective(
+            np.append(best_W[output], best_b[output]), X, y, costs, LOSSES[loss]
+        )
+        assert best <= found * (1 + 1e-9)
+        assert found == pytest.approx(best, rel=1e-5)
+
+
+@pytest.mark.parametrize("tolerance, gap", [(0.1, 0.05), (0.01, 1e-3), (1e-4, 1e-5)])
+def test_the_duality_gap_closes_with_the_tolerance(tolerance, gap):
+    blocks = Blocks(1, 80, 15, [12, 5])
+    W, b = blocks.weights(tolerance=tolerance)
+    for output, X, y, costs in blocks.outputs():
+        w = np.append(W[output], b[output])
+        alpha = 2 * costs * np.maximum(0, 1 - y * (X @ w))
+        primal = reference.primal_objective(w, X, y, costs, reference.SQUARED_HINGE)
+        dual = reference.hinge_dual_objective(alpha, X, y, costs)
+        assert -1e-6 * primal <= primal - dual <= gap * primal
+
+
+@pytest.mark.parametrize("cost", [0.3, 3.0])
+def test_weights_agree_with_scikit_learn(cost):
+    blocks = Blocks(2, 50, 10, [4])
+    hinge_W, hinge_b = blocks.weights(cost=cost)
+    logistic_W, logistic_b = blocks.weights(loss=reference.LOGISTIC, cost=cost)
+    for output, X, y, _ in blocks.outputs():
+        svc = LinearSVC(
+            loss="squared_hinge", dual=True, C=cost, intercept_scaling=1, tol=1e-8, max_iter=10**6
+        )
+        svc.fit(X[:, :-1], y)
+        np.testing.assert_allclose(hinge_W[output], svc.coef_[0], atol=2e-3)
+        assert hinge_b[output] == pytest.approx(svc.intercept_[0], abs=2e-3)
+        logistic = LogisticRegression(C=cost, fit_intercept=False, tol=1e-10, max_iter=10**4).fit(X, y)
+        np.testing.assert_allclose(logistic_W[output], logistic.coef_[0, :-1], atol=2e-3)
+        assert logistic_b[output] == pytest.approx(logistic.coef_[0, -1], abs=2e-3)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_outputs_with_one_sign_only_and_blocks_without_rows_are_trained(loss):
+    blocks = Blocks(0, 10, 4, [2, 1])
+    rows, output_ptr, weights = blocks.tasks[2], blocks.tasks[3], blocks.tasks[7:]
+    row_begin, row_end = np.array([0, 3]), np.array([3, 3])  # the second block sees no row
+    begin, end = (
+        np.array([0, 0, 0]),
+        np.array([0, 3, 0]),
+    )  # no positive at all; three rows that are all positive
+    blocks.tasks = (row_begin, row_end, rows, output_ptr, begin, end, rows[:3].copy(), *weights)
+    W, b = blocks.weights(loss=LOSSES[loss])
+    seen = np.column_stack([blocks.dense[rows[:3]], np.ones(3)])
+    assert np.all(seen @ np.append(W[0], b[0]) < 0)
+    assert np.all(seen @ np.append(W[1], b[1]) > 0)
+    assert not W[2].any()
+    assert b[2] == 0
+
+
+def test_positives_outside_the_rows_of_a_block_do_not_count():
+    blocks = Blocks(3, 20, 5, [2, 3])
+    inside = [np.isin(p, blocks.seen[0 if o < 2 else 1]) for o, p in enumerate(blocks.positives)]
+    assert not all(mask.all() for mask in inside)
+    W, b = blocks.weights()
+    kept = [p[mask] for p, mask in zip(blocks.positives, inside, strict=True)]
+    ends = np.cumsum([p.size for p in kept]).astype(np.int64)
+    begin = np.concatenate([[0], ends[:-1]])
+    blocks.tasks = (*blocks.tasks[:4], begin, ends, np.concatenate(kept).astype(np.int32), *blocks.tasks[7:])
+    same_W, same_b = blocks.weights()
+    np.testing.assert_array_equal(W, same_W)
+    np.testing.assert_array_equal(b, same_b)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_block_does_not_depend_on_its_neighbours_or_on_threads(loss):
+    blocks = Blocks(4, 60, 12, [40, 3, 7, 17], weighted=True)
+    alone = blocks.train(loss=LOSSES[loss], tolerance=0.1, dtype="float16")
+    for threads in (2, 3):
+        together = blocks.train(loss=LOSSES[loss], tolerance=0.1, dtype="float16", threads=threads)
+        for one, many in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(one, many)
+    first = Blocks(4, 60, 12, [40, 3, 7, 17], weighted=True)
+    head = [part[:1] for part in first.tasks[:2]]
+    first.tasks = (*head, first.tasks[2], first.tasks[3][:2], *first.tasks[4:])
+    first.seen, first.output_ptr = first.seen[:1], first.output_ptr[:2]
+    W, b = first.weights(loss=LOSSES[loss], tolerance=0.1, dtype="float16")
+    all_W, all_b = reference_blocks.read_trained(alone, blocks.output_ptr, blocks.n_features, "float16")
+    np.testing.assert_array_equal(W, all_W[:40])
+    np.testing.assert_array_equal(b, all_b[:40])
+
+
+def test_the_seed_decides_the_order_of_visits():
+    blocks = Blocks(6, 60, 12, [5])
+    same = [part.tobytes() for part in blocks.train(tolerance=0.1, seed=1)]
+    assert same == [part.tobytes() for part in blocks.train(tolerance=0.1, seed=1)]
+    assert same != [part.tobytes() for part in blocks.train(tolerance=0.1, seed=2)]
+
+
+def test_small_weights_are_dropped_and_no_others():
+    blocks = Blocks(7, 60, 12, [9])
+    all_W, all_b = blocks.weights(threshold=0.0)
+    W, b = blocks.weights(threshold=0.1)
+    assert 0 < np.count_nonzero(W) < np.count_nonzero(all_W)
+    np.testing.assert_array_equal(W, np.where(np.abs(all_W) >= np.float32(0.1), all_W, 0))
+    np.testing.assert_array_equal(b, all_b)
+
+
+@pytest.mark.parametrize("outputs", [1, 7, 256])
+def test_stored_types_agree_within_their_precision(outputs):
+    blocks = Blocks(8, 40, 20, [outputs])
+    W, b = blocks.weights(dtype="float32")
+    half, half_b = blocks.weights(dtype="float16")
+    byte, byte_b = blocks.weights(dtype="int8")
+    np.testing.assert_array_equal(half, W.astype(np.float16))
+    assert np.abs(byte - W).max() <= np.abs(W).max() / 127 * 0.501
+    np.testing.assert_array_equal(half_b, b)
+    np.testing.assert_array_equal(byte_b, b)
+
+
+def test_packing_gives_what_the_numpy_writer_gives():
+    blocks = Blocks(9, 60, 40, [11], density=0.1)
+    for dtype in DTYPES:
+        trained = blocks.train(dtype=dtype, threshold=0.2)
+        W, _ = blocks.weights(threshold=0.2)
+        buckets, remainders, counts, columns, weights, scale = reference_blocks.write_block(W, dtype)
+        for native, twin in zip(
+            [trained[i] for i in (1, 3, 4, 6, 8)], [buckets, remainders, counts, columns, scale], strict=True
+        ):
+            np.testing.assert_array_equal(native, twin)
+        np.testing.assert_array_equal(trained[7].view(dtype), weights)
+
+
+@pytest.mark.parametrize(
+    "n_features", [1, 2, 3, 255, 256, 257, 65535, 65536, 65537, 70_000, 1 << 20, (1 << 31) - 1]
+)
+def test_hashes_of_features_have_no_collisions_and_can_be_undone(n_features):
+    bits = reference_blocks.feature_bits(n_features)
+    assert n_features <= 1 << bits
+    some = {*range(min(n_features, 300)), *range(max(0, n_features - 300), n_features)}
+    hashes = {reference_blocks.hash_feature(feature, bits) for feature in some}
+    assert len(hashes) == len(some)
+    assert max(hashes) < 1 << bits
+    assert {reference_blocks.unhash_feature(h, bits) for h in hashes} == some
