@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kTie = 1e-5;            // similarities closer than this are equal
 constexpr double kZero = 1e-5;           // sums shorter than this times the number of rows are zero
+constexpr double kUnused = 1e-9;         // features whose sum over the rows is smaller are not used
 constexpr double kRounding = 2e-6;       // what float32 may add to a similarity
 constexpr int64_t kLocalLimit = 1 << 23; // indices that one thread copies at most (32 MB)
 
@@ -25,15 +26,19 @@ struct Products {
   double ee, eg, gg;
 };
 
-TAGWOOD_HOT Products products(const float *e, const double *g, int64_t size) {
-  Products sum{0, 0, 0};
+// g <- sum - n_rows * background; returns the products of e and g.
+TAGWOOD_HOT Products direct(const double *sum, const double *background, double n_rows, const float *e, double *g,
+                            int64_t size) {
+  double ee = 0, eg = 0, gg = 0;
   for (int64_t i = 0; i < size; ++i) {
     const double value = e[i];
-    sum.ee += value * value;
-    sum.eg += value * g[i];
-    sum.gg += g[i] * g[i];
+    const double towards = sum[i] - n_rows * background[i];
+    g[i] = towards;
+    ee += value * value;
+    eg += value * towards;
+    gg += towards * towards;
   }
-  return sum;
+  return {ee, eg, gg};
 }
 
 // e <- keep * e + add * g; returns the squared distance e has moved.
@@ -121,25 +126,15 @@ void LabelSolver::renumber() {
   e_.assign(width, 0.0f);
   sum_.assign(width, 0.0);
   direction_.resize(width);
-  background_.assign(width, 0.0);
-  for (size_t i = 0; i < features_.size(); ++i)
-    background_[i] = groups_.background[features_[i]];
-  if (features_.empty())
-    for (const Slot &slot : slots_)
-      for (int64_t i = 0; i < slot.size; ++i)
-        background_[slot.indices[i]] = groups_.background[slot.indices[i]];
-}
-
-void LabelSolver::set_direction(int64_t n_rows) {
-  const double n = static_cast<double>(n_rows);
-  for (size_t i = 0; i < sum_.size(); ++i)
-    direction_[i] = sum_[i] - n * background_[i];
+  background_.resize(width);
 }
 
 // e0 is the normalised sum of all rows of all groups, less the background unless that is all there is.
 void LabelSolver::start(int32_t place) {
   for (const Slot &slot : slots_)
     add(slot, 1.0);
+  for (size_t i = 0; i < sum_.size(); ++i)
+    background_[i] = std::abs(sum_[i]) > kUnused ? groups_.background[features_.empty() ? i : features_[i]] : 0.0;
   const int64_t n_rows = static_cast<int64_t>(slots_.size());
   if (!start_from_sum(n_rows) && !start_from_sum(0) && settings_.steps > 0)
     break_symmetry(place);
@@ -156,8 +151,8 @@ void LabelSolver::start(int32_t place) {
 // Takes the background of n_rows rows off the sum; false: nothing is left.
 bool LabelSolver::start_from_sum(int64_t n_rows) {
   const int64_t size = static_cast<int64_t>(e_.size());
-  set_direction(n_rows);
-  const double norm = std::sqrt(products(e_.data(), direction_.data(), size).gg);
+  const double n = static_cast<double>(n_rows);
+  const double norm = std::sqrt(direct(sum_.data(), background_.data(), n, e_.data(), direction_.data(), size).gg);
   if (!(norm > kZero * static_cast<double>(slots_.size())))
     return false;
   move(e_.data(), direction_.data(), size, 0.0, 1.0 / norm);
@@ -229,8 +224,8 @@ bool LabelSolver::pick() {
 // e <- normalise(e + step_size * normalise(sum of the picked rows)); a sum of zero moves nothing.
 double LabelSolver::step_towards_picks() {
   const int64_t size = static_cast<int64_t>(e_.size());
-  set_direction(n_picked_);
-  const Products p = products(e_.data(), direction_.data(), size);
+  const double n = static_cast<double>(n_picked_);
+  const Products p = direct(sum_.data(), background_.data(), n, e_.data(), direction_.data(), size);
   const double g_norm = std::sqrt(p.gg);
   if (!(g_norm > kZero * static_cast<double>(n_picked_)))
     return 0;

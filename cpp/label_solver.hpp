@@ -39,7 +39,6 @@ private:
   void collect(int64_t label);
   void renumber();
   void start(int32_t place);
-  void set_direction(int64_t n_rows);
   bool start_from_sum(int64_t n_rows);
   void break_symmetry(int32_t place);
   bool pick();
@@ -58,7 +57,7 @@ private:
   std::vector<int64_t> leads_; // the closest slot of each group when it was last looked for
   std::vector<float> e_;
   std::vector<double> sum_;
-  std::vector<double> background_; // at the features the rows use, 0 elsewhere
+  std::vector<double> background_; // at the features the sum of the rows uses, 0 elsewhere
   std::vector<double> direction_;  // the sum less the background of its rows
   int64_t n_picked_ = 0;
   double way_ = 0; // how far e has moved since the start

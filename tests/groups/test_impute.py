@@ -85,7 +85,7 @@ def test_contrast_finds_labels_beside_a_common_topic(planted):
     for contrast in (0.0, 1.0):
         found = impute_labels(common, groups, labels, contrast=contrast).labels
         right[contrast] = found.multiply(Y).sum() / found.nnz
-    assert right[0.0] < 0.6 < 0.9 < right[1.0]
+    assert right[0.0] < 0.7 < 0.9 < right[1.0]
 
 
 def test_label_on_every_group_goes_to_the_rows_all_groups_share():

@@ -5,9 +5,9 @@ Decisions, shared with the native kernels:
 - Two similarities closer than 1e-5 are equal. Exact equality would let rounding decide: in a group of two
   rows that is the only group of its label, both rows are mathematically equally close to their sum.
 - A sum of n rows (all of norm 1) that is shorter than n * 1e-5 is zero; a direction of zero moves nothing.
-- Beyond the paper: `background` is taken off every row that is summed up, at the features that rows of the
-  label use (so embeddings stay sparse). Zeros give the paper's algorithm. Where nothing is left of the first
-  sum, as for a label that stands on every group, it starts from the plain sum.
+- Beyond the paper: `background` is taken off every row that is summed up, at the features that the
+  sum of the label's rows uses (so embeddings stay sparse). Zeros give the paper's algorithm. Where nothing is
+  left of the first sum, as for a label that stands on every group, it starts from the plain sum.
 - Where the rows of all groups of a label cancel out (x and -x), every row is equally close to e = 0 and
   Algorithm 1 as printed stays there. It starts instead from one row of the label's first group, another one
   for each label of the group. With zero steps (EAGLE-0) the embedding stays zero.
@@ -27,6 +27,7 @@ _F64 = NDArray[np.float64]
 
 TIE = 1e-5
 ZERO = 1e-5
+UNUSED = 1e-9
 
 
 def impute_groups(
@@ -112,7 +113,7 @@ def embed_groups(
 def _embed(X: _F64, members: list[_I32], start: int, background: _F32, steps: int, step_size: float) -> _F64:
     """Algorithm 1, GROUP_ROBUST_LABEL_REPR: `members` holds the rows of each group of the label."""
     everyone = np.concatenate([*members, np.empty(0, dtype=np.int32)])
-    common = np.where(X[everyone].any(axis=0), background, 0.0)
+    common = np.where(np.abs(X[everyone].sum(axis=0)) > UNUSED, background, 0.0)
     e = _project((X[everyone] - common).sum(axis=0), everyone.size)
     if not e.any():
         e = _project(X[everyone].sum(axis=0), everyone.size)

@@ -5,12 +5,12 @@ themselves.
 
 Decisions. Rows are scaled to norm 1, so "close" means cosine. The paper's Algorithm 1 leaves open ties and
 sums of zero; both are settled in `tagwood._kernels.reference_impute`. Beyond the paper, `contrast` takes the
-mean of all rows off every row that is summed into an embedding. Without it each label's embedding leans
-towards what all rows share, and towards the commonest topic, which is close to at least one row of almost
-every group: on EURLEX57K in random groups of 10, 25 % (EAGLE-0) and 28 % (EAGLE) of the assignments were
-right without contrast, 85 % and 82 % with it; on English GND records 33 % and 40 %, against 72 % and 72 %.
-`contrast=0` is the paper's algorithm. Step size: with contrast small steps are better in random groups and
-large ones in clustered groups; 0.1 loses little in either.
+mean of all rows off every row that is summed into an embedding. Without it each embedding leans towards what
+all rows share, and towards the commonest topic, which is close to at least one row of almost every group: on
+EURLEX57K in random groups of 10, 25 % (EAGLE-0) and 28 % (EAGLE) of the assignments were right without
+contrast, 85 % and 80 % with it; on English GND records 33 % and 40 %, against 72 % and 72 %. `contrast=0` is
+the paper's algorithm. Step size: from 0.1 to 10 the models trained on the result differ by less than a point
+in random groups, and in clusters 1 is better than 0.1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def impute_labels(
     *,
     method: str = "eagle",
     steps: int = 20,
-    step_size: float = 0.1,
+    step_size: float = 1.0,
     contrast: float = 1.0,
     soft: bool = False,
     margin: float = 0.05,
@@ -73,8 +73,8 @@ def impute_labels(
     steps
         Number of times the closest rows are picked anew.
     step_size
-        How far the embedding moves towards the picked rows, relative to its own length. Large values (1 to
-        10) forget the start sooner, which helps where the rows of a group are alike.
+        How far the embedding moves towards the picked rows, relative to its own length. Large values
+        forget the start sooner, which helps where the rows of a group are alike.
     contrast
         How much of the mean of all rows is taken off before rows are summed up, from 0 (nothing, the paper's
         algorithm) to 1. Keep 1 for text and other features that are never negative.
@@ -132,7 +132,7 @@ def embed_labels(
     group_labels: Any,
     *,
     steps: int = 20,
-    step_size: float = 0.1,
+    step_size: float = 1.0,
     contrast: float = 1.0,
     seed: int = 0,
     threads: int | None = None,
