@@ -192,7 +192,7 @@ void apply_link(const Link &link, float *margins, int n, float base) {
     return;
   }
   for (int i = 0; i < n; ++i) {
-    const float z = margins[i];
+    const float z = std::max(-1e30f, margins[i]); // in this order NaN (infinite weights) becomes the smallest score
     margins[i] = base + (z > 0 ? -std::log1p(std::exp(-z)) : z - std::log1p(std::exp(z)));
   }
 }

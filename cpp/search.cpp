@@ -188,11 +188,18 @@ public:
   }
 
   void write(const Best &best, int64_t row, const SearchOutput &out) const {
-    for (int i = 0; i < o_.k; ++i) {
-      out.labels[row * o_.k + i] = i < best.size ? best.items[i].id : -1;
-      out.scores[row * o_.k + i] = i < best.size ? std::exp(best.items[i].score) : 0;
+    int found = 0;
+    for (int i = 0; i < best.size; ++i) {
+      if (static_cast<uint32_t>(best.items[i].id) >= static_cast<uint32_t>(model_.tree.n_labels))
+        continue; // a forged model: nobody may index with such a label
+      out.labels[row * o_.k + found] = best.items[i].id;
+      out.scores[row * o_.k + found++] = std::exp(best.items[i].score);
     }
-    out.found[row] = best.size;
+    out.found[row] = found;
+    for (int i = found; i < o_.k; ++i) {
+      out.labels[row * o_.k + i] = -1;
+      out.scores[row * o_.k + i] = 0;
+    }
   }
 
 private:

@@ -72,14 +72,14 @@ class Blocks:
                 )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=20)
 @given(
     seed=st.integers(0, 10**6),
-    n_rows=st.integers(1, 25),
+    n_rows=st.integers(1, 20),
     n_features=st.integers(1, 9),
-    outputs=st.lists(st.integers(1, 20), min_size=1, max_size=3),
+    outputs=st.lists(st.sampled_from([1, 2, 5, 9, 17]), min_size=1, max_size=2),
     weighted=st.booleans(),
-    cost=st.sampled_from([0.1, 1.0, 10.0]),
+    cost=st.sampled_from([0.1, 1.0, 4.0]),
     bias=st.sampled_from([0.0, 1.0, 2.5]),
     loss=st.sampled_from(list(LOSSES.values())),
 )

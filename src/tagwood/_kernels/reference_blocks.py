@@ -37,8 +37,8 @@ def unhash_feature(hashed: int, bits: int) -> int:
 def write_block(W: _F64, weight_dtype: str) -> tuple[NDArray[Any], ...]:
     """Pack (n_columns, n_features) weights, at most 256 columns.
 
-    Returns ``buckets, remainders, counts, columns, weights, scale`` as in `read_block`. Features that at least
-    half of the columns use are stored for all of them; int8 weights are whole parts of the largest one / 127.
+    Returns ``buckets, remainders, counts, columns, weights, scale`` as in `read_block`. Features that at
+    least half of the columns use are stored for all of them; int8 weights are parts of the largest one / 127.
     """
     n_columns, n_features = W.shape
     bits = feature_bits(n_features)
