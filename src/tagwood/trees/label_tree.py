@@ -50,7 +50,7 @@ class LabelTree:
 
     def __post_init__(self) -> None:
         for name in ("parent", "label_ptr", "labels"):
-            array = np.ascontiguousarray(getattr(self, name), dtype=np.int32)
+            array = np.array(getattr(self, name), dtype=np.int32)  # a copy: the caller's array stays as it is
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         _check_tree(self)
