@@ -1,0 +1,46 @@
+"""All benchmarks, one after the other, each in a process of its own: ``python -m benchmarks``, ``make bench``.
+
+Each writes its page to docs/benchmarks. The one beside other tools comes last, because it takes hours; it
+goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+from benchmarks.measure import ROOT
+
+BENCHMARKS = (
+    ("metrics",),
+    ("reading",),
+    ("tfidf",),
+    ("linear_tree", "--scaling"),
+    ("linear_tree",),
+)
+
+
+def main() -> None:
+    names = list(dict.fromkeys(name for name, *_ in BENCHMARKS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default all")
+    chosen = parser.parse_args().names or names
+    if set(chosen) - set(names):
+        parser.error(f"unknown: {', '.join(sorted(set(chosen) - set(names)))}; known: {', '.join(names)}")
+    failed = []
+    for name, *options in BENCHMARKS:
+        if name not in chosen:
+            continue
+        command = [sys.executable, "-m", f"benchmarks.{name}", *options]
+        print(f"== {' '.join(command[1:])}", flush=True)
+        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+            failed.append(" ".join([name, *options]))
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
