@@ -36,5 +36,6 @@ class Params:
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
-        given = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
+        # By their texts: values read from a file are equal to the defaults, not the same objects.
+        given = [f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != repr(defaults[k].default)]
         return f"{type(self).__name__}({', '.join(given)})"

@@ -70,7 +70,8 @@ def check_features(X: Any, *, n_features: int | None = None, name: str = "X") ->
         )
     check_finite(matrix.data, name)
     if matrix.dtype != np.float32:
-        matrix = matrix.astype(np.float32)
+        with np.errstate(over="ignore"):  # said below, as an error
+            matrix = matrix.astype(np.float32)
         check_finite(matrix.data, f"{name} in float32")
     return _canonical(matrix)
 
@@ -140,8 +141,7 @@ def _to_csr(value: Any, name: str) -> sparse.csr_array:
         _check_structure(matrix, name)
     else:
         matrix = sparse.csr_array(_dense(value, name))
-    if matrix.dtype.kind not in "fiub":
-        raise InputError(f"{name} must hold real numbers", given=f"values of type {matrix.dtype}")
+    _check_real(matrix.dtype, name)
     if matrix.shape[1] > _INT32_MAX:
         raise InputError(f"{name} may have at most {_INT32_MAX:,} columns", given=f"{matrix.shape[1]:,}")
     return matrix
@@ -158,7 +158,13 @@ def _dense(value: Any, name: str) -> NDArray[Any]:
             given=f"{array.ndim} dimension(s)",
             hint="A single row needs to be wrapped: X.reshape(1, -1)." if array.ndim == 1 else None,
         )
-    return array
+    _check_real(array.dtype, name)
+    return array.astype(np.float32) if array.dtype == np.float16 else array  # SciPy knows no float16
+
+
+def _check_real(dtype: np.dtype[Any], name: str) -> None:
+    if dtype.kind not in "fiub":
+        raise InputError(f"{name} must hold real numbers", given=f"values of type {dtype}")
 
 
 def _lists_to_csr(rows: Iterable[Iterable[int]], name: str) -> sparse.csr_array:
