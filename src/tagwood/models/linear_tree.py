@@ -37,7 +37,10 @@ from tagwood.trees.label_tree import LabelTree
 
 _NEGATIVES = ("teacher", "teacher+matcher")
 _SEARCHES = ("beam", "exact")
-_TREE_FEATURES = 128  # largest features of a label that shape the tree; more cost time and memory, and gain nothing
+# Largest features of a label that shape the tree: more cost time and memory and gain nothing. Very large label spaces
+# take fewer, so that label features stay below 2 GB.
+_TREE_FEATURES = 512
+_TREE_ENTRIES = 1 << 28
 
 
 @storable("LinearTree")
@@ -51,7 +54,8 @@ class LinearTree(FittedModel):
     Parameters
     ----------
     arity
-        Children of a node, a power of two. 16 is fast and precise; 2 gives the classic binary tree.
+        Most children of a node, a power of two. Wide nodes make shallow trees, which are fast to search and precise, and
+        take longer to train; 2 gives the classic binary tree.
     max_leaf_size
         Labels in a leaf. Larger leaves are slower and a little more precise. A value of `n_labels` or more gives one
         leaf: one-vs-all.
@@ -87,7 +91,7 @@ class LinearTree(FittedModel):
     def __init__(
         self,
         *,
-        arity: int = 16,
+        arity: int = 64,
         max_leaf_size: int = 100,
         n_trees: int = 1,
         cost: float = 1.0,
@@ -285,7 +289,8 @@ class LinearTree(FittedModel):
         if label_features is None:
             if progress is not None:
                 progress("label features", 0.0)
-            V = centroid_parts(features, label_rows, _TREE_FEATURES, threads).to_scipy()
+            limit = min(_TREE_FEATURES, max(64, _TREE_ENTRIES // n_labels))
+            V = centroid_parts(features, label_rows, limit, threads).to_scipy()
         else:
             V = check_features(label_features, name="label_features")
             if V.shape[0] != n_labels:

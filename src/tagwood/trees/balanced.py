@@ -1,6 +1,6 @@
 """Balanced label trees by recursive spherical 2-means. In: label features V. Out: a `LabelTree`.
 
-Wide nodes come from the binary splits: `arity` 16 joins four generations into one, so that a search visits few nodes
+Wide nodes come from the binary splits: `arity` 16 joins up to four generations into one, so that a search visits few nodes
 and training serves many children in one pass over a node's rows.
 """
 
@@ -81,25 +81,63 @@ def tree_from_splits(
     arity: int,
     n_labels: int,
 ) -> LabelTree:
-    """Turn binary splits into a tree whose nodes have up to `arity` children."""
+    """Turn binary splits into a tree whose nodes have up to `arity` children.
+
+    The generations of splits are shared out evenly over as few levels as `arity` allows: 8 generations become two levels
+    of 16 children, not one of 64 and one of 4.
+    """
     check_int(arity, "arity", low=2)
     if arity & (arity - 1):
         raise InputError("arity must be a power of two", given=str(arity))
-    generations = arity.bit_length() - 1
-    queue, parent, sizes, pieces = [0], [-1], [0], []
-    for at, node in enumerate(queue):  # grows while it is read: breadth-first
-        if left[node] < 0:
-            pieces.append(order[begin[node] : end[node]])
-        else:
-            below = [int(left[node]), int(left[node]) + 1]
-            for _ in range(generations - 1):
-                below = [
-                    child
-                    for item in below
-                    for child in ([item] if left[item] < 0 else [int(left[item]), int(left[item]) + 1])
-                ]
-            queue.extend(below)
-            parent.extend([at] * len(below))
-        sizes.append(end[node] - begin[node] if left[node] < 0 else 0)
-    labels = np.concatenate([np.sort(piece) for piece in pieces])
-    return LabelTree(np.array(parent), np.cumsum(sizes), labels, n_labels)
+    level = np.zeros(1, dtype=np.int64)
+    nodes, parents, n_before = [level], [np.array([-1])], 0
+    for generations in _shared_out(_count_generations(left), arity.bit_length() - 1):
+        owner = np.flatnonzero(left[level] >= 0)
+        below = level[owner]
+        for _ in range(generations):
+            below, of = _expand(below, left)
+            owner = owner[of]
+        nodes.append(below)
+        parents.append(n_before + owner)
+        n_before += level.size
+        level = below
+    return _tree_of_nodes(np.concatenate(nodes), np.concatenate(parents), order, begin, end, left, n_labels)
+
+
+def _count_generations(left: NDArray[np.int32]) -> int:
+    count, nodes = 0, np.zeros(1, dtype=np.int64)
+    while (nodes := nodes[left[nodes] >= 0]).size:
+        nodes = np.concatenate([left[nodes], left[nodes] + 1])
+        count += 1
+    return count
+
+
+def _shared_out(total: int, most: int) -> list[int]:
+    n_parts = -(-total // most)
+    return [total // n_parts + (part < total % n_parts) for part in range(n_parts)]
+
+
+def _expand(nodes: NDArray[np.int64], left: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Replace nodes by their children, leaves by themselves; also return the place each one came from."""
+    inner = left[nodes] >= 0
+    of = np.repeat(np.arange(nodes.size), inner + 1)
+    second = np.zeros(of.size, dtype=np.int64)
+    second[1:] = of[1:] == of[:-1]
+    return np.where(inner, left[nodes], nodes)[of] + second, of
+
+
+def _tree_of_nodes(
+    nodes: NDArray[np.int64],
+    parent: NDArray[np.int64],
+    order: NDArray[np.int32],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    left: NDArray[np.int32],
+    n_labels: int,
+) -> LabelTree:
+    sizes = np.where(left[nodes] < 0, end[nodes] - begin[nodes], 0)
+    label_ptr = np.concatenate([[0], np.cumsum(sizes)])
+    place = np.arange(label_ptr[-1]) + np.repeat(begin[nodes] - label_ptr[:-1], sizes)
+    labels = order[place]
+    rising = np.lexsort((labels, np.repeat(np.arange(nodes.size), sizes)))
+    return LabelTree(parent, label_ptr, labels[rising], n_labels)
