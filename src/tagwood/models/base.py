@@ -62,7 +62,8 @@ class FittedModel(Params):
     def _check_fitted(self) -> None:
         if not hasattr(self, self._learned):
             raise NotFittedError(
-                f"this {type(self).__name__} must be fitted first", hint="Call fit(X, Y), or load a saved model."
+                f"this {type(self).__name__} must be fitted first",
+                hint="Call fit(X, Y), or load a saved model.",
             )
 
     def __sklearn_is_fitted__(self) -> bool:

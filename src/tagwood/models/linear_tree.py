@@ -21,15 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tagwood._check import check_choice, check_float, check_int, check_threads
-from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts, feature_parts
+from tagwood._sparse import CsrParts, check_features, csr_parts, feature_parts
 from tagwood.errors import InputError
 from tagwood.features.label_features import centroid_parts
 from tagwood.models.base import FittedModel
 from tagwood.models.entry_weights import entry_weights
 from tagwood.models.links import link_power
+from tagwood.models.tree_inputs import allowed_labels, check_pairs, check_training_data
 from tagwood.models.tree_state import tree_weights_from_state, tree_weights_state
 from tagwood.models.tree_training import Progress, Solver, TreeTraining
-from tagwood.models.tree_weights import SearchPlan, TreeWeights
+from tagwood.models.tree_weights import SearchPlan, TreeWeights, pair_scores
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.trees.balanced import build_balanced_tree
@@ -37,6 +38,7 @@ from tagwood.trees.label_tree import LabelTree
 
 _NEGATIVES = ("teacher", "teacher+matcher")
 _SEARCHES = ("beam", "exact")
+_INT32_MAX = np.iinfo(np.int32).max
 # Largest features of a label that shape the tree: more cost time and memory and gain nothing. Very large label spaces
 # take fewer, so that label features stay below 2 GB.
 _TREE_FEATURES = 512
@@ -47,8 +49,8 @@ _TREE_ENTRIES = 1 << 28
 class LinearTree(FittedModel):
     """Rank labels by linear classifiers along the paths of a label tree.
 
-    1. Labels get features: the mean of their rows. 2. Like labels are put together by recursive balanced 2-means, until
-    at most `max_leaf_size` remain. 3. Every node and label gets a linear classifier, trained on the rows that reach
+    1. Labels get features: the mean of their rows. 2. Like labels are put together by recursive balanced 2-means,
+    until at most `max_leaf_size` remain. 3. Every node and label gets a linear classifier, trained on the rows that reach
     its parent. 4. A row follows the most promising paths.
 
     Parameters
@@ -142,7 +144,7 @@ class LinearTree(FittedModel):
         """
         self._check_params()
         threads = check_threads(self.threads)
-        features, labels = _check_training_data(X, Y)
+        features, labels = check_training_data(X, Y)
         label_rows, row_weights, weighted = entry_weights(labels, sample_weight, self.tail)
         trees = self._trees(features, label_rows, tree, label_features, threads, progress)
         matcher_width = 10 if self.negatives == "teacher+matcher" else None
@@ -193,7 +195,10 @@ class LinearTree(FittedModel):
         max_nodes
             Budget of an exact search in evaluated nodes per row; None is no limit. `search` says what may be missed.
         """
-        found = [tree.search(*args) for tree, args in self._searches(X, k, width, search, restrict, exclude, max_nodes)]
+        found = [
+            tree.search(*args)
+            for tree, args in self._searches(X, k, width, search, restrict, exclude, max_nodes)
+        ]
         rankings = [Ranking._of_places(f.labels, f.scores, f.found, self.n_labels_) for f in found]
         return rankings[0] if len(rankings) == 1 else Ranking.merge(rankings).top(k)
 
@@ -205,9 +210,11 @@ class LinearTree(FittedModel):
         The bound is 0 where nothing was missed, and -1 for beams, which do not know. Ensembles sum the nodes and give
         the largest bound.
         """
-        found = [tree.search(*args) for tree, args in self._searches(X, k, width, search, None, None, max_nodes)]
-        evaluated = np.sum([f.evaluated for f in found], axis=0, dtype=np.int32)
-        return evaluated, np.max([f.bound for f in found], axis=0)
+        found = [
+            tree.search(*args) for tree, args in self._searches(X, k, width, search, None, None, max_nodes)
+        ]
+        evaluated = np.stack([f.evaluated for f in found]).sum(axis=0, dtype=np.int32)
+        return evaluated, np.stack([f.bound for f in found]).max(axis=0)
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label sets: labels with a score of at least 0.5, at most 50 per row."""
@@ -227,11 +234,12 @@ class LinearTree(FittedModel):
         """
         self._check_fitted()
         features = csr_parts(check_features(X, n_features=self.n_features_))
-        wanted = self._check_pairs(pairs, features.n_rows)
+        wanted = check_pairs(pairs, features.n_rows, self.n_labels_)
         check_choice(merge, "merge", ["mean", "max"])
         threads = check_threads(self.threads)
-        scores = [_pair_scores(tree, features, wanted, merge, threads) for tree in self.trees_]
-        return np.mean(scores, axis=0).astype(np.float32)
+        scores = [pair_scores(tree, features, wanted, merge, threads) for tree in self.trees_]
+        mean: NDArray[np.float32] = np.mean(scores, axis=0).astype(np.float32)
+        return mean
 
     def state(self) -> State:
         """Return the stored form of the model."""
@@ -247,10 +255,12 @@ class LinearTree(FittedModel):
         init = dict(state.param("init", dict))
         model = cls(**{**init, "solver": Solver(**init["solver"])})
         model._check_params()
-        model.n_features_ = check_int(state.param("n_features", int), "n_features", low=0)
-        model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
+        model.n_features_ = check_int(state.param("n_features", int), "n_features", low=1, high=_INT32_MAX)
+        model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1, high=_INT32_MAX)
         model.trees_ = [
-            tree_weights_from_state(state.part(f"tree_{i}"), model.n_labels_, model.link, model.solver.weights)
+            tree_weights_from_state(
+                state.part(f"tree_{i}"), model.n_labels_, model.link, model.solver.weights
+            )
             for i in range(model.n_trees)
         ]
         return model
@@ -259,14 +269,14 @@ class LinearTree(FittedModel):
         check_int(self.arity, "arity", low=2, high=1 << 20)
         check_int(self.max_leaf_size, "max_leaf_size", low=1)
         check_int(self.n_trees, "n_trees", low=1)
-        check_float(self.cost, "cost", above=0)
+        check_float(self.cost, "cost", low=1e-9, high=1e9)
         check_choice(self.negatives, "negatives", _NEGATIVES)
         check_float(self.tail, "tail", low=0, high=1)
         link_power(self.link)
         if not isinstance(self.solver, Solver):
             raise InputError("solver must be a Solver", given=type(self.solver).__name__)
         self.solver.check()
-        check_int(self.seed, "seed", low=0)
+        check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
 
     def _trees(
         self,
@@ -318,70 +328,8 @@ class LinearTree(FittedModel):
         if budget and search != "exact":
             raise InputError("max_nodes belongs to search='exact'", given=f"search={search!r}")
         features = feature_parts(X, self.n_features_)
-        allowed = _allowed_labels(restrict, exclude, self.n_labels_)
+        allowed = allowed_labels(restrict, exclude, self.n_labels_)
         plan = SearchPlan(search == "exact", width, budget, "mean" if search == "beam" else "max", allowed)
         # Members of an ensemble are asked for more, so that labels which only some of them rank high are scored by all.
         wanted = min(k if self.n_trees == 1 else max(4 * k, 20), self.n_labels_)
         return [(tree, (features, wanted, plan, check_threads(self.threads))) for tree in self.trees_]
-
-    def _check_pairs(self, pairs: ArrayLike, n_rows: int) -> NDArray[np.int64]:
-        wanted = np.asarray(pairs)
-        if wanted.size == 0:
-            return np.empty((0, 2), dtype=np.int64)
-        if wanted.ndim != 2 or wanted.shape[1] != 2 or wanted.dtype.kind not in "iu":
-            raise InputError("pairs must be whole numbers of shape (n_pairs, 2): row, label")
-        if wanted.min() < 0 or wanted[:, 0].max() >= n_rows or wanted[:, 1].max() >= self.n_labels_:
-            raise InputError(f"pairs must name rows below {n_rows} and labels below {self.n_labels_}")
-        return wanted.astype(np.int64)
-
-
-def _check_training_data(X: Any, Y: Any) -> tuple[CsrParts, sparse.csr_array]:
-    features = csr_parts(check_features(X))
-    if features.n_rows == 0 or features.n_cols == 0:
-        raise InputError("X must have at least one row and one feature", given=f"{features.n_rows} rows")
-    labels = check_labels(Y, n_rows=features.n_rows)
-    if labels.nnz == 0:
-        raise InputError(
-            "Y must hold at least one label", given="none", hint="Check that the label column was read."
-        )
-    return features, labels
-
-
-def _allowed_labels(
-    restrict: ArrayLike | None, exclude: ArrayLike | None, n_labels: int
-) -> NDArray[np.bool_] | None:
-    if restrict is None and exclude is None:
-        return None
-    allowed = np.ones(n_labels, dtype=bool)
-    if restrict is not None:
-        allowed[:] = False
-        allowed[_check_ids(restrict, "restrict", n_labels)] = True
-    if exclude is not None:
-        allowed[_check_ids(exclude, "exclude", n_labels)] = False
-    return allowed
-
-
-def _check_ids(ids: ArrayLike, name: str, n_labels: int) -> NDArray[np.int64]:
-    array = np.atleast_1d(np.asarray(ids))
-    if array.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= n_labels:
-        raise InputError(f"{name} must hold label ids from 0 to {n_labels - 1}")
-    return array.astype(np.int64)
-
-
-def _pair_scores(
-    weights: TreeWeights, X: CsrParts, pairs: NDArray[np.int64], merge: str, threads: int
-) -> NDArray[np.float64]:
-    order = np.argsort(weights.tree.labels, kind="stable")
-    starts = np.searchsorted(weights.tree.labels[order], np.arange(weights.tree.n_labels + 1))
-    first, count = starts[pairs[:, 1]], np.diff(starts)[pairs[:, 1]]
-    pair = np.repeat(np.arange(pairs.shape[0]), count)
-    offset = np.arange(pair.size) - np.repeat(np.cumsum(count) - count, count)
-    copies = order[np.repeat(first, count) + offset]
-    scores = np.exp(weights.score_copies(X, pairs[pair, 0], copies, threads))
-    if merge == "mean":
-        return np.bincount(pair, weights=scores, minlength=pairs.shape[0]) / np.maximum(count, 1)
-    best = np.zeros(pairs.shape[0])
-    np.maximum.at(best, pair, scores)
-    return best

@@ -34,7 +34,9 @@ def with_matched_rows(
     found, _ = upper.leaves(X, width, threads)
     row = np.repeat(np.arange(X.n_rows), width)
     node = found.ravel().astype(np.int64)
-    here = node >= nodes[0]  # leaves higher up and unused places are not of this level
+    labelled = np.zeros(X.n_rows, dtype=bool)  # rows without labels take no part in training
+    labelled[teacher.rows[teacher.ptr[0] : teacher.ptr[1]]] = True
+    here = (node >= nodes[0]) & labelled[row]  # leaves higher up and unused places are not of this level
     begin, end = teacher.ptr[nodes[0]], teacher.ptr[cut]
     own = np.repeat(nodes, np.diff(teacher.ptr[nodes[0] : cut + 1]))
     keys = np.concatenate([node[here] * X.n_rows + row[here], own * X.n_rows + teacher.rows[begin:end]])
@@ -47,6 +49,4 @@ def _upper_part(matcher: TreeWeights, cut: int) -> TreeWeights:
     # Nodes from `cut` on are not there yet, so the nodes of the last level look like leaves to the beam.
     arrays = matcher.arrays
     clipped = np.minimum(arrays.child_ptr[: cut + 1], cut)
-    return replace(
-        matcher, arrays=arrays._replace(child_ptr=clipped, label_ptr=arrays.label_ptr[: cut + 1])
-    )
+    return replace(matcher, arrays=arrays._replace(child_ptr=clipped, label_ptr=arrays.label_ptr[: cut + 1]))

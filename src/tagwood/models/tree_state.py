@@ -39,8 +39,10 @@ def tree_weights_state(weights: TreeWeights) -> State:
 
 def tree_weights_from_state(state: State, n_labels: int, link: str, weight_dtype: str) -> TreeWeights:
     """Rebuild a trained tree from its stored form."""
-    shape = [state.array(name, np.int32, (None,)) for name in ("parent", "label_ptr", "labels")]
-    tree = LabelTree.from_trusted(*shape, n_labels=n_labels)
+    parent, label_ptr, labels = (
+        state.array(name, np.int32, (None,)) for name in ("parent", "label_ptr", "labels")
+    )
+    tree = LabelTree.from_trusted(parent, label_ptr, labels, n_labels)
     stored = {name: state.array(name, dtype, (None,)) for name, dtype in _STORED}
     weights = state.array("weights", weight_dtype, (None,))
     arrays = ModelArrays(tree.child_ptr, tree.label_ptr, tree.labels, weights=weights, **stored)

@@ -65,7 +65,7 @@ class Solver:
         check_float(self.bias, "bias", low=0)
         check_float(self.tolerance, "tolerance", above=0)
         check_float(self.threshold, "threshold", low=0)
-        check_int(self.max_sweeps, "max_sweeps", low=1)
+        check_int(self.max_sweeps, "max_sweeps", low=1, high=1_000_000)
 
 
 class NodeRows(NamedTuple):
@@ -102,7 +102,9 @@ class TreeTraining:
     seed: int
     threads: int
 
-    def train(self, tree: LabelTree, matcher_width: int | None, progress: Progress | None = None) -> TreeWeights:
+    def train(
+        self, tree: LabelTree, matcher_width: int | None, progress: Progress | None = None
+    ) -> TreeWeights:
         """Train all classifiers of `tree`; with `matcher_width`, also on the rows a beam of that width sends."""
         teacher = self._teacher_rows(tree)
         done, total = 0.0, float(self._costs(tree, teacher, np.arange(tree.n_nodes)).sum()) or 1.0
@@ -111,7 +113,9 @@ class TreeTraining:
             seen = teacher
             if matcher_width is not None and nodes[0] != 0:
                 matcher = self._assemble(tree, trained)
-                seen = NodeRows(*with_matched_rows(teacher, matcher, self.X, nodes, matcher_width, self.threads))
+                seen = NodeRows(
+                    *with_matched_rows(teacher, matcher, self.X, nodes, matcher_width, self.threads)
+                )
             for portion in self._portions(tree, teacher, nodes):
                 trained.append(self._train_nodes(tree, portion, seen, teacher))
                 done += float(self._costs(tree, teacher, portion).sum())
@@ -159,13 +163,15 @@ class TreeTraining:
         block_first = np.repeat(first, n_blocks) + place * BLOCK_OUTPUTS
         block_last = np.minimum(block_first + BLOCK_OUTPUTS, np.repeat(last, n_blocks))
         output_ptr = np.concatenate([[0], np.cumsum(block_last - block_first)]).astype(np.int64)
-        outputs = np.arange(output_ptr[-1]) + np.repeat(block_first - output_ptr[:-1], block_last - block_first)
+        outputs = np.arange(output_ptr[-1]) + np.repeat(
+            block_first - output_ptr[:-1], block_last - block_first
+        )
         if leaf:
             outputs, source = tree.labels[outputs], self.label_rows
             ptr, rows, weights = source.indptr, source.indices, source.data
         else:
             ptr, rows, weights = teacher.ptr, teacher.rows, teacher.weights
-        *arrays, _sweeps = _kernels.train_blocks(
+        trained = _kernels.train_blocks(
             *self.X,
             seen.ptr[block_nodes],
             seen.ptr[block_nodes + 1],
@@ -187,7 +193,7 @@ class TreeTraining:
             self.seed,
             self.threads,
         )
-        return TrainedBlocks(block_nodes, tuple(arrays))
+        return TrainedBlocks(block_nodes, trained[:-1])  # the last one counts sweeps
 
     def _assemble(self, tree: LabelTree, trained: list[TrainedBlocks]) -> TreeWeights:
         return assemble(tree, trained, self.link, link_power(self.link), self.solver.weights)

@@ -95,9 +95,11 @@ class TreeWeights:
             label_mask = plan.allowed.astype(np.uint8)
             node_mask = self.tree.nodes_with(plan.allowed).astype(np.uint8)
         copies = 0 if not self._has_copies else 1 if plan.merge == "mean" else 2
+        # More than every node is no more: the kernel sets places for the whole beam aside.
+        width, max_nodes = min(plan.width, self.tree.n_nodes), min(plan.max_nodes, self.tree.n_nodes)
         return Found(
             *_kernels.search(
-                *self._head, *X, plan.exact, k, plan.width, plan.max_nodes, copies, label_mask, node_mask, threads
+                *self._head, *X, plan.exact, k, width, max_nodes, copies, label_mask, node_mask, threads
             )
         )
 
@@ -107,13 +109,20 @@ class TreeWeights:
         return leaves.reshape(-1, width), scores.reshape(-1, width)
 
     def margins(
-        self, X: CsrParts, rows: NDArray[np.int64], nodes: NDArray[np.int32], outputs: NDArray[np.int32], threads: int
+        self,
+        X: CsrParts,
+        rows: NDArray[np.int64],
+        nodes: NDArray[np.int32],
+        outputs: NDArray[np.int32],
+        threads: int,
     ) -> NDArray[np.float32]:
         """Return the margin of output ``outputs[i]`` of node ``nodes[i]`` for row ``rows[i]``."""
         order = np.lexsort((nodes, rows))
         ptr = np.searchsorted(rows[order], np.arange(X.n_rows + 1)).astype(np.int64)
-        head = (self.arrays, self.tree.n_labels, self.max_outputs)
-        found = _kernels.margins(*head, *X, ptr, nodes[order], outputs[order], threads)
+        arrays, n_labels, max_outputs, _ = self._head
+        found = _kernels.margins(
+            arrays, n_labels, max_outputs, *X, ptr, nodes[order], outputs[order], threads
+        )
         out = np.empty(rows.size, dtype=np.float32)
         out[order] = found
         return out
@@ -150,7 +159,9 @@ def assemble(
     """Join trained blocks into one model; nodes that were not trained yet have no outputs to search."""
     nodes = np.concatenate([part.nodes for part in trained])
     joined = [np.concatenate([part.arrays[i] for part in trained]) for i in range(10)]
-    bucket_sizes, buckets, slot_sizes, remainders, counts, entry_sizes, columns, weights, scales, biases = joined
+    bucket_sizes, buckets, slot_sizes, remainders, counts, entry_sizes, columns, weights, scales, biases = (
+        joined
+    )
     block_ptr = np.zeros(tree.n_nodes, dtype=np.int64)
     first = np.flatnonzero(np.concatenate([[True], nodes[1:] != nodes[:-1]]))
     block_ptr[nodes[first]] = first
@@ -188,3 +199,21 @@ def _bias_in_node_order(
     out = np.zeros(int(counts.sum()), dtype=np.float32)
     out[places] = biases
     return out
+
+
+def pair_scores(
+    weights: TreeWeights, X: CsrParts, pairs: NDArray[np.int64], merge: str, threads: int
+) -> NDArray[np.float64]:
+    """Return the scores of (row, label) pairs; copies of a label count by their mean or their best."""
+    order = np.argsort(weights.tree.labels, kind="stable")
+    starts = np.searchsorted(weights.tree.labels[order], np.arange(weights.tree.n_labels + 1))
+    first, count = starts[pairs[:, 1]], np.diff(starts)[pairs[:, 1]]
+    pair = np.repeat(np.arange(pairs.shape[0]), count)
+    offset = np.arange(pair.size) - np.repeat(np.cumsum(count) - count, count)
+    copies = order[np.repeat(first, count) + offset]
+    scores = np.exp(weights.score_copies(X, pairs[pair, 0], copies, threads))
+    if merge == "mean":
+        return np.bincount(pair, weights=scores, minlength=pairs.shape[0]) / np.maximum(count, 1)
+    best = np.zeros(pairs.shape[0])
+    np.maximum.at(best, pair, scores)
+    return best

@@ -1,7 +1,7 @@
 """Balanced label trees by recursive spherical 2-means. In: label features V. Out: a `LabelTree`.
 
-Wide nodes come from the binary splits: `arity` 16 joins up to four generations into one, so that a search visits few nodes
-and training serves many children in one pass over a node's rows.
+Wide nodes come from the binary splits: `arity` 16 joins up to four generations into one, so that a search visits few
+nodes and training serves many children in one pass over a node's rows.
 """
 
 from __future__ import annotations
@@ -64,11 +64,21 @@ def split_labels(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """Run the native splitter; see `cpp/split.hpp` for the meaning of the four arrays."""
     check_int(max_leaf_size, "max_leaf_size", low=1)
-    check_int(seed, "seed", low=0)
+    check_int(seed, "seed", low=0, high=(1 << 64) - 1)
     if V.n_rows == 0:
         raise InputError("a label tree needs at least one label", given="none")
     return _kernels.split_labels(
-        *V, frequency, context_frequency, lam, gamma, direct, max_leaf_size, 20, 1e-4, seed, threads
+        *V,
+        frequency,
+        context_frequency,
+        lam,
+        gamma,
+        direct,
+        min(max_leaf_size, V.n_rows),
+        20,
+        1e-4,
+        seed,
+        threads,
     )
 
 
@@ -83,8 +93,8 @@ def tree_from_splits(
 ) -> LabelTree:
     """Turn binary splits into a tree whose nodes have up to `arity` children.
 
-    The generations of splits are shared out evenly over as few levels as `arity` allows: 8 generations become two levels
-    of 16 children, not one of 64 and one of 4.
+    The generations of splits are shared out evenly over as few levels as `arity` allows: 8 generations become two
+    levels of 16 children, not one of 64 and one of 4.
     """
     check_int(arity, "arity", low=2)
     if arity & (arity - 1):

@@ -43,9 +43,9 @@ class LabelTree:
     (5, 3, [1, 1, 2, 2, 2])
     """
 
-    parent: _I32
-    label_ptr: _I32
-    labels: _I32
+    parent: NDArray[Any]
+    label_ptr: NDArray[Any]
+    labels: NDArray[Any]
     n_labels: int
 
     def __post_init__(self) -> None:
@@ -133,7 +133,8 @@ class LabelTree:
 
     def leaves_of(self, label: int) -> _I32:
         """Leaves that hold `label`, rising."""
-        return self.leaf_of_copy[self.labels == label]
+        leaves: _I32 = self.leaf_of_copy[self.labels == label]
+        return leaves
 
     def leaf_labels(self, node: int) -> _I32:
         """Labels of a leaf (of an inner node: none)."""
@@ -170,7 +171,9 @@ class LabelTree:
             values[node] = node_value(node)
         return json.dumps(values[0], ensure_ascii=False)
 
-    def to_text(self, name: Callable[[int], str] = str, max_depth: int | None = None, max_labels: int = 5) -> str:
+    def to_text(
+        self, name: Callable[[int], str] = str, max_depth: int | None = None, max_labels: int = 5
+    ) -> str:
         """Draw the tree as indented lines, the first few labels of each leaf by name."""
         lines = []
         stack = [0]
@@ -198,14 +201,23 @@ def _check_tree(tree: LabelTree) -> None:
 def _check_nodes(tree: LabelTree) -> None:
     parent, label_ptr, labels = tree.parent, tree.label_ptr, tree.labels
     n_nodes = parent.size
-    if n_nodes == 0 or parent[0] != -1 or np.any(parent[1:] >= np.arange(1, n_nodes)) or np.any(parent[1:] < 0):
+    if (
+        n_nodes == 0
+        or parent[0] != -1
+        or np.any(parent[1:] >= np.arange(1, n_nodes))
+        or np.any(parent[1:] < 0)
+    ):
         raise InputError("parents of a label tree must come before their children, with the root first")
     if np.any(np.diff(parent[1:]) < 0):
         raise InputError("nodes of a label tree must be numbered breadth-first")
     if label_ptr.size != n_nodes + 1 or label_ptr[0] != 0 or np.any(np.diff(label_ptr) < 0):
-        raise InputError("label_ptr of a label tree must rise from 0 and have one entry more than there are nodes")
+        raise InputError(
+            "label_ptr of a label tree must rise from 0 and have one entry more than there are nodes"
+        )
     if label_ptr[-1] != labels.size:
-        raise InputError("label_ptr of a label tree must end at the number of labels", given=str(label_ptr[-1]))
+        raise InputError(
+            "label_ptr of a label tree must end at the number of labels", given=str(label_ptr[-1])
+        )
     if np.any(np.diff(label_ptr)[parent[1:]] > 0):
         raise InputError("inner nodes of a label tree must hold no labels")
 
@@ -213,8 +225,12 @@ def _check_nodes(tree: LabelTree) -> None:
 def _check_labels(tree: LabelTree) -> None:
     labels = tree.labels
     if labels.size and (labels.min() < 0 or labels.max() >= tree.n_labels):
-        raise InputError(f"labels of a label tree must be from 0 to {tree.n_labels - 1}", given=str(labels.max()))
-    copies = np.bincount(labels, minlength=tree.n_labels) if labels.size else np.zeros(tree.n_labels, dtype=int)
+        raise InputError(
+            f"labels of a label tree must be from 0 to {tree.n_labels - 1}", given=str(labels.max())
+        )
+    copies = (
+        np.bincount(labels, minlength=tree.n_labels) if labels.size else np.zeros(tree.n_labels, dtype=int)
+    )
     if not copies.all():
         raise InputError(
             "every label must sit in a leaf of the tree", given=f"label {int(np.argmin(copies))} in none"
