@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other, each in a process of its own: ``python -m benchmarks``, ``make bench``.
+"""All benchmarks, one after the other, each in its own process: ``python -m benchmarks``, ``make bench``.
 
 Each writes its page to docs/benchmarks. The one beside other tools comes last, because it takes hours; it
 goes on where it was stopped.

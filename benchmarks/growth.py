@@ -8,6 +8,7 @@ labels alone.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ FIGURES = {
 def measure_growth(runner: Runner, scale: float, output: Path) -> None:
     """Measure all series and write the page; `scale` multiplies all sizes."""
     tool = next(t for t in TOOLS if t.name == "tagwood")
+    tool = replace(tool, modes={"beam": tool.modes["beam"]})
     content: dict[str, Any] = {"machine": machine(), "scale": scale, "series": {}}
     for name, (rows_grow, labels_grow) in SERIES.items():
         points = []
@@ -45,7 +47,9 @@ def measure_growth(runner: Runner, scale: float, output: Path) -> None:
                 round(LABELS * scale * (step if labels_grow else STEPS[0])),
                 max(1000, round(FEATURES * scale**0.5)),
             )
-            found = runner.run(tool, problem)[0]
+            [found] = runner.run(tool, problem)
+            if "failed" in found:
+                raise SystemExit(f"{problem.name}: {found['failed']}")
             found["cpu_us_per_row"] = 1e6 / found["rows_per_cpu_s"]
             points.append({**problem.prepare(repository_file=False), **{f: found[f] for f in FIGURES}})
         sizes = [p["n_train" if rows_grow else "n_labels"] for p in points]
