@@ -143,12 +143,9 @@ public:
     }
   }
 
+  // Labels of the leaves in the beams. A row's leaves are opened in rounds, best first: a leaf whose own score is below
+  // the k labels found so far cannot hold a better one, and is left shut.
   void labels(const SearchOutput &out) {
-    s_.visits.clear();
-    for (int64_t r = 0; r < n_; ++r)
-      for (int i = 0; i < s_.sizes[r]; ++i)
-        s_.visits.push_back({s_.beams[r * o_.width + i].id, static_cast<int32_t>(r), s_.beams[r * o_.width + i].score});
-    sort_visits(s_, model_.tree.n_nodes);
     s_.results.resize(n_ * o_.k);
     s_.result_sizes.assign(n_, 0);
     if (o_.has_copies) {
@@ -156,23 +153,22 @@ public:
       for (auto &row : s_.row_candidates)
         row.clear();
     }
-    for (const Visit &visit : s_.visits) {
-      evaluate(visit, out.evaluated);
-      const int32_t *ids = model_.tree.labels + model_.tree.label_ptr[visit.node];
-      const int n = model_.tree.label_ptr[visit.node + 1] - model_.tree.label_ptr[visit.node];
-      Best best{s_.results.data() + int64_t{visit.row} * o_.k, s_.result_sizes[visit.row], o_.k};
-      for (int c = 0; c < n; ++c) {
-        if (o_.label_allowed && !is_allowed(ids[c]))
-          continue;
-        if (o_.has_copies)
-          s_.row_candidates[visit.row].push_back({s_.margins[c], ids[c]});
-        else
-          best.offer({s_.margins[c], ids[c]});
+    for (int first = 0, last = 1; first < o_.width; first = last, last += std::max(1, last / 2)) {
+      s_.visits.clear();
+      for (int64_t r = 0; r < n_; ++r) {
+        const Best best = results(r);
+        for (int i = first; i < std::min(last, s_.sizes[r]); ++i) {
+          const Scored leaf = s_.beams[r * o_.width + i];
+          if (!best.full() || best.items[o_.k - 1].score <= leaf.score)
+            s_.visits.push_back({leaf.id, static_cast<int32_t>(r), leaf.score});
+        }
       }
-      s_.result_sizes[visit.row] = best.size;
+      sort_visits(s_, model_.tree.n_nodes);
+      for (const Visit &visit : s_.visits)
+        open_leaf(visit, out.evaluated);
     }
     for (int64_t r = 0; r < n_; ++r) {
-      Best best{s_.results.data() + r * o_.k, s_.result_sizes[r], o_.k};
+      Best best = results(r);
       if (o_.has_copies) {
         merge_copies(s_.row_candidates[r], o_.mean_copies);
         for (const Scored &item : s_.row_candidates[r])
@@ -203,6 +199,25 @@ public:
   }
 
 private:
+  Best results(int64_t r) { return {s_.results.data() + r * o_.k, s_.result_sizes[r], o_.k}; }
+
+  // With copies every label of an open leaf is kept until the copies are merged, so that no leaf is ever left shut.
+  void open_leaf(const Visit &visit, int32_t *evaluated) {
+    evaluate(visit, evaluated);
+    const int32_t *ids = model_.tree.labels + model_.tree.label_ptr[visit.node];
+    const int n = model_.tree.label_ptr[visit.node + 1] - model_.tree.label_ptr[visit.node];
+    Best best = results(visit.row);
+    for (int c = 0; c < n; ++c) {
+      if (o_.label_allowed && !is_allowed(ids[c]))
+        continue;
+      if (o_.has_copies)
+        s_.row_candidates[visit.row].push_back({s_.margins[c], ids[c]});
+      else
+        best.offer({s_.margins[c], ids[c]});
+    }
+    s_.result_sizes[visit.row] = best.size;
+  }
+
   Best next_beam(int64_t r) { return {s_.next_beams.data() + r * o_.width, s_.next_sizes[r], o_.width}; }
 
   void evaluate(const Visit &visit, int32_t *evaluated) {
