@@ -57,7 +57,8 @@ class Runner:
         """Train the tool on the problem and predict in each of its modes; a failure is a row too."""
         work = Work(self, tool, problem, problem.prepare(repository_file=tool.adapter == "omikuji"))
         failure = work.file("failed")
-        failure.unlink(missing_ok=True)
+        for path in work.files() if self.fresh else [failure]:
+            path.unlink(missing_ok=True)
         try:
             return work.run()
         except JobFailedError as error:
@@ -71,9 +72,10 @@ class Runner:
 
     def stored(self, tool: Tool, problem: Problem) -> list[Figures]:
         """Return the rows that were measured before, none if there are none."""
-        if not list(RESULTS.glob(f"{problem.name}/{tool.name}.*.json")):
+        if not (problem.folder / "shape.json").exists():
             return []
-        return Work(self, tool, problem, problem.prepare(repository_file=False)).stored_rows()
+        work = Work(self, tool, problem, problem.prepare(repository_file=False))
+        return work.stored_rows() if work.files() else []
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,14 @@ class Work:
         """Return where the result of a step is kept."""
         return RESULTS / self.problem.name / f"{self.tool.name}.{step}.json"
 
+    def files(self) -> list[Path]:
+        """Return the files of all steps that are there."""
+        return list((RESULTS / self.problem.name).glob(f"{self.tool.name}.*.json"))
+
     def run(self) -> list[Figures]:
         """Do what was not done before and return all rows."""
-        known = {mode: None if self.runner.fresh else self._stored(_step(mode)) for mode in self.tool.modes}
-        trained = None if self.runner.fresh else self._stored("train")
+        known = {mode: self._stored(_step(mode)) for mode in self.tool.modes}
+        trained = self._stored("train")
         if trained is None or (None in known.values() and not self.model.exists()):
             shutil.rmtree(self.model.parent, ignore_errors=True)
             self.model.parent.mkdir(parents=True)
