@@ -82,7 +82,11 @@ def feature_parts(X: Any, n_features: int) -> CsrParts:
     One pass in native code finds what `check_features` looks for; only where something is amiss does the slow way
     repair it or say what it is.
     """
-    if isinstance(X, sparse.csr_array | sparse.csr_matrix) and X.shape[1] == n_features and X.dtype == np.float32:
+    if (
+        isinstance(X, sparse.csr_array | sparse.csr_matrix)
+        and X.shape[1] == n_features
+        and X.dtype == np.float32
+    ):
         indptr, indices, data = X.indptr, X.indices, X.data
         if indices.dtype == np.int32 and indptr.size == X.shape[0] + 1:
             indptr = indptr.astype(np.int64)
@@ -104,7 +108,8 @@ def check_labels(Y: Any, *, n_rows: int | None = None, name: str = "Y") -> spars
         raise InputError(f"{name} must hold 0 and 1", given=str(matrix.data.min()))
     if n_rows is not None and matrix.shape[0] != n_rows:
         raise InputError(
-            f"{name} must have one row for each of the {n_rows:,} rows of X", given=f"{matrix.shape[0]:,} rows"
+            f"{name} must have one row for each of the {n_rows:,} rows of X",
+            given=f"{matrix.shape[0]:,} rows",
         )
     if not matrix.data.all():
         matrix = matrix.copy()
@@ -137,7 +142,10 @@ def _to_csr(value: Any, name: str) -> sparse.csr_array:
     if sparse.issparse(value):
         if value.ndim != 2:
             raise InputError(f"{name} must be a matrix", given=f"{value.ndim} dimension(s)")
-        matrix = sparse.csr_array(value)
+        try:
+            matrix = sparse.csr_array(value)
+        except ValueError as error:  # SciPy looks at the ends of indptr itself
+            raise InputError(f"{name} must be a valid CSR matrix", given=f"one with a wrong {error}") from error
         _check_structure(matrix, name)
     else:
         matrix = sparse.csr_array(_dense(value, name))

@@ -7,7 +7,7 @@ from typing import Any
 
 from tagwood import LinearTree, Solver
 
-# Name -> how to make a fresh, unfitted model. Small leaves, so that the small problems of the tests need real trees.
+# Name -> how to make a fresh, unfitted model. Leaves are small, so that small problems need real trees.
 MODELS: dict[str, Callable[[], Any]] = {
     "LinearTree": lambda: LinearTree(max_leaf_size=3, threads=1),
     "LinearTree, one leaf": lambda: LinearTree(threads=1),

@@ -82,13 +82,13 @@ def planted_problem(
     rng = np.random.default_rng(seed)
     Y = np.zeros((n_rows, n_labels), dtype=np.float32)
     for row in range(n_rows):
-        Y[row, rng.choice(n_labels, rng.integers(1, 4), replace=False)] = 1
+        Y[row, rng.choice(n_labels, min(n_labels, rng.integers(1, 4)), replace=False)] = 1
     Y[np.arange(n_labels) % n_rows, np.arange(n_labels)] = 1
     shown = np.tile(Y, (1, -(-n_features // n_labels)))[:, :n_features] * rng.uniform(
         0.5, 1, (n_rows, n_features)
     )
     X = shown + (rng.random((n_rows, n_features)) < 0.05) * rng.uniform(0, 0.3, (n_rows, n_features))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
     return sparse.csr_array(X.astype(np.float32)), sparse.csr_array(Y)
 
 

@@ -82,7 +82,7 @@ def test_labels_without_features_are_kept():
         ({"arity": 3}, "arity must be a power of two; got 3"),
         ({"arity": 1}, "arity must be a whole number of at least 2; got 1"),
         ({"max_leaf_size": 0}, "max_leaf_size must be a whole number of at least 1; got 0"),
-        ({"seed": -1}, "seed must be a whole number of at least 0; got -1"),
+        ({"seed": -1}, "seed must be a whole number from 0 to 18446744073709551615; got -1"),
         ({"seed": 0.5}, "seed must be a whole number"),
         ({"threads": 0}, "threads must be a whole number from 1 to 1024; got 0"),
     ],

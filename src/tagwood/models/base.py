@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, Self, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood._params import Params
@@ -58,6 +60,12 @@ class FittedModel(Params):
     """Shared by models: the check that `fit` came first, and scikit-learn's description of an estimator."""
 
     _learned = "n_labels_"  # an attribute that exists once the model was fitted
+    n_labels_: int
+
+    @property
+    def classes_(self) -> NDArray[np.int64]:
+        """Label ids: the scorers of scikit-learn ask a classifier for them."""
+        return np.arange(self.n_labels_)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, self._learned):

@@ -277,6 +277,7 @@ class LinearTree(FittedModel):
             raise InputError("solver must be a Solver", given=type(self.solver).__name__)
         self.solver.check()
         check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
+        check_threads(self.threads)
 
     def _trees(
         self,

@@ -60,6 +60,7 @@ def _check_arrays(tree: LabelTree, arrays: ModelArrays) -> None:
         and arrays.block_ptr.size == tree.n_nodes
         and arrays.block_ptr.min() >= 0
         and np.all(arrays.block_ptr + node_blocks <= n_blocks)
+        and arrays.buckets.size % 2 == 0
         and _rises(arrays.bucket_ptr, n_blocks, arrays.buckets.size // 2)
         and _rises(arrays.slot_ptr, n_blocks, arrays.counts.size)
         and arrays.remainders.size == arrays.counts.size + BUCKET_SCAN
