@@ -32,8 +32,11 @@ _Class = TypeVar("_Class", bound=type[Storable])
 
 # kind -> module that registers it. One line for each storable class of the package.
 MODULES: Final[dict[str, str]] = {
+    "Calibrator": "tagwood.models.calibration",
     "ConcatEncoder": "tagwood.features.concat",
     "LinearTree": "tagwood.models.linear_tree",
+    "SetRule": "tagwood.models.set_rules",
+    "Tagger": "tagwood.tagger.tagger",
     "TfidfEncoder": "tagwood.features.tfidf",
 }
 
