@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tagwood.models.tree_training import Solver
     from tagwood.ranking import Ranking
     from tagwood.storage import load, save
+    from tagwood.tagger import Tag, Tagger, Tags
 
 __version__ = version("tagwood")
 
@@ -26,6 +27,9 @@ __all__ = [
     "LinearTree",
     "Ranking",
     "Solver",
+    "Tag",
+    "Tagger",
+    "Tags",
     "TfidfEncoder",
     "__version__",
     "compare",
@@ -44,6 +48,9 @@ _HOMES = {
     "LinearTree": "tagwood.models.linear_tree",
     "Ranking": "tagwood.ranking",
     "Solver": "tagwood.models.tree_training",
+    "Tag": "tagwood.tagger",
+    "Tagger": "tagwood.tagger",
+    "Tags": "tagwood.tagger",
     "TfidfEncoder": "tagwood.features",
     "compare": "tagwood.metrics",
     "evaluate": "tagwood.metrics",

@@ -33,7 +33,8 @@ def _small_corpus(monkeypatch):
 def test_demo_answers_three_questions_with_label_names(capsys):
     assert app.run(["demo", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert [labels[0][0] for labels in result["answers"].values()] == list(TEXTS)
+    assert [found["labels"][0][0] for found in result["answers"]] == list(TEXTS)
+    assert "noisy" in result["answers"][0]["why"]
     assert result["metrics"]["measures"]["P@1"]["value"] == 1.0
     assert result["data"]["rows"] == 9
 

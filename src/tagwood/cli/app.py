@@ -32,8 +32,13 @@ COMMANDS = {
     "check": Command("tagwood.cli.check", "check", "Look at data before training: figures and warnings."),
     "convert": Command("tagwood.cli.convert", "convert", "Turn data of one format into another."),
     "demo": Command("tagwood.cli.demo", "demo", "Tag real text: the docstrings of this machine's Python."),
-    "eval": Command("tagwood.cli.eval", "eval_command", "Measure saved predictions against the true labels."),
+    "eval": Command("tagwood.cli.eval", "eval_command", "Measure a model, or saved predictions."),
+    "explain": Command("tagwood.cli.explain", "explain", "Say why a label was suggested, or why not."),
     "info": Command("tagwood.cli.info", "info", "Show versions, hardware and extras, or a model's passport."),
+    "predict": Command("tagwood.cli.predict", "predict", "Suggest labels for texts (also: suggest)."),
+    "show": Command("tagwood.cli.show", "show", "Show what a model is: passport, recipe, tree, labels."),
+    "suggest": Command("tagwood.cli.predict", "predict", "The same as predict."),
+    "train": Command("tagwood.cli.train", "train", "Train a model on texts and their labels."),
 }
 
 

@@ -73,7 +73,7 @@ def show(value: object) -> str:
 
 
 @contextmanager
-def progress(description: str) -> Iterator[Callable[[int, int], None]]:
+def progress(description: str) -> Iterator[Callable[..., None]]:
     """Show a progress bar on stderr, if that is a terminal; the value is called with (done, total)."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -81,7 +81,18 @@ def progress(description: str) -> Iterator[Callable[[int, int], None]]:
     console = _console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(description, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def advance(done: int, total: int, words: str = description) -> None:
+            bar.update(task, completed=done, total=total, description=words)
+
+        yield advance
+
+
+@contextmanager
+def stages(description: str) -> Iterator[Callable[[str, float], None]]:
+    """Show a progress bar on stderr for work in stages; the value is called with (stage, share done)."""
+    with progress(description) as advance:
+        yield lambda stage, share: advance(round(100 * share), 100, f"{description}: {stage}")
 
 
 def _console(*, stderr: bool) -> Console:

@@ -328,7 +328,8 @@ class LinearTree(FittedModel):
         budget = 0 if max_nodes is None else check_int(max_nodes, "max_nodes", low=1)
         if budget and search != "exact":
             raise InputError("max_nodes belongs to search='exact'", given=f"search={search!r}")
-        features = feature_parts(X, self.n_features_)
+        trusted = isinstance(X, CsrParts) and X.n_cols == self.n_features_  # straight from an encoder
+        features = X if trusted else feature_parts(X, self.n_features_)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         plan = SearchPlan(search == "exact", width, budget, "mean" if search == "beam" else "max", allowed)
         # Members of an ensemble are asked for more, so that labels which only some of them rank high are scored by all.

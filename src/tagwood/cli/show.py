@@ -1,0 +1,127 @@
+"""`tagwood show`: what a model is. In: a model folder. Out: passport, recipe, tree, largest labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tagwood.cli.output import JsonFlag, facts_table, print_data, print_json
+
+if TYPE_CHECKING:
+    from tagwood.tagger import Tagger
+
+
+def show(
+    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    limit: Annotated[int, typer.Option("--limit", "-l", help="Number of largest labels to list.")] = 10,
+    depth: Annotated[int, typer.Option(help="Draw the label tree down to this depth.")] = 1,
+    json: JsonFlag = False,
+) -> None:
+    """Show what a model is: passport, recipe, tree, largest labels, calibration."""
+    from tagwood.cli.predict import load_tagger
+
+    tagger = load_tagger(model)
+    facts = describe_tagger(tagger, model, limit)
+    if json:
+        print_json(facts)
+        return
+    passport = {name.replace("_", " "): value for name, value in facts["passport"].items()}
+    print_data(facts_table(passport | facts["labels"] | facts["tree"] | facts["probabilities"]))
+    typer.echo(f"\nLargest labels\n{_listed(facts['largest_labels'])}")
+    if facts["recipe"] is not None:
+        typer.echo(f"\nRecipe\n{_indented(facts['recipe'])}")
+    if facts["tree"]:
+        typer.echo(f"\nLabel tree\n{_indented(draw_tree(tagger, depth))}")
+
+
+def describe_tagger(tagger: Tagger, folder: Path, limit: int) -> dict[str, Any]:
+    """Return the facts of a model by topic."""
+    from tagwood.storage import read_manifest
+
+    manifest = read_manifest(folder)
+    return {
+        "passport": {
+            "model": str(folder),
+            "bytes": sum(file.bytes for file in manifest.files.values()),
+            "created": manifest.created,
+            "notes": manifest.notes,
+            "data_fingerprint": manifest.fingerprint,
+            "seed": manifest.seed,
+            "training_seconds": manifest.training_seconds,
+            "versions": [f"{name} {version}" for name, version in manifest.versions.items()],
+        },
+        "labels": _label_facts(tagger),
+        "largest_labels": largest_labels(tagger, limit),
+        "tree": tree_facts(tagger),
+        "probabilities": _probability_facts(tagger),
+        "recipe": _recipe_text(tagger),
+    }
+
+
+def largest_labels(tagger: Tagger, limit: int) -> list[dict[str, Any]]:
+    """Return the labels with most training rows."""
+    import numpy as np
+
+    counts = tagger.label_counts_
+    order = np.argsort(-counts, kind="stable")[:limit]
+    return [{"label": tagger.vocab_.name(int(label)), "rows": int(counts[label])} for label in order]
+
+
+def tree_facts(tagger: Tagger) -> dict[str, Any]:
+    """Return the size of the label tree; nothing for models without one."""
+    trees = getattr(tagger.model_, "trees_", None)
+    if not trees:
+        return {}
+    tree = trees[0].tree
+    return {
+        "features": tagger.encoder_.n_features,
+        "trees": len(trees),
+        "nodes": tree.n_nodes,
+        "leaves": tree.n_leaves,
+        "depth": int(tree.depth.max()),
+        "labels per leaf": round(tree.labels.size / tree.n_leaves, 1),
+    }
+
+
+def draw_tree(tagger: Tagger, depth: int) -> str:
+    """Return the first label tree as indented lines, at most 60 of them."""
+    text = tagger.model_.trees_[0].tree.to_text(tagger.vocab_.name, max_depth=depth - 1)  # type: ignore[attr-defined]
+    lines = text.splitlines()
+    return "\n".join(lines[:60] + ([f"... {len(lines) - 60:,} more lines"] if len(lines) > 60 else []))
+
+
+def _label_facts(tagger: Tagger) -> dict[str, Any]:
+    counts = tagger.label_counts_
+    return {
+        "labels": len(tagger.vocab_),
+        "labels in training": int((counts > 0).sum()),
+        "labels masked": int(tagger.vocab_.removed_mask().sum()),
+        "languages": list(tagger.vocab_.languages),
+    }
+
+
+def _probability_facts(tagger: Tagger) -> dict[str, Any]:
+    found = tagger.probabilities_
+    if found is None:
+        return {"calibrated": False}
+    return {"calibrated": True, "rows held out for sets": found.held_out.n_rows, "set rule": tagger.sets.rule}
+
+
+def _recipe_text(tagger: Tagger) -> str | None:
+    from tagwood.errors import InputError
+    from tagwood.recipe import recipe_of
+
+    try:
+        return recipe_of(tagger).to_toml()
+    except InputError:  # parts that recipes do not describe
+        return None
+
+
+def _listed(labels: list[dict[str, Any]]) -> str:
+    return "\n".join(f"{one['rows']:>9,}  {one['label']}" for one in labels)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" if line else "" for line in text.rstrip().splitlines())

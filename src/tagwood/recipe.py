@@ -1,0 +1,180 @@
+r"""Recipes: a TOML text <-> the settings of a Tagger, so that a training run is a file that can be read and repeated.
+
+In: ``[features] [groups] [tree] [model] [sets]``. Out: a Tagger. Defaults are those of the classes and are written
+nowhere else.
+
+Examples
+--------
+>>> recipe = parse_recipe("[features]\nngrams = [1, 1]").override(["tree.arity=8", "model.cost=2"])
+>>> tagger = recipe.tagger()
+>>> tagger.encoder.ngrams, tagger.model.arity, tagger.model.cost
+((1, 1), 8, 2)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from tagwood.errors import InputError
+from tagwood.features.tfidf import TfidfEncoder
+from tagwood.models.linear_tree import LinearTree
+from tagwood.models.tree_training import Solver
+from tagwood.tagger.settings import GroupRule, SetRules, TreeShape
+from tagwood.tagger.tagger import Tagger
+
+_TREE_KEYS = ("arity", "max_leaf_size", "n_trees")  # parameters of the model that shape its tree
+_ALL = ("seed", "threads")  # of the whole run, in [model]
+
+
+def _names(target: Any) -> list[str]:
+    return list(inspect.signature(target).parameters)
+
+
+# Section -> the keys it may hold.
+KEYS: dict[str, list[str]] = {
+    "features": [name for name in _names(TfidfEncoder) if name not in _ALL],
+    "groups": _names(GroupRule),
+    "tree": [*_TREE_KEYS, *_names(TreeShape)],
+    "model": [
+        *(name for name in _names(LinearTree) if name not in (*_TREE_KEYS, "solver")),
+        *_names(Solver),
+        "keep_texts",
+    ],
+    "sets": _names(SetRules),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings by section; what is not named keeps its default."""
+
+    sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for section, values in self.sections.items():
+            _known(section, KEYS, "section", "recipe")
+            if not isinstance(values, Mapping):
+                raise InputError(f"[{section}] of a recipe must be a section", given=repr(values)[:60])
+            for key in values:
+                _known(key, KEYS[section], "key", f"[{section}]")
+
+    def override(self, settings: Iterable[str]) -> Recipe:
+        """Return the recipe with changes such as ``"tree.lam=0.5"``; values are TOML, or plain text."""
+        sections = {section: dict(values) for section, values in self.sections.items()}
+        for setting in settings:
+            name, equals, value = setting.partition("=")
+            section, dot, key = name.strip().partition(".")
+            if not equals or not dot:
+                raise InputError(
+                    "a setting must be section.key=value",
+                    given=repr(setting),
+                    hint="For example: tree.lam=0.5",
+                )
+            sections.setdefault(section, {})[key] = _value(value.strip())
+        return replace(self, sections=sections)
+
+    def tagger(self) -> Tagger:
+        """Return an unfitted Tagger with these settings."""
+        part = {name: dict(self.sections.get(name, {})) for name in KEYS}
+        common = {name: part["model"][name] for name in _ALL if name in part["model"]}
+        features: dict[str, Any] = {
+            key: tuple(v) if isinstance(v, list) else v for key, v in part["features"].items()
+        }
+        model = {key: v for key, v in part["model"].items() if key in _names(LinearTree)}
+        solver = {key: v for key, v in part["model"].items() if key in _names(Solver)}
+        trees = {key: part["tree"].pop(key) for key in _TREE_KEYS if key in part["tree"]}
+        threads = {"threads": common["threads"]} if "threads" in common else {}
+        extra = {key: part["model"][key] for key in ("keep_texts", "seed") if key in part["model"]}
+        tagger = Tagger(
+            TfidfEncoder(**features, **threads),
+            LinearTree(**model, **trees, solver=Solver(**solver)),
+            tree=TreeShape(**part["tree"]),
+            groups=GroupRule(**part["groups"]),
+            sets=SetRules(**part["sets"]),
+            **extra,
+        )
+        tagger.check_settings()
+        return tagger
+
+    def to_toml(self) -> str:
+        """Return the recipe as TOML."""
+        blocks = []
+        for section, values in self.sections.items():
+            lines = [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
+            if lines:
+                blocks.append("\n".join([f"[{section}]", *lines]))
+        return "\n\n".join(blocks) + "\n"
+
+
+def parse_recipe(text: str) -> Recipe:
+    """Return the recipe of a TOML text."""
+    try:
+        return Recipe(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError("a recipe must be valid TOML", given=str(error)) from error
+
+
+def read_recipe(path: str | Path) -> Recipe:
+    """Read a recipe from a TOML file."""
+    try:
+        return parse_recipe(Path(path).read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} must be UTF-8 text", given=str(error.reason)) from error
+    except InputError as error:
+        raise InputError(f"{path}: {error.expected}", given=error.given, hint=error.hint) from error
+
+
+def recipe_of(tagger: Tagger) -> Recipe:
+    """Return the full recipe of a Tagger with TF-IDF features and a linear tree: every setting, defaults too."""
+    encoder, model = tagger.encoder or TfidfEncoder(), tagger.model or LinearTree()
+    if not isinstance(encoder, TfidfEncoder) or not isinstance(model, LinearTree):
+        raise InputError(
+            "a recipe describes TF-IDF features and a linear tree",
+            given=f"{type(encoder).__name__} and {type(model).__name__}",
+        )
+    values = {**model.get_params(), **dataclasses.asdict(model.solver), "keep_texts": tagger.keep_texts}
+    values |= dataclasses.asdict(tagger.tree) | {"seed": model.seed}
+    settings = {
+        "features": encoder.get_params(),
+        "groups": dataclasses.asdict(tagger.groups),
+        "tree": values,
+        "model": values,
+        "sets": dataclasses.asdict(tagger.sets),
+    }
+    return Recipe({name: {key: settings[name][key] for key in KEYS[name]} for name in KEYS})
+
+
+def _known(name: str, known: Iterable[str], what: str, where: str) -> None:
+    names = list(known)
+    if name in names:
+        return
+    near = get_close_matches(name, names, n=1)
+    homes = [section for section, keys in KEYS.items() if what == "key" and name in keys]
+    if homes:
+        hint = f"It belongs to [{homes[0]}]."
+    else:
+        hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
+    raise InputError(f"{where} must have only known {what}s", given=repr(name), hint=hint)
+
+
+def _value(text: str) -> Any:
+    """Return a TOML value; what is no TOML is taken as text, so that ``sets.rule=f1`` needs no quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    # JSON strings, numbers and booleans are TOML too.
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,11 @@
+"""`Tagger`: text in, label names out. Encoder, model, label table, probabilities and explanations in one object.
+
+Order of the modules: settings, tags (values); training_data (what comes in); probabilities, examples (what is learned
+beside the model); fitting, tagger (the object); explaining, cards (why and why not); vocab_state (storage).
+"""
+
+from tagwood.tagger.settings import GroupRule, SetRules, TreeShape
+from tagwood.tagger.tagger import Tagger
+from tagwood.tagger.tags import Tag, Tags
+
+__all__ = ["GroupRule", "SetRules", "Tag", "Tagger", "Tags", "TreeShape"]

@@ -1,0 +1,147 @@
+"""The steps of `Tagger.fit`: features, labels of rows, tree, model, probabilities.
+
+In: a `Dataset` and settings. Out: fitted parts.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tagwood.data.dataset import Dataset
+from tagwood.errors import InputError
+from tagwood.features.encoder import Encoder
+from tagwood.features.label_features import label_centroids
+from tagwood.groups import GroupedLabels, impute_labels
+from tagwood.models.base import LabelModel
+from tagwood.tagger.label_search import LabelSearch
+from tagwood.tagger.probabilities import Probabilities
+from tagwood.tagger.settings import GroupRule, SetRules, TreeShape
+
+Progress = Callable[[str, float], None]
+
+CANDIDATES = 50  # labels per text that sets are chosen from
+_WORTH_REFITTING = 0.02  # share of held-out rows above which the model is trained again on all
+
+
+class Parts(NamedTuple):
+    """The fitted encoder and model, and the label sets the model was fitted with."""
+
+    encoder: Encoder
+    model: LabelModel
+    Y: sparse.csr_array
+
+
+class Learned(NamedTuple):
+    """What `fit` learns from a dataset."""
+
+    parts: Parts
+    probabilities: Probabilities | None
+
+
+class Plan(NamedTuple):
+    """Unfitted parts and settings of a Tagger."""
+
+    encoder: Encoder
+    model: LabelModel
+    tree: TreeShape
+    groups: GroupRule
+    sets: SetRules
+    seed: int
+
+
+def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
+    """Fit all parts; the parts of the plan stay unfitted."""
+    report = _ignore if progress is None else progress
+    train, held = split_holdout(data, plan.sets, plan.seed)
+    parts = fit_parts(plan, train, report)
+    if held is None:
+        return Learned(parts, None)
+    report("probabilities", 0.0)
+    ranking = LabelSearch(parts.encoder, parts.model, data.vocab).rank(
+        list(held.texts or ()), CANDIDATES, None, []
+    )
+    probabilities = Probabilities.fit(ranking, held.labels)
+    if plan.sets.refit and held.n_rows > _WORTH_REFITTING * data.n_rows:
+        parts = fit_parts(plan, data, lambda stage, share: report(f"{stage}, all rows", share))
+    return Learned(parts, probabilities)
+
+
+def fresh(part: Any) -> Any:
+    """Return an unfitted copy of an encoder or model, so that the one the user passed stays as it is."""
+    return type(part)(**part.get_params()) if hasattr(part, "get_params") else part
+
+
+def split_holdout(data: Dataset, sets: SetRules, seed: int) -> tuple[Dataset, Dataset | None]:
+    """Return the rows to train on and the rows to keep for probabilities, if there are enough.
+
+    Where labels are known per group only, none are kept: the true labels of single rows are not known.
+    """
+    kept = min(round(sets.holdout * data.n_rows), sets.largest)
+    if data.groups is not None or kept < sets.smallest:
+        return data, None
+    train, held = data.split(kept / data.n_rows, seed=seed)
+    return (data, None) if train.labels.nnz == 0 else (train, held)
+
+
+def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
+    """Fit copies of the plan's encoder and model on a dataset with texts."""
+    encoder, model = fresh(plan.encoder), fresh(plan.model)
+    texts = list(data.texts or ())
+    report("features", 0.0)
+    once = getattr(encoder, "fit_transform", None)
+    X = once(texts) if once is not None else encoder.fit(texts).transform(texts)
+    Y = data.labels
+    if data.groups is not None:
+        report("labels of rows", 0.0)
+        Y = _impute(X, data, plan.groups)
+    options: dict[str, Any] = {"progress": report}
+    accepted = inspect.signature(model.fit).parameters
+    if plan.tree.lam > 0:
+        if "tree" not in accepted:
+            raise InputError("lam needs a model that takes a tree", given=type(model).__name__)
+        options["tree"] = _build_trees(model, X, Y, plan.tree)
+    model.fit(X, Y, **{name: value for name, value in options.items() if name in accepted})
+    return Parts(encoder, model, Y)
+
+
+def _impute(X: Any, data: Dataset, rule: GroupRule) -> sparse.csr_array:
+    grouped = GroupedLabels.from_rows(list(data.groups or ()), data.labels)
+    found = impute_labels(
+        X,
+        grouped.sample_groups,
+        grouped.group_labels,
+        method=rule.method,
+        steps=rule.steps,
+        step_size=rule.step_size,
+        contrast=rule.contrast,
+    )
+    return found.labels
+
+
+def _build_trees(model: Any, X: Any, Y: sparse.csr_array, shape: TreeShape) -> Any:
+    from tagwood.trees.interpolated import build_interpolated_tree
+
+    V = label_centroids(sparse.csr_array(X), Y)
+    counts = np.asarray(Y.sum(axis=0), dtype=np.float64)
+    return [
+        build_interpolated_tree(
+            V,
+            counts,
+            lam=shape.lam,
+            gamma=shape.gamma,
+            arity=model.arity,
+            max_leaf_size=model.max_leaf_size,
+            seed=model.seed + number,
+            threads=model.threads,
+        )
+        for number in range(model.n_trees)
+    ]
+
+
+def _ignore(stage: str, share: float) -> None:
+    """Take a report of progress and do nothing."""

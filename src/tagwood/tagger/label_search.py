@@ -1,0 +1,77 @@
+"""`LabelSearch`: texts to rankings and tags, with masked labels left out. The hot path of a Tagger.
+
+In: texts. Out: `Ranking`s of ids, `Tags` of names. One short text goes from the encoder to the model as plain arrays.
+"""
+
+from __future__ import annotations
+
+import inspect
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood.data.vocab import LabelVocab
+from tagwood.errors import InputError
+from tagwood.features.encoder import Encoder
+from tagwood.models.base import LabelModel
+from tagwood.models.linear_tree import LinearTree
+from tagwood.ranking import Ranking
+from tagwood.tagger.label_keys import masked_ids
+from tagwood.tagger.tags import Tag, Tags
+
+
+class LabelSearch:
+    """Asks encoder and model, and knows the names of what they answer."""
+
+    def __init__(self, encoder: Encoder, model: LabelModel, vocab: LabelVocab) -> None:
+        self._vocab = vocab
+        self._model: Any = model
+        # Models outside the package take SciPy arrays; the linear tree also takes the encoder's own.
+        direct = isinstance(model, LinearTree) and hasattr(encoder, "transform_parts")
+        self._encode: Any = getattr(encoder, "transform_parts" if direct else "transform")
+        self._masked = masked_ids(vocab)
+        self._names: dict[tuple[int, str | None], tuple[str, str | None]] = {}
+
+    def features(self, texts: list[str]) -> Any:
+        """Return the features of texts as the model takes them."""
+        return self._encode(texts)
+
+    def rank(self, texts: list[str], k: int, restrict: list[int] | None, exclude: list[int]) -> Ranking:
+        """Return the model's best `k` labels of each text."""
+        left_out = self._masked + exclude
+        options: dict[str, Any] = {}
+        if restrict is not None:
+            options["restrict"] = restrict
+        if left_out:
+            options["exclude"] = left_out
+        if options and not options.keys() <= inspect.signature(self._model.rank).parameters.keys():
+            raise InputError(
+                "restrict, exclude and masked labels need a model whose rank takes them",
+                given=type(self._model).__name__,
+            )
+        ranking: Ranking = self._model.rank(self._encode(texts), k=k, **options)
+        return ranking
+
+    def tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
+        """Return the rows of a ranking with names."""
+        labels, scores, ends = ranking.labels.tolist(), ranking.scores.tolist(), ranking.indptr.tolist()
+        doubts = [False] * ranking.n_rows if review is None else review.tolist()
+        return [
+            Tags(
+                (
+                    Tag(label, *self._named(label, language), score)
+                    for label, score in zip(labels[begin:end], scores[begin:end], strict=True)
+                ),
+                review=doubt,
+            )
+            for (begin, end), doubt in zip(pairwise(ends), doubts, strict=True)
+        ]
+
+    def _named(self, label: int, language: str | None) -> tuple[str, str | None]:
+        known = self._names.get((label, language))
+        if known is None:
+            known = self._vocab.name(label, language), self._vocab.uri(label)
+            self._names[label, language] = known
+        return known
