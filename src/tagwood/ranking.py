@@ -133,14 +133,15 @@ class Ranking:
         if indptr[-1] != labels.size:
             used = (np.arange(places) < found[:, None]).ravel()
             labels, scores = labels[used], scores[used]
+        return cls._trusted(indptr, labels, scores, n_labels)
+
+    @classmethod
+    def _trusted(
+        cls, indptr: NDArray[np.int64], labels: NDArray[np.int32], scores: NDArray[np.float32], n_labels: int
+    ) -> Ranking:
+        """Wrap arrays that are known to be right: the checks take longer than a search for one row."""
         ranking = object.__new__(cls)
-        for name, value in (
-            ("indptr", indptr),
-            ("labels", labels),
-            ("scores", scores),
-            ("n_labels", n_labels),
-        ):
-            object.__setattr__(ranking, name, value)
+        ranking.__dict__.update(indptr=indptr, labels=labels, scores=scores, n_labels=n_labels)
         return ranking
 
     def top(self, k: int) -> Ranking:

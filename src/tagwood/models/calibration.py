@@ -103,7 +103,7 @@ class Calibrator(FittedModel):
             values = sigmoid(slope * signal + offset)
         else:
             values = self._curve(signal)
-        return Ranking(ranking.indptr, ranking.labels, values.astype(np.float32), ranking.n_labels)
+        return Ranking._trusted(ranking.indptr, ranking.labels, values.astype(np.float32), ranking.n_labels)
 
     def state(self) -> State:
         """Return the stored form."""
