@@ -74,11 +74,11 @@ struct alignas(64) LaneState {
   float active[kMaxLanes] = {};  // 1 where the lane has an output
   float largest[kMaxLanes] = {}; // projected gradients of the present sweep
   float smallest[kMaxLanes] = {};
-  const float *costs = nullptr; // [row][lane] 1/(2C) per entry, or null where all are alike
-  float diagonal = 0.5f;        // 1/(2C)
-  float settled = 0;            // smaller projected gradients are left alone
+  const float *costs = nullptr;            // [row][lane] 1/(2C) per entry, or null where all are alike
+  float diagonal_positive[kMaxLanes] = {}; // the same for the lane's positives
+  float diagonal = 0.5f;                   // 1/(2C)
+  float settled = 0;                       // smaller projected gradients are left alone
   float bias_value = 1;
-  float cost = 1;
 };
 
 template <class Float> TAGWOOD_INLINE Float load(const float *p) {
@@ -165,8 +165,13 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(Workspace &ws, Lan
     for (int v = 0; v < N; ++v) {
       const Float sign = signs<Float>(ws.positive[row], v * kWidth);
       const Float old = load<Float>(alpha + v * kWidth);
-      const Float diagonal =
-          state.costs ? load<Float>(state.costs + row * kLanes + v * kWidth) : fill<Float>(state.diagonal);
+      Float diagonal;
+      if (state.costs) {
+        diagonal = load<Float>(state.costs + row * kLanes + v * kWidth);
+      } else {
+        const Float positive = load<Float>(state.diagonal_positive + v * kWidth);
+        diagonal = sign > 0.0f ? positive : fill<Float>(state.diagonal);
+      }
       const Float gradient = (sign * margin[v] - 1.0f + old * diagonal) * active[v];
       const Float projected = old > 0.0f ? gradient : (gradient < 0.0f ? gradient : zero);
       largest[v] = projected > largest[v] ? projected : largest[v];
@@ -235,7 +240,10 @@ template <int kLanes> TAGWOOD_INLINE void logistic_sweep(Workspace &ws, LaneStat
       if (state.active[l] == 0)
         continue;
       const float sign = (ws.positive[row] >> l) & 1 ? 1.0f : -1.0f;
-      const float cost = state.costs ? 0.5f / state.costs[row * kLanes + l] : state.cost;
+      const float diagonal = state.costs ? state.costs[row * kLanes + l]
+                             : sign > 0  ? state.diagonal_positive[l]
+                                         : state.diagonal;
+      const float cost = 0.5f / diagonal;
       float &alpha = ws.alpha[row * kLanes + l];
       float violation;
       const float next = logistic_step(alpha, sign * margin[l], ws.rows.squared_norm[row], cost, &violation);
@@ -339,9 +347,8 @@ public:
     ws.kept.clear();
     state_.diagonal = static_cast<float>(0.5 / o.cost);
     state_.bias_value = static_cast<float>(o.bias);
-    state_.cost = static_cast<float>(o.cost);
     state_.settled = static_cast<float>(o.tolerance / 4);
-    if (tasks.positive_weights || tasks.row_weights) {
+    if (tasks.row_weights || !even_positives()) {
       ws.cost_storage.assign(n_rows_ * lanes_ + 16, state_.diagonal);
       costs_ = aligned(ws.cost_storage.data());
       state_.costs = costs_;
@@ -383,6 +390,18 @@ public:
   }
 
 private:
+  // Whether each output's positives weigh the same among themselves, as with tail weights: then no weight is needed per
+  // row and lane.
+  bool even_positives() const {
+    if (!tasks_.positive_weights)
+      return true;
+    for (int64_t output = first_output_; output < first_output_ + n_outputs_; ++output)
+      for (int64_t i = tasks_.positive_begin[output] + 1; i < tasks_.positive_end[output]; ++i)
+        if (tasks_.positive_weights[i] != tasks_.positive_weights[i - 1])
+          return false;
+    return true;
+  }
+
   // Puts an output into a free lane, whose weights are zero.
   void start(int lane, int64_t output) {
     output_of_[lane] = output;
@@ -393,20 +412,22 @@ private:
       ws_.alpha[row * lanes_ + lane] = alpha;
       ws_.positive[row] &= static_cast<uint16_t>(~(1u << lane));
     }
+    const int64_t begin = tasks_.positive_begin[first_output_ + output];
+    const int64_t end = tasks_.positive_end[first_output_ + output];
+    const float even = tasks_.positive_weights && begin < end ? std::max(tasks_.positive_weights[begin], 1e-6f) : 1.0f;
+    state_.diagonal_positive[lane] = state_.diagonal / even;
     if (costs_)
       for (int64_t i = 0; i < n_rows_; ++i) {
         const float weight = tasks_.row_weights ? tasks_.row_weights[ws_.row_of[i]] : 1.0f;
         costs_[i * lanes_ + lane] = state_.diagonal / std::max(weight, 1e-6f);
       }
-    const int64_t begin = tasks_.positive_begin[first_output_ + output];
-    const int64_t end = tasks_.positive_end[first_output_ + output];
     for (int64_t i = begin; i < end; ++i) {
       const int32_t row = tasks_.positives[i];
       const int32_t at = ws_.position_of[row];
       if (at < 0 || at >= n_rows_ || ws_.row_of[at] != row)
         continue; // a positive outside the block's rows
       ws_.positive[at] |= static_cast<uint16_t>(1u << lane);
-      if (tasks_.positive_weights)
+      if (tasks_.positive_weights && costs_)
         costs_[at * lanes_ + lane] /= std::max(tasks_.positive_weights[i], 1e-6f);
     }
   }

@@ -25,7 +25,7 @@ def problem():
 
 
 def fit(X, Y, solver="hinge", tree=LEAF, **options):
-    return LinearTree(solver=TIGHT[solver], threads=1).fit(X, Y, tree=tree, **options)
+    return LinearTree(solver=TIGHT[solver], tail=0.0, threads=1).fit(X, Y, tree=tree, **options)
 
 
 def weights_of(model, node=0):
@@ -91,20 +91,21 @@ def test_weights_of_1_change_nothing(problem):
 @pytest.mark.parametrize("tail", [0.5, 1.0])
 def test_tail_weights_are_inverse_propensities_with_a_mean_of_1(problem, tail):
     _, Y = problem
-    label_rows, rows, weighted = entry_weights(Y, None, tail)
-    assert weighted
+    label_rows, weighted, leaves, rows = entry_weights(Y, None, tail)
+    assert not weighted
     assert rows.size == 0
+    assert np.all(label_rows.data == 1)
     wanted = np.repeat(inverse_propensity(Y) ** tail, np.diff(label_rows.indptr))
-    np.testing.assert_allclose(label_rows.data, wanted / wanted.mean(), rtol=1e-5)
-    assert label_rows.data.mean() == pytest.approx(1, rel=1e-5)
+    np.testing.assert_allclose(leaves, wanted / wanted.mean(), rtol=1e-5)
+    assert leaves.mean() == pytest.approx(1, rel=1e-5)
 
 
 def test_tail_weights_multiply_the_weights_of_entries(problem):
     _, Y = problem
     entry = Y * 3
-    tail, _, _ = entry_weights(Y, None, 1.0)
-    both, _, _ = entry_weights(Y, entry, 1.0)
-    np.testing.assert_allclose(both.data, 3 * tail.data, rtol=1e-6)
+    tail, both = entry_weights(Y, None, 1.0), entry_weights(Y, entry, 1.0)
+    np.testing.assert_allclose(both.leaf_weights, 3 * tail.leaf_weights, rtol=1e-6)
+    np.testing.assert_array_equal(both.label_rows.data, 3)
 
 
 def test_tail_raises_the_scores_of_rare_labels():

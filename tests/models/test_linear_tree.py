@@ -40,7 +40,7 @@ def test_it_finds_planted_labels(model, problem):
 
 def test_one_vs_all_is_a_tree_of_one_leaf():
     X, Y = small_problem()
-    model = LinearTree(max_leaf_size=20, solver=TIGHT, threads=1).fit(X, Y)
+    model = LinearTree(max_leaf_size=20, tail=0.0, solver=TIGHT, threads=1).fit(X, Y)
     assert model.trees_[0].tree.n_nodes == 1
     W, b = weights_of(model)
     with_bias = np.column_stack([X.toarray(), np.ones(X.shape[0])]).astype(np.float64)
@@ -147,7 +147,7 @@ def test_an_ensemble_is_the_mean_of_its_trees(problem):
 def test_matcher_negatives_show_a_leaf_the_rows_that_the_levels_above_send():
     X, Y = small_problem()
     tree = LabelTree.from_nested([list(range(10)), list(range(10, 20))])
-    model = LinearTree(negatives="teacher+matcher", solver=TIGHT, threads=1).fit(X, Y, tree=tree)
+    model = LinearTree(negatives="teacher+matcher", tail=0.0, solver=TIGHT, threads=1).fit(X, Y, tree=tree)
     # A beam of 10 keeps both leaves, so both see every row: each label is trained one-vs-all.
     W, b = weights_of(model, node=2)
     with_bias = np.column_stack([X.toarray(), np.ones(X.shape[0])]).astype(np.float64)
@@ -155,7 +155,7 @@ def test_matcher_negatives_show_a_leaf_the_rows_that_the_levels_above_send():
         y = np.where(Y.toarray()[:, 10 + output] > 0, 1.0, -1.0)
         best = reference_train.train_output(with_bias, y, np.ones(y.size), reference_train.SQUARED_HINGE)
         np.testing.assert_allclose(np.append(W[output], b[output]), best, atol=3e-3)
-    teacher = LinearTree(solver=TIGHT, threads=1).fit(X, Y, tree=tree)
+    teacher = LinearTree(tail=0.0, solver=TIGHT, threads=1).fit(X, Y, tree=tree)
     assert np.abs(weights_of(teacher, node=2)[0] - W).max() > 0.01
     np.testing.assert_array_equal(weights_of(teacher, node=0)[0], weights_of(model, node=0)[0])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,30 +14,45 @@ from tagwood.errors import InputError
 _A, _B = 0.55, 1.5  # the repository's default propensity model
 
 
-def entry_weights(
-    Y: sparse.csr_array, sample_weight: Any, tail: float
-) -> tuple[CsrParts, NDArray[np.float32], bool]:
-    """Return Y transposed with its entries' weights, the rows' weights (or an empty array), and whether any differ.
+class EntryWeights(NamedTuple):
+    """What the positive entries and the rows of Y weigh in training.
+
+    `label_rows` is Y transposed, its data the weights that the user gave (`weighted`: whether he did). `leaf_weights`
+    are the weights of the same entries for the classifiers of labels, where rare labels count more; empty where they
+    are all 1. `row_weights` has one number per row, or none.
+    """
+
+    label_rows: CsrParts
+    weighted: bool
+    leaf_weights: NDArray[np.float32]
+    row_weights: NDArray[np.float32]
+
+
+def entry_weights(Y: sparse.csr_array, sample_weight: Any, tail: float) -> EntryWeights:
+    """Return the weights of the entries of Y (checked, (n_rows, n_labels)).
 
     Parameters
     ----------
     Y
-        Checked (n_rows, n_labels) label sets.
+        Label sets.
     sample_weight
         None, one positive number per row, or a sparse matrix with one positive number per entry of Y.
     tail
-        0: entries count alike; 1: by their label's inverse propensity, scaled to a mean of 1.
+        0: labels count alike; 1: by their inverse propensity, scaled to a mean of 1 over the entries.
     """
-    rows = np.empty(0, dtype=np.float32)
+    rows = leaves = np.empty(0, dtype=np.float32)
     entries = Y
     if sparse.issparse(sample_weight):
         entries = _per_entry(Y, sparse.csr_array(sample_weight))
     elif sample_weight is not None:
         rows = _per_row(sample_weight, Y.shape[0])
     label_rows = csr_parts(entries.T.tocsr())
+    weighted = entries is not Y
     if tail > 0:
-        label_rows = label_rows._replace(data=_tail_weights(label_rows, tail))
-    return label_rows, rows, tail > 0 or entries is not Y
+        leaves = _tail_weights(label_rows, tail, int(np.count_nonzero(np.diff(Y.indptr))))
+    elif weighted:
+        leaves = label_rows.data
+    return EntryWeights(label_rows, weighted, leaves, rows)
 
 
 def _per_row(sample_weight: Any, n_rows: int) -> NDArray[np.float32]:
@@ -61,9 +76,9 @@ def _per_entry(Y: sparse.csr_array, weights: sparse.csr_array) -> sparse.csr_arr
     return joined.astype(np.float32)
 
 
-def _tail_weights(label_rows: CsrParts, tail: float) -> NDArray[np.float32]:
+def _tail_weights(label_rows: CsrParts, tail: float, n_labelled: int) -> NDArray[np.float32]:
     counts = np.diff(label_rows.indptr)
-    scale = (np.log(max(label_rows.n_cols, 3)) - 1) * (_B + 1) ** _A
+    scale = (np.log(max(n_labelled, 3)) - 1) * (_B + 1) ** _A
     per_label = (1 + scale * (counts + _B) ** -_A) ** tail
     per_entry = np.repeat(per_label, counts)
     weights: NDArray[np.float32] = (label_rows.data * per_entry / per_entry.mean()).astype(np.float32)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tagwood import _kernels
 from tagwood._check import check_choice, check_float, check_int
 from tagwood._sparse import CsrParts
+from tagwood.models.entry_weights import EntryWeights
 from tagwood.models.links import link_power
 from tagwood.models.negatives import with_matched_rows
 from tagwood.models.tree_weights import BLOCK_OUTPUTS, TrainedBlocks, TreeWeights, assemble
@@ -84,18 +85,12 @@ class TreeTraining:
     ----------
     X
         (n_rows, n_features) features.
-    label_rows
-        (n_labels, n_rows): Y transposed; data are the weights of the positive entries.
-    row_weights
-        One weight per row, or an empty array.
-    weighted
-        Whether the weights in `label_rows` differ from 1.
+    weights
+        Y transposed, and what its entries and rows weigh.
     """
 
     X: CsrParts
-    label_rows: CsrParts
-    row_weights: NDArray[np.float32]
-    weighted: bool
+    weights: EntryWeights
     cost: float
     solver: Solver
     link: str
@@ -124,7 +119,7 @@ class TreeTraining:
         return self._assemble(tree, trained)
 
     def _teacher_rows(self, tree: LabelTree) -> NodeRows:
-        head = (*self.label_rows[:3], self.X.n_rows)
+        head = (*self.weights.label_rows[:3], self.X.n_rows)
         return NodeRows(*_kernels.node_rows(*head, tree.parent, tree.label_ptr, tree.labels, self.threads))
 
     @staticmethod
@@ -167,10 +162,11 @@ class TreeTraining:
             block_first - output_ptr[:-1], block_last - block_first
         )
         if leaf:
-            outputs, source = tree.labels[outputs], self.label_rows
-            ptr, rows, weights = source.indptr, source.indices, source.data
+            outputs, label_rows = tree.labels[outputs], self.weights.label_rows
+            ptr, rows, weights = label_rows.indptr, label_rows.indices, self.weights.leaf_weights
         else:
-            ptr, rows, weights = teacher.ptr, teacher.rows, teacher.weights
+            ptr, rows = teacher.ptr, teacher.rows
+            weights = teacher.weights if self.weights.weighted else np.empty(0, np.float32)
         trained = _kernels.train_blocks(
             *self.X,
             seen.ptr[block_nodes],
@@ -180,8 +176,8 @@ class TreeTraining:
             ptr[outputs],
             ptr[outputs + 1],
             rows,
-            weights if self.weighted else np.empty(0, np.float32),
-            self.row_weights,
+            weights,
+            self.weights.row_weights,
             (block_nodes * 1_000_003 + place).astype(np.int64),
             LOSSES[self.solver.loss],
             self.cost,
