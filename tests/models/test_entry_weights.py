@@ -56,7 +56,7 @@ def test_a_row_of_weight_2_counts_as_two_rows(problem, solver, tree):
 def test_the_weight_of_a_row_multiplies_the_cost(problem):
     X, Y = problem
     weighted = fit(X, Y, sample_weight=np.full(30, 0.25))
-    cheaper = LinearTree(cost=0.25, solver=TIGHT["hinge"], threads=1).fit(X, Y, tree=LEAF)
+    cheaper = LinearTree(cost=0.25, tail=0.0, solver=TIGHT["hinge"], threads=1).fit(X, Y, tree=LEAF)
     np.testing.assert_allclose(weights_of(weighted), weights_of(cheaper), atol=3e-3)
 
 

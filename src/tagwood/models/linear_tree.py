@@ -50,14 +50,14 @@ class LinearTree(FittedModel):
     """Rank labels by linear classifiers along the paths of a label tree.
 
     1. Labels get features: the mean of their rows. 2. Like labels are put together by recursive balanced 2-means,
-    until at most `max_leaf_size` remain. 3. Every node and label gets a linear classifier, trained on the rows that reach
-    its parent. 4. A row follows the most promising paths.
+    until at most `max_leaf_size` remain. 3. Every node and label gets a linear classifier, trained on the rows
+    that reach its parent. 4. A row follows the most promising paths.
 
     Parameters
     ----------
     arity
-        Most children of a node, a power of two. Wide nodes make shallow trees, which are fast to search and precise, and
-        take longer to train; 2 gives the classic binary tree.
+        Most children of a node, a power of two. Wide nodes make shallow trees, which are fast to search and precise,
+        and take longer to train; 2 gives the classic binary tree.
     max_leaf_size
         Labels in a leaf. Larger leaves are slower and a little more precise. A value of `n_labels` or more gives one
         leaf: one-vs-all.
