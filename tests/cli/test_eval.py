@@ -147,4 +147,4 @@ def test_files_that_do_not_fit_are_named(files, tmp_path, capsys):
     assert run(["eval", short, files[1]]) == 2
     assert "3 rows of Y and 1 ranked rows" in capsys.readouterr().err
     assert run(["eval", str(tmp_path), files[1]]) == 2
-    assert "PREDICTIONS must be a file" in capsys.readouterr().err
+    assert "manifest.json" in capsys.readouterr().err

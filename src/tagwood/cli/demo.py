@@ -68,13 +68,25 @@ def demo(json: JsonFlag = False) -> None:
 
 def answer(tagger: Tagger, question: str, k: int = 5) -> dict[str, Any]:
     """Return the labels of a question, best first, and the words that speak for the first one."""
-    tags = tagger.tag_one(question, k)
+    tags = tagger.tag_one(question, k, exclude=modules(tagger))
     words = tagger.explain(question, tags[0].label).words[:3] if tags else []
     return {
         "question": question,
         "labels": [(tag.name, tag.score) for tag in tags],
         "why": [word for word, contribution in words if contribution > 0],
     }
+
+
+def modules(tagger: Tagger) -> list[int]:
+    """Return the labels that are packages and modules: people ask for a function or class."""
+    names = [tagger.vocab_.name(label) for label in range(len(tagger.vocab_))]
+    parents = {name.rpartition(".")[0] for name in names}
+    return [
+        label
+        for label, name in enumerate(names)
+        if name.islower()
+        and (name in parents or "." not in name)  # a class that has methods is not lower case
+    ]
 
 
 def _answer_table(answers: list[dict[str, Any]]) -> Any:

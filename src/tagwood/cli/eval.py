@@ -1,4 +1,4 @@
-"""`tagwood eval`: how good saved predictions are. In: predictions and true labels. Out: a report.
+"""`tagwood eval`: how good a model or saved predictions are. In: either, and true labels. Out: a report.
 
 The command reads, measures, and shows; what is measured is decided in `tagwood.metrics`.
 """
@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from scipy import sparse
 
     from tagwood.data import Dataset, LabelVocab
-    from tagwood.metrics import Report
+    from tagwood.metrics import LabelCounts, Report
     from tagwood.ranking import Ranking
 
 
 def eval_command(
     predictions: Annotated[
-        Path, typer.Argument(help="Saved ranking: JSON lines, or .npz with a matrix of scores.")
+        Path,
+        typer.Argument(
+            metavar="MODEL|PREDICTIONS",
+            help="Model folder; or a saved ranking: JSON lines, or .npz with a matrix of scores.",
+        ),
     ],
     truth: Annotated[
         Path, typer.Argument(help="Dataset with the true labels of the same rows, in any format.")
@@ -53,9 +57,19 @@ def eval_command(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Measure saved predictions against the true labels."""
-    constants = check_options(metric, propensity, slices=slices, trained=train is not None)
-    problem = read_problem(predictions, truth, train=train, data_format=format, limit=limit)
+    """Measure a model, or saved predictions, against the true labels.
+
+    A model is asked for as many labels as the metrics look at; sets (micro-F1 and the like) are those of its set rule.
+    It knows how often labels stand in its training data, so that --train is not needed.
+    """
+    model = predictions.is_dir()
+    constants = check_options(metric, propensity, slices=slices, trained=model or train is not None)
+    if model:
+        from tagwood.cli.eval_model import rank_truth
+
+        problem = rank_truth(predictions, truth, metric, train=train, data_format=format, limit=limit)
+    else:
+        problem = read_problem(predictions, truth, train=train, data_format=format, limit=limit)
     if problem.n_unknown:
         say(f"{problem.n_unknown:,} predicted labels are unknown to {truth.name}; they count as wrong.")
     report = measure(
@@ -77,13 +91,17 @@ def eval_command(
 
 
 class Problem(NamedTuple):
-    """What is measured: the ranking, the true labels and the training labels, all over one label table."""
+    """What is measured: the ranking, the true labels and the training labels, all over one label table.
+
+    `sets` are what metrics of label sets look at, where they are not the whole ranking.
+    """
 
     ranking: Ranking
     truth: sparse.csr_array
-    train: sparse.csr_array | None
+    train: sparse.csr_array | LabelCounts | None
     vocab: LabelVocab
     n_unknown: int
+    sets: Ranking | None = None
 
 
 def read_problem(
@@ -98,16 +116,14 @@ def read_problem(
     from tagwood.data import read_dataset
     from tagwood.data.rankings import read_ranking
 
-    if predictions.is_dir():
-        raise InputError("PREDICTIONS must be a file", given=f"the folder {predictions}")
     training = None if train is None else read_dataset(train, data_format)
     known = None if training is None or training.vocab.names is None else training.vocab
     rows = read_dataset(truth, data_format, vocab=known, on_unknown="error" if known is None else "add")
     ranking, vocab = read_ranking(predictions, _widest(rows, training), on_unknown="add")
     return Problem(
         ranking if limit is None else ranking.top(limit),
-        _widen(rows.labels, len(vocab)),
-        None if training is None else _widen(training.labels, len(vocab)),
+        widen(rows.labels, len(vocab)),
+        None if training is None else widen(training.labels, len(vocab)),
         vocab,
         len(vocab) - max(rows.n_labels, 0 if training is None else training.n_labels),
     )
@@ -115,9 +131,38 @@ def read_problem(
 
 def measure(problem: Problem, **options: Any) -> Report:
     """Return the report of a problem; `options` are those of `tagwood.metrics.evaluate`."""
-    from tagwood.metrics import evaluate
+    from tagwood.metrics import evaluate, parse_metrics
 
-    return evaluate(problem.truth, problem.ranking, train_labels=problem.train, **options)
+    options["train_labels"] = problem.train
+    wanted = options.pop("metrics", None)
+    if problem.sets is None or not wanted:
+        return evaluate(problem.truth, problem.ranking, metrics=wanted, **options)
+    names = parse_metrics(wanted)
+    halves = [
+        evaluate(problem.truth, ranking, metrics=[str(name) for name in some], **options)
+        for ranking, some in (
+            (problem.ranking, [name for name in names if name.k is not None]),
+            (problem.sets, [name for name in names if name.k is None]),
+        )
+        if some
+    ]
+    return halves[0] if len(halves) == 1 else join_reports(*halves)
+
+
+def join_reports(first: Report, second: Report) -> Report:
+    """Return one report with the measures of both, those of the first one first."""
+    from dataclasses import replace
+
+    slices = tuple(
+        replace(one, measures=one.measures + other.measures)
+        for one, other in zip(first.slices, second.slices, strict=True)
+    )
+    return replace(
+        first,
+        measures=first.measures + second.measures,
+        propensity=first.propensity or second.propensity,
+        slices=slices,
+    )
 
 
 def check_options(
@@ -162,7 +207,7 @@ def write_label_scores(problem: Problem, path: Path) -> None:
     from tagwood.data.files import open_for_writing
     from tagwood.metrics import LabelCounts, label_scores
 
-    scores = label_scores(problem.truth, problem.ranking)
+    scores = label_scores(problem.truth, problem.ranking if problem.sets is None else problem.sets)
     seen = None if problem.train is None else LabelCounts.of(problem.train).counts
     columns = ["label", "name", *(["train_rows"] if seen is not None else [])]
     columns += ["true_rows", "returned_rows", "hits", "precision", "recall", "f1"]
@@ -181,7 +226,7 @@ def _widest(rows: Dataset, training: Dataset | None) -> LabelVocab:
     return rows.vocab if training is None or len(training.vocab) <= len(rows.vocab) else training.vocab
 
 
-def _widen(labels: sparse.csr_array, n_labels: int) -> sparse.csr_array:
+def widen(labels: sparse.csr_array, n_labels: int) -> sparse.csr_array:
     """Return the matrix with empty columns for the labels it does not know."""
     wide = labels.copy()
     wide.resize(labels.shape[0], n_labels)

@@ -32,6 +32,7 @@ def tagger_state(tagger: Tagger) -> State:
         parts["examples"] = tagger.examples_.state()
     params: dict[str, Any] = {name: asdict(getattr(tagger, name)) for name in _SETTINGS}
     params |= {"keep_texts": tagger.keep_texts, "seed": tagger.seed}
+    params["n_rows"] = tagger.n_rows_
     params |= {"fingerprint": tagger.fingerprint_, "training_seconds": tagger.training_seconds_}
     return State("Tagger", params=params, arrays={"label_counts": tagger.label_counts_}, parts=parts)
 
@@ -58,6 +59,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "model_": model,
         "vocab_": vocab,
         "label_counts_": state.array("label_counts", np.int64, (len(vocab),)),
+        "n_rows_": state.param("n_rows", int),
         "fingerprint_": state.param("fingerprint", str),
         "training_seconds_": state.param("training_seconds", float),
         "probabilities_": Probabilities.from_state(state.part("probabilities")) if calibrated else None,

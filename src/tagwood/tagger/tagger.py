@@ -139,6 +139,7 @@ class Tagger(Params):
             ExampleTexts.draw(shown, self.keep_texts, self.seed, self.encoder_) if self.keep_texts else None
         )
         self._search = LabelSearch(self.encoder_, self.model_, self.vocab_)
+        self.n_rows_ = data.n_rows
         self.fingerprint_ = data.fingerprint()
         self.training_seconds_ = perf_counter() - start
         return self
@@ -220,10 +221,14 @@ class Tagger(Params):
 
     def predict(self, texts: Iterable[str]) -> sparse.csr_array:
         """Return the label sets as an (n_texts, n_labels) array of 0 and 1, by the rule of `sets`."""
+        return self.rank_sets(texts).to_sets()
+
+    def rank_sets(self, texts: Iterable[str]) -> Ranking:
+        """Return the label sets of `predict` as a `Ranking` with scores."""
         ranking = self._rank(_as_texts(texts), CANDIDATES)
         if self.probabilities_ is None:
-            return ranking.above(0.5).to_sets()
-        return self.probabilities_.cut(ranking, self.sets.rule)[0].to_sets()
+            return ranking.above(0.5)
+        return self.probabilities_.cut(ranking, self.sets.rule)[0]
 
     def explain(
         self,
