@@ -5,7 +5,9 @@ In: nothing. Out: tables, or one JSON object. The corpus is `data.pydocs`; it ne
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from tagwood.cli.output import (
     JsonFlag,
@@ -14,7 +16,6 @@ from tagwood.cli.output import (
     print_json,
     progress,
     say,
-    show,
     stages,
 )
 
@@ -28,10 +29,16 @@ QUESTIONS = (
 )
 
 
-def demo(json: JsonFlag = False) -> None:
+def demo(
+    questions: Annotated[
+        list[str] | None, typer.Argument(help="What you want to do, in quotes; default: three examples.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
     """Tag real text: the docstrings of this machine's Python.
 
-    Labels are the functions, classes and modules that a passage describes or refers to.
+    Labels are the functions, classes and modules that a passage describes or refers to. Questions are answered with
+    functions and classes.
     """
     from tagwood.cli.check import facts_of
     from tagwood.data import pydocs
@@ -50,7 +57,7 @@ def demo(json: JsonFlag = False) -> None:
     with stages("Training") as report_stage:
         tagger = Tagger().fit(train.texts or [], train.labels, vocab=train.vocab, progress=report_stage)
     report = evaluate(test.labels, tagger.rank(test.texts or [], 5), train_labels=train.labels)
-    answers = [answer(tagger, question) for question in QUESTIONS]
+    answers = [answer(tagger, question) for question in questions or QUESTIONS]
     if json:
         print_json(
             {
@@ -81,23 +88,19 @@ def modules(tagger: Tagger) -> list[int]:
     """Return the labels that are packages and modules: people ask for a function or class."""
     names = [tagger.vocab_.name(label) for label in range(len(tagger.vocab_))]
     parents = {name.rpartition(".")[0] for name in names}
-    return [
-        label
-        for label, name in enumerate(names)
-        if name.islower()
-        and (name in parents or "." not in name)  # a class that has methods is not lower case
-    ]
+    # Classes that have methods are parents too, but not in lower case.
+    return [label for label, name in enumerate(names) if name in parents and name.islower()]
 
 
 def _answer_table(answers: list[dict[str, Any]]) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title="Three questions", title_justify="left")
+    table = Table(title="Questions", title_justify="left", show_lines=True)
     table.add_column("question")
-    table.add_column("labels, best first")
+    table.add_column("labels, best first", no_wrap=True)
     table.add_column("words for the first")
     for found in answers:
-        labels = "\n".join(f"{escape(name)}  [dim]{show(score)}[/dim]" for name, score in found["labels"])
+        labels = "\n".join(f"[dim]{score:.2f}[/dim] {escape(name)}" for name, score in found["labels"])
         table.add_row(found["question"], labels, escape(", ".join(found["why"])))
     return table
