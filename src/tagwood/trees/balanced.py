@@ -47,7 +47,7 @@ def build_balanced_tree(
     nodes = split_labels(
         parts, uniform, uniform, max_leaf_size=max_leaf_size, seed=seed, threads=check_threads(threads)
     )
-    return tree_from_splits(*nodes, arity=arity, n_labels=parts.n_rows)
+    return tree_from_splits(*nodes, arity=arity)
 
 
 def split_labels(
@@ -89,19 +89,16 @@ def tree_from_splits(
     left: NDArray[np.int32],
     *,
     arity: int,
-    n_labels: int,
 ) -> LabelTree:
     """Turn binary splits into a tree whose nodes have up to `arity` children.
 
     The generations of splits are shared out evenly over as few levels as `arity` allows: 8 generations become two
     levels of 16 children, not one of 64 and one of 4.
     """
-    check_int(arity, "arity", low=2)
-    if arity & (arity - 1):
-        raise InputError("arity must be a power of two", given=str(arity))
+    most = check_arity(arity).bit_length() - 1
     level = np.zeros(1, dtype=np.int64)
     nodes, parents, n_before = [level], [np.array([-1])], 0
-    for generations in _shared_out(_count_generations(left), arity.bit_length() - 1):
+    for generations in _shared_out(_count_generations(left), most):
         owner = np.flatnonzero(left[level] >= 0)
         below = level[owner]
         for _ in range(generations):
@@ -111,7 +108,7 @@ def tree_from_splits(
         parents.append(n_before + owner)
         n_before += level.size
         level = below
-    return _tree_of_nodes(np.concatenate(nodes), np.concatenate(parents), order, begin, end, left, n_labels)
+    return tree_of_nodes(np.concatenate(nodes), np.concatenate(parents), order, begin, end, left)
 
 
 def _count_generations(left: NDArray[np.int32]) -> int:
@@ -136,18 +133,26 @@ def _expand(nodes: NDArray[np.int64], left: NDArray[np.int32]) -> tuple[NDArray[
     return np.where(inner, left[nodes], nodes)[of] + second, of
 
 
-def _tree_of_nodes(
+def check_arity(arity: int) -> int:
+    """Return `arity` if it is a power of two from 2 up."""
+    check_int(arity, "arity", low=2)
+    if arity & (arity - 1):
+        raise InputError("arity must be a power of two", given=str(arity))
+    return arity
+
+
+def tree_of_nodes(
     nodes: NDArray[np.int64],
     parent: NDArray[np.int64],
     order: NDArray[np.int32],
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
     left: NDArray[np.int32],
-    n_labels: int,
 ) -> LabelTree:
+    """Return the tree of some of the binary nodes, in breadth-first order; `parent` holds places in `nodes`."""
     sizes = np.where(left[nodes] < 0, end[nodes] - begin[nodes], 0)
     label_ptr = np.concatenate([[0], np.cumsum(sizes)])
     place = np.arange(label_ptr[-1]) + np.repeat(begin[nodes] - label_ptr[:-1], sizes)
     labels = order[place]
     rising = np.lexsort((labels, np.repeat(np.arange(nodes.size), sizes)))
-    return LabelTree(parent, label_ptr, labels[rising], n_labels)
+    return LabelTree(parent, label_ptr, labels[rising], order.size)
