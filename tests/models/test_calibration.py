@@ -105,7 +105,7 @@ def test_a_forged_curve_is_refused():
 def test_misuse_says_what_to_do():
     ranking = Ranking.from_lists([[(0, 0.5)]], n_labels=2)
     with pytest.raises(InputError, match="Did you mean 'isotonic'"):
-        Calibrator("isotonc").fit(ranking, [[0]])
+        Calibrator("isotonik").fit(ranking, [[0]])
     with pytest.raises(NotFittedError, match="must be fitted first"):
         Calibrator().transform(ranking)
     with pytest.raises(InputError, match="one count for each of the 2 labels; got 3 numbers"):

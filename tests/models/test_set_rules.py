@@ -173,7 +173,7 @@ def test_a_forged_rule_is_refused():
 @pytest.mark.parametrize(
     ("text", "nearest"),
     [
-        ("precison>=0.9", "precision>=0.9"),
+        ("precision=0.9", "precision>=0.9"),
         ("recall=0.8", "recall>=0.8"),
         ("f2", "f1"),
         ("top5", "top-5"),

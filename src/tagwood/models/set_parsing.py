@@ -30,10 +30,10 @@ def parse_rule(text: Any) -> RuleText:
     --------
     >>> parse_rule("precision >= 0.9"), parse_rule("top-5")
     (RuleText(kind='precision', value=0.9), RuleText(kind='top', value=5.0))
-    >>> parse_rule("precison=0.9")
+    >>> parse_rule("precision=0.9")
     Traceback (most recent call last):
     tagwood.errors.InputError: a set rule must be like 'precision>=0.9', 'recall>=0.8', 'f1', 'row-f1', \
-'threshold>=0.5' or 'top-5'; got 'precison=0.9'. Did you mean 'precision>=0.9'?
+'threshold>=0.5' or 'top-5'; got 'precision=0.9'. Did you mean 'precision>=0.9'?
     """
     plain = text.strip().lower() if isinstance(text, str) else ""
     if plain in ("f1", "row-f1"):
