@@ -111,7 +111,7 @@ def hinge_dual_objective(alpha: _F64, X: _F64, y: _F64, costs: _F64) -> float:
     return float(alpha.sum() - 0.5 * w @ w - 0.25 * (alpha**2 / costs).sum())
 
 
-def _descend_dual(X: _F64, y: _F64, costs: _F64, tolerance: float = 1e-9, max_sweeps: int = 20_000) -> _F64:
+def _descend_dual(X: _F64, y: _F64, costs: _F64, tolerance: float = 1e-7, max_sweeps: int = 20_000) -> _F64:
     """Dual coordinate descent (Hsieh et al. 2008, Algorithm 1) for the squared hinge, row after row."""
     alpha, w = np.zeros(y.size), np.zeros(X.shape[1])
     diagonal = 0.5 / costs
