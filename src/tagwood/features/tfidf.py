@@ -207,6 +207,10 @@ class TfidfEncoder(Params):
             raise NotFittedError("TfidfEncoder must be fitted first", hint="Call fit(texts).")
         return terms
 
+    def _check_params(self) -> None:
+        self._analysis()
+        self._limits()
+
     def _analysis(self) -> Analysis:
         check_choice(self.analyzer, "analyzer", _ANALYZERS)
         words = _check_lengths(self.ngrams, "ngrams")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError
+from tagwood.models.set_parsing import parse_rule
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class SetRules:
 
     def check(self) -> None:
         """Raise `InputError` for a value that does not fit."""
+        parse_rule(self.rule)
         check_float(self.holdout, "holdout", low=0.0, high=0.9)
         check_int(self.smallest, "smallest", low=2)
         check_int(self.largest, "largest", low=self.smallest)

@@ -352,6 +352,10 @@ class Tagger(Params):
         """Raise `InputError` for a setting that does not fit; `fit` calls this first."""
         for settings in (self.tree, self.groups, self.sets):
             settings.check()
+        for part in (self.encoder, self.model):
+            check = getattr(part, "_check_params", None)
+            if check is not None:
+                check()
         check_int(self.keep_texts, "keep_texts", low=0)
         check_int(self.seed, "seed", low=0)
 

@@ -1,0 +1,105 @@
+"""Recipes: TOML in, a Tagger out; mistakes are named with the nearest right word."""
+
+import pytest
+
+from tagwood import LinearTree, Solver, Tagger, TfidfEncoder
+from tagwood.errors import InputError
+from tagwood.recipe import KEYS, Recipe, parse_recipe, read_recipe, recipe_of
+from tagwood.tagger import GroupRule, SetRules, TreeShape
+
+TEXT = """
+[features]
+ngrams = [1, 1]
+min_df = 3
+
+[groups]
+method = "eagle-0"
+
+[tree]
+arity = 8
+lam = 0.5
+
+[model]
+cost = 0.5
+threads = 1
+weights = "float16"
+seed = 7
+keep_texts = 10
+
+[sets]
+rule = "precision>=0.9"
+"""
+
+
+def test_sections_become_the_parts_of_a_tagger():
+    tagger = parse_recipe(TEXT).tagger()
+    assert repr(tagger.encoder) == "TfidfEncoder(ngrams=(1, 1), min_df=3, threads=1)"
+    model = LinearTree(arity=8, cost=0.5, solver=Solver(weights="float16"), seed=7, threads=1)
+    assert repr(tagger.model) == repr(model)
+    assert tagger.groups == GroupRule(method="eagle-0")
+    assert tagger.tree == TreeShape(lam=0.5)
+    assert tagger.sets == SetRules(rule="precision>=0.9")
+    assert (tagger.keep_texts, tagger.seed) == (10, 7)
+
+
+def test_an_empty_recipe_gives_the_defaults():
+    assert recipe_of(Recipe().tagger()) == recipe_of(Tagger())
+
+
+def test_the_recipe_of_a_tagger_makes_the_same_tagger():
+    tagger = parse_recipe(TEXT).tagger()
+    again = parse_recipe(recipe_of(tagger).to_toml()).tagger()
+    assert repr(again) == repr(tagger)
+
+
+def test_every_setting_of_every_part_has_a_key():
+    assert set(recipe_of(Tagger()).sections["features"]) == set(TfidfEncoder().get_params()) - {"threads"}
+    flat = {key for keys in KEYS.values() for key in keys}
+    assert set(LinearTree().get_params()) - {"solver"} <= flat
+
+
+@pytest.mark.parametrize(
+    ("setting", "section", "key", "value"),
+    [
+        ("tree.lam=0.5", "tree", "lam", 0.5),
+        ("features.ngrams=[1, 3]", "features", "ngrams", [1, 3]),
+        ("sets.rule=precision>=0.9", "sets", "rule", "precision>=0.9"),
+        ("model.link = sigmoid", "model", "link", "sigmoid"),
+        ('model.link="sigmoid"', "model", "link", "sigmoid"),
+    ],
+)
+def test_overrides_take_toml_values_and_plain_words(setting, section, key, value):
+    assert Recipe().override([setting]).sections[section][key] == value
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["tree.arty=3"], r"\[tree\] must have only known keys; got 'arty'. Did you mean 'arity'"),
+        (["modl.cost=3"], "must have only known sections; got 'modl'. Did you mean 'model'"),
+        (["model.arity=3"], r"got 'arity'. It belongs to \[tree\]"),
+        (["tree.lam"], "a setting must be section.key=value; got 'tree.lam'"),
+        (["lam=1"], "a setting must be section.key=value"),
+        (["tree.lam=9"], "lam must be a number from 0.0 to 2.0; got 9"),
+        (["model.link=sigmid"], "Did you mean 'sigmoid'"),
+        (["model.cost=much"], "cost must be a number"),
+        (["features.ngrams=3"], "ngrams must be a pair"),
+        (["sets.rule=precison>=0.9"], "got 'precison>=0.9'"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_read(settings, message):
+    with pytest.raises(InputError, match=message):
+        Recipe().override(settings).tagger()
+
+
+def test_broken_files_are_named(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text("[tree\n")
+    with pytest.raises(InputError, match=r"recipe\.toml: a recipe must be valid TOML"):
+        read_recipe(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="must be UTF-8 text"):
+        read_recipe(path)
+    path.write_text("tree = 3\n")
+    with pytest.raises(InputError, match=r"\[tree\] of a recipe must be a section; got 3"):
+        read_recipe(path)
