@@ -23,7 +23,13 @@ from tagwood.metrics.matching import match
 from tagwood.models.base import FittedModel
 from tagwood.models.logistic import fit_logistic, sigmoid
 from tagwood.models.monotone import MonotoneCurve
-from tagwood.models.score_context import context_features, falling, log_odds, with_products
+from tagwood.models.score_context import (
+    context_features,
+    falling,
+    log_odds,
+    weigh_products,
+    with_products,
+)
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
@@ -142,7 +148,7 @@ class Calibrator(FittedModel):
         if self._weights.size == 0 or self.method != "context":
             return score
         features = (context_features(ranking, score, self._frequencies) - self._centre) / self._scale
-        return falling(with_products(np.clip(features, -5.0, 5.0)) @ self._weights, ranking)
+        return falling(weigh_products(np.clip(features, -5.0, 5.0), self._weights), ranking)
 
     def _fit_platt(self, signal: Floats, hits: Floats) -> None:
         # Platt's targets: as if one more right and one more wrong label had been seen.

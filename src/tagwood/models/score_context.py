@@ -6,6 +6,8 @@ and the sum of scores of its row, how frequent the label is, and all products of
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,9 +66,29 @@ def with_products(features: Floats) -> Floats:
     >>> with_products(np.array([[2.0, 3.0]]))
     array([[1., 2., 3., 4., 6., 9.]])
     """
-    left, right = np.triu_indices(features.shape[1])
+    left, right = _pairs(features.shape[1])
     ones = np.ones((features.shape[0], 1))
     return np.hstack([ones, features, features[:, left] * features[:, right]])
+
+
+def weigh_products(features: Floats, weights: Floats) -> Floats:
+    """Return ``with_products(features) @ weights`` without making the products.
+
+    Examples
+    --------
+    >>> weigh_products(np.array([[2.0, 3.0]]), np.array([1.0, 0, 0, 0, 1, 10]))
+    array([97.])
+    """
+    n = features.shape[1]
+    square = np.zeros((n, n))
+    square[_pairs(n)] = weights[1 + n :]
+    return np.asarray(weights[0] + np.einsum("ij,ij->i", features @ square + weights[1 : 1 + n], features))
+
+
+@cache
+def _pairs(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    left, right = np.triu_indices(n)
+    return left, right
 
 
 def falling(values: Floats, ranking: Ranking) -> Floats:

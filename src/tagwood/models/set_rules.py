@@ -83,7 +83,8 @@ class SetRule:
         elif kind == "row-f1":
             sets = probabilities._keep(_best_row_f1(probabilities, self.missed))
         else:
-            sets = probabilities.above(self.threshold).top(self.max_size)
+            passing = probabilities.scores >= np.float64(self.threshold)
+            sets = probabilities._keep(passing & (_places(probabilities) < self.max_size))
         review = np.diff(sets.indptr) == 0
         review |= _best(probabilities) < self.review_below
         return sets, review | (not self.kept)
@@ -223,7 +224,7 @@ def _best_row_f1(probabilities: Ranking, missed: float) -> NDArray[np.bool_]:
     if probabilities.labels.size == 0:
         return np.zeros(0, dtype=bool)
     total = np.concatenate([[0.0], np.cumsum(probabilities.scores, dtype=np.float64)])
-    place = np.arange(total.size - 1) - np.repeat(indptr[:-1], sizes)
+    place = _places(probabilities)
     expected = total[1:] - np.repeat(total[indptr[:-1]], sizes)
     n_true = np.repeat(total[indptr[1:]] - total[indptr[:-1]] + missed, sizes)
     f1 = 2 * expected / (place + 1 + n_true)
@@ -239,6 +240,12 @@ def _best_row_f1(probabilities: Ranking, missed: float) -> NDArray[np.bool_]:
 
 def _rows(laid: Match) -> NDArray[np.int64]:
     return np.repeat(np.arange(laid.n_rows), np.diff(laid.ranking.indptr))
+
+
+def _places(probabilities: Ranking) -> NDArray[np.int64]:
+    """Return the place of each entry in its row, from 0."""
+    starts = np.repeat(probabilities.indptr[:-1], np.diff(probabilities.indptr))
+    return np.arange(probabilities.labels.size) - starts
 
 
 def _best(probabilities: Ranking) -> Floats:
