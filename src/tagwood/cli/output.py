@@ -72,6 +72,17 @@ def show(value: object) -> str:
     return str(value)
 
 
+def show_bytes(size: int) -> str:
+    """Return a size as people read it.
+
+    Examples
+    --------
+    >>> show_bytes(9088), show_bytes(2_500_000)
+    ('9.1 kB', '2.5 MB')
+    """
+    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
+
+
 @contextmanager
 def progress(description: str) -> Iterator[Callable[..., None]]:
     """Show a progress bar on stderr, if that is a terminal; the value is called with (done, total)."""

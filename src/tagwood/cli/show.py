@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.output import JsonFlag, facts_table, print_data, print_json
+from tagwood.cli.output import JsonFlag, facts_table, print_data, print_json, show_bytes
 
 if TYPE_CHECKING:
     from tagwood.tagger import Tagger
@@ -27,6 +27,7 @@ def show(
     if json:
         print_json(facts)
         return
+    facts["passport"]["size"] = show_bytes(facts["passport"].pop("bytes"))
     passport = {name.replace("_", " "): value for name, value in facts["passport"].items()}
     print_data(facts_table(passport | facts["labels"] | facts["tree"] | facts["probabilities"]))
     typer.echo(f"\nLargest labels\n{_listed(facts['largest_labels'])}")

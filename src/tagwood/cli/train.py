@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tagwood.cli.output import JsonFlag, print_data, print_json, say, stages
+from tagwood.cli.output import JsonFlag, print_data, print_json, say, show_bytes, stages
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tagwood.recipe import Recipe
     from tagwood.tagger import Tagger
 
+_WORTH_MEASURING = 20  # fewer rows would only give a chance result
 MEASURES = ["P@1", "P@3", "P@5", "nDCG@5", "R@10"]
 
 
@@ -27,7 +28,10 @@ def train(
         list[str] | None, typer.Option("--set", help="One setting, such as tree.arity=16; repeat it.")
     ] = None,
     test_fraction: Annotated[
-        float, typer.Option(help="Share of the rows kept from training to measure the model; 0: none.")
+        float,
+        typer.Option(
+            help="Share of the rows kept from training to measure the model, if 20 or more; 0: none."
+        ),
     ] = 0.1,
     vocab: Annotated[Path | None, typer.Option(help="Label table (TSV or CSV).")] = None,
     on_unknown: Annotated[str, typer.Option(help="Labels missing in --vocab: error, add or skip.")] = "error",
@@ -59,9 +63,11 @@ def train(
         return
     say(
         f"{folder}: {facts['rows']:,} rows, {facts['labels']:,} labels, "
-        f"{facts['seconds']:.1f} s, {facts['bytes'] / 1e6:,.1f} MB"
+        f"{facts['seconds']:.1f} s, {show_bytes(facts['bytes'])}"
     )
-    if trained.report is not None:
+    if trained.report is None:
+        say("All rows were used; to measure the model: tagwood eval MODEL DATA, with data it has not seen.")
+    else:
         print_data(f"Measured on {trained.test_rows:,} rows kept from training: {one_line(trained.report)}")
 
 
@@ -118,10 +124,12 @@ def train_tagger(rows: Dataset, recipe: Recipe, test_fraction: float, progress: 
 
     check_float(test_fraction, "--test-fraction", low=0.0, high=0.9)
     tagger = recipe.tagger()
-    fitted, kept = rows.split(test_fraction, seed=tagger.seed, whole_groups=rows.groups is not None)
+    if round(test_fraction * rows.n_rows) < _WORTH_MEASURING or rows.groups is not None:
+        test_fraction = 0.0  # where labels are known for groups only, the truth about rows is not known
+    fitted, kept = rows.split(test_fraction, seed=tagger.seed)
     tagger.fit(fitted.texts or (), fitted.labels, fitted.groups, vocab=rows.vocab, progress=progress)
     report = None
-    if kept.labels.nnz and rows.groups is None:
+    if kept.labels.nnz:
         report = evaluate(kept.labels, tagger.rank(kept.texts or (), k=10), metrics=MEASURES)
     return Trained(tagger, fitted.n_rows, kept.n_rows, report)
 

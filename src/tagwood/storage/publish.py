@@ -72,7 +72,7 @@ def check_replaceable(target: Path, *, overwrite: bool) -> None:
         raise StorageError(
             "there is a model in this folder already",
             path=target,
-            hint="Choose another name, or pass overwrite=True to replace it.",
+            hint="Choose another name, or pass overwrite=True to replace it (--force).",
         )
 
 

@@ -1,0 +1,195 @@
+"""`train`, `predict`, `explain`, `show` and `eval MODEL`: from files to files, and what a mistake says."""
+
+import csv
+import io
+import json
+import sys
+
+import pytest
+from library import make_library
+
+from tagwood import Tagger
+from tagwood.cli.app import run
+
+
+def write_rows(path, texts, labels):
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["title", "subjects"])
+        table.writerows((text, ";".join(names)) for text, names in zip(texts, labels, strict=True))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    write_rows(folder / "library.csv", *make_library(600))
+    write_rows(folder / "new.csv", *make_library(60, seed=9))
+    assert run(["train", str(folder / "library.csv"), "-O", str(folder / "model"), "-j", "1"]) == 0
+    return folder
+
+
+@pytest.fixture
+def model(folder):
+    return str(folder / "model")
+
+
+def test_train_says_what_it_made_and_measures_it(folder, tmp_path, capsys):
+    arguments = ["--set", "tree.arity=2", "--set", "model.threads=1", "--notes", "a try", "--json"]
+    assert run(["train", str(folder / "library.csv"), "-O", str(tmp_path / "m"), *arguments]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["rows"], facts["test_rows"], facts["labels"]) == (540, 60, 4)
+    assert facts["metrics"]["measures"]["P@1"]["value"] > 0.9
+    assert Tagger.load(tmp_path / "m").model_.arity == 2
+
+
+def test_train_reads_a_recipe_and_overrides_it(folder, tmp_path, capsys):
+    (tmp_path / "r.toml").write_text("[features]\nngrams = [1, 1]\n[model]\ncost = 2\nthreads = 1\n")
+    target = str(tmp_path / "m")
+    options = ["--recipe", str(tmp_path / "r.toml"), "--set", "model.cost=0.5", "--test-fraction", "0"]
+    assert run(["train", str(folder / "library.csv"), "-O", target, *options]) == 0
+    loaded = Tagger.load(target)
+    assert (loaded.encoder_.ngrams, loaded.model_.cost, loaded.n_rows_) == ((1, 1), 0.5, 600)
+    assert "All rows were used" in capsys.readouterr().err
+
+
+def test_a_text_gives_a_table_or_json(model, capsys):
+    assert run(["predict", model, "oak bark forest", "-l", "2"]) == 0
+    assert capsys.readouterr().out.split()[1] == "trees"
+    assert run(["suggest", model, "oak bark forest", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["labels"][0]["label"] == "trees"
+
+
+def test_thresholds_promises_and_label_filters_reach_the_model(model, capsys):
+    assert run(["predict", model, "oak bark forest", "-t", "0.5", "--json"]) == 0
+    assert [one["label"] for one in json.loads(capsys.readouterr().out)["labels"]] == ["trees"]
+    assert run(["predict", model, "oak bark", "--promise", "f1", "--json"]) == 0
+    assert [one["label"] for one in json.loads(capsys.readouterr().out)["labels"]] == ["trees"]
+    assert run(["predict", model, "oak bark", "--exclude", "trees", "-l", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["labels"][0]["label"] != "trees"
+    assert run(["predict", model, "oak bark", "-t", "2"]) == 0
+    assert "No label reaches the threshold" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "csv", "tsv", "parquet"])
+def test_files_in_and_out_hold_the_same_labels_in_every_format(folder, model, tmp_path, ending, capsys):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    output = tmp_path / f"out.{ending}"
+    assert run(["predict", model, str(folder / "new.csv"), "-l", "1", "-O", str(output)]) == 0
+    texts, _ = make_library(60, seed=9)
+    expected = [tags.names for tags in Tagger.load(model).tag(texts, k=1)]
+    if ending == "parquet":
+        import pyarrow.parquet as pq
+
+        found = [[one["label"] for one in row] for row in pq.read_table(output)["labels"].to_pylist()]
+    elif "jsonl" in ending:
+        assert run(["eval", str(output), str(folder / "new.csv"), "-m", "P@1", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["measures"]["P@1"]["value"] > 0.9
+        return
+    else:
+        with output.open(newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t" if ending == "tsv" else ","))
+        found = [row["labels"].split(";") for row in rows]
+    assert found == expected
+
+
+def test_stdin_takes_lines_and_json_objects(model, monkeypatch, capsys):
+    lines = 'oak bark\n\n{"id": "7", "text": "comet orbit"}\n'
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    assert run(["predict", model, "-", "-l", "1"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["labels"][0]["label"] == "trees"
+    assert (second["id"], second["labels"][0]["label"]) == ("7", "stars")
+
+
+def test_a_text_file_is_read_line_by_line(model, tmp_path, capsys):
+    (tmp_path / "lines.txt").write_text("oak bark\ncomet orbit\n")
+    assert run(["predict", model, str(tmp_path / "lines.txt"), "-O", "-", "-l", "1"]) == 0
+    found = [json.loads(line)["labels"][0]["label"] for line in capsys.readouterr().out.splitlines()]
+    assert found == ["trees", "stars"]
+
+
+def test_explain_writes_text_json_or_html(model, capsys):
+    assert run(["explain", model, "oak bark", "--label", "trees"]) == 0
+    assert capsys.readouterr().out.startswith("trees: suggested as number 1")
+    assert run(["explain", model, "oak bark", "--label", "water", "-t", "0.5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"]["reason"] == "below the threshold"
+    assert run(["explain", model, "oak <b>", "--html"]) == 0
+    assert capsys.readouterr().out.startswith('<article class="tagwood-why"><h2>trees</h2>')
+
+
+def test_show_names_passport_labels_tree_and_recipe(model, capsys):
+    assert run(["show", model]) == 0
+    out = capsys.readouterr().out
+    for words in ("data fingerprint", "Largest labels", "[features]", "leaf 0: ", "calibrated"):
+        assert words in out
+    assert run(["show", model, "--json", "-l", "2"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert len(facts["largest_labels"]) == 2
+    assert facts["labels"]["labels"] == 4
+
+
+def test_eval_asks_a_model_and_knows_its_training_labels(folder, model, tmp_path, capsys):
+    names = ["-m", "P@1", "-m", "PSP@3", "-m", "micro-F1"]
+    table = tmp_path / "labels.tsv"
+    assert run(["eval", model, str(folder / "new.csv"), *names, "-r", str(table), "--slices", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert set(report["measures"]) == {"P@1", "PSP@3", "micro-F1"}
+    assert all(one["value"] > 0.9 for one in report["measures"].values())
+    assert len(table.read_text().splitlines()) == 5
+
+
+def test_labels_that_the_model_does_not_know_count_as_missed(model, tmp_path, capsys):
+    data = write_rows(tmp_path / "odd.csv", ["oak bark", "oak bark"], [["trees"], ["unicorns"]])
+    assert run(["eval", model, data, "-m", "P@1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["measures"]["P@1"]["value"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "{data}", "-O", "{model}"], "there is a model in this folder already"),
+        (["train", "{none}", "-O", "{new}"], "there is no such file"),
+        (["train", "{data}", "-O", "{new}", "--set", "tree.arty=3"], "Did you mean 'arity'?"),
+        (["train", "{data}", "-O", "{new}", "--set", "model.cost=-1"], "cost must be a number"),
+        (["train", "{data}", "-O", "{new}", "--recipe", "{none}"], "No such file"),
+        (
+            ["train", "{data}", "-O", "{new}", "--test-fraction", "2"],
+            "--test-fraction must be a number from 0.0",
+        ),
+        (["predict", "{none}", "text"], "nothing"),
+        (["predict", "{model}", "text", "-l", "0"], "k must be a whole number of at least 1"),
+        (["predict", "{model}", "text", "--promise", "presicion>=0.9"], "Did you mean"),
+        (["predict", "{model}", "text", "--exclude", "treees"], "Did you mean 'trees'?"),
+        (["predict", "{model}", "{data}", "-O", "{new}"], "must end in .jsonl, .csv, .tsv or .parquet"),
+        (["predict", "{model}", "{data}", "-O", "{data}"], "exists already"),
+        (["explain", "{model}", "text", "--label", "tres"], "Did you mean 'trees'?"),
+        (["explain", "{model}", "text", "--json", "--html"], "exclude each other"),
+        (["show", "{data}"], "library.csv"),
+    ],
+)
+def test_mistakes_are_named_with_exit_code_2_and_leave_nothing_behind(
+    folder, tmp_path, arguments, message, capsys
+):
+    places = {
+        "data": folder / "library.csv",
+        "model": folder / "model",
+        "none": tmp_path / "nothing",
+        "new": tmp_path / "new",
+    }
+    assert run([argument.format(**places) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_leaves_no_model_behind(folder, tmp_path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tagwood.storage.saving._write", interrupt)
+    assert run(["train", str(folder / "library.csv"), "-O", str(tmp_path / "m"), "-j", "1"]) == 130
+    assert list(tmp_path.iterdir()) == []
