@@ -1,0 +1,129 @@
+"""Label disentanglement, the pure part: give a label a copy in each leaf where its rows arrive.
+
+In: a tree, label sets Y and the leaves a trained matcher sends the rows to. Out: a new `LabelTree` with copies.
+
+Decisions
+---------
+* A label's leaves are the `copies` largest entries of its row of Y'M (M: row by leaf, 0/1); ties go to the leaf with
+  the smaller number. Entries of 0 are not taken: a label gets fewer copies where fewer leaves see its rows.
+* A label that no matched row carries keeps the leaves it had, so that every label stays covered.
+* With `max_leaf_size`, a copy goes to a full leaf only in place of nothing: the strongest claims are served first, a
+  claim on a full leaf passes on to the label's next leaf, and a label that would end without any keeps its old leaf.
+* Leaves that lose all labels disappear, and inner nodes without leaves with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from tagwood._check import check_int
+from tagwood._sparse import check_labels, top_k_rows
+from tagwood.errors import InputError
+from tagwood.trees.label_tree import LabelTree
+
+
+def reassign_labels(
+    tree: LabelTree, Y: Any, matched: ArrayLike, copies: int = 2, *, max_leaf_size: int | None = None
+) -> LabelTree:
+    """Return `tree` with every label in the leaves where most of its rows arrive.
+
+    Parameters
+    ----------
+    tree
+        The tree whose nodes are kept.
+    Y
+        (n_rows, n_labels) label sets.
+    matched
+        (n_rows, width) leaves that the matcher picked for each row, -1 for unused places.
+    copies
+        Most leaves of a label. 1 re-assigns without overlap.
+    max_leaf_size
+        Most labels in a leaf; default no limit.
+
+    Examples
+    --------
+    >>> tree = LabelTree.from_nested([[0, 1], [2, 3]])
+    >>> new = reassign_labels(tree, [[0], [0], [1], [2], [3]], [[1], [2], [1], [2], [2]])
+    >>> new.leaves_of(0).tolist(), new.leaves_of(2).tolist()
+    ([1, 2], [2])
+    """
+    check_int(copies, "copies", low=1)
+    labels = check_labels(Y)
+    if labels.shape[1] != tree.n_labels:
+        raise InputError(f"Y must have the tree's {tree.n_labels:,} labels", given=f"{labels.shape[1]:,}")
+    counts = count_arrivals(tree, labels, matched)
+    limit = tree.n_labels if max_leaf_size is None else check_int(max_leaf_size, "max_leaf_size", low=1)
+    if limit >= tree.n_labels:
+        best = top_k_rows(counts, copies)
+        label = np.repeat(np.arange(tree.n_labels), np.diff(best.indptr))
+        leaf = best.indices.astype(np.int64)
+    else:
+        label, leaf = _assign_with_room(counts, copies, limit)
+    return _with_labels(tree, label, leaf)
+
+
+def duplicate_at_random(tree: LabelTree, n_copies: int, seed: int = 0) -> LabelTree:
+    """Return `tree` with `n_copies` more copies of random labels in random leaves: the baseline to beat."""
+    check_int(n_copies, "n_copies", low=0)
+    rng = np.random.default_rng(seed)
+    label = np.concatenate([tree.labels, rng.integers(0, tree.n_labels, n_copies)])
+    leaf = np.concatenate([tree.leaf_of_copy, rng.choice(tree.leaves, n_copies)])
+    return _with_labels(tree, label, leaf)
+
+
+def count_arrivals(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> sparse.csr_array:
+    """Return Y'M: (n_labels, n_nodes) how many rows of each label the matcher sends to each leaf."""
+    places = np.asarray(matched)
+    if places.ndim != 2 or places.shape[0] != Y.shape[0] or places.dtype.kind not in "iu":
+        raise InputError(f"matched must hold leaves for each of the {Y.shape[0]:,} rows of Y")
+    used = places >= 0
+    leaves = places[used]
+    if leaves.size and (leaves.max() >= tree.n_nodes or not np.isin(leaves, tree.leaves).all()):
+        raise InputError("matched must hold leaves of the tree", given="other nodes")
+    indptr = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
+    arrived = sparse.csr_array(
+        (np.ones(leaves.size, dtype=np.float32), leaves, indptr), shape=(Y.shape[0], tree.n_nodes)
+    )
+    counts = (Y.T.tocsr() @ arrived).tocsr()
+    counts.sort_indices()
+    return counts
+
+
+def _assign_with_room(
+    counts: sparse.csr_array, copies: int, limit: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    label = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    order = np.lexsort((counts.indices, label, -counts.data))
+    room = np.full(counts.shape[1], limit)
+    left = np.full(counts.shape[0], copies)
+    taken = np.zeros(order.size, dtype=bool)
+    for place in order:
+        leaf = counts.indices[place]
+        if left[label[place]] and room[leaf]:
+            left[label[place]] -= 1
+            room[leaf] -= 1
+            taken[place] = True
+    return label[taken], counts.indices[taken].astype(np.int64)
+
+
+def _with_labels(tree: LabelTree, label: NDArray[np.integer], leaf: NDArray[np.integer]) -> LabelTree:
+    lost = np.ones(tree.n_labels, dtype=bool)
+    lost[label] = False
+    keep = lost[tree.labels]
+    label = np.concatenate([label, tree.labels[keep]]).astype(np.int64)
+    leaf = np.concatenate([leaf, tree.leaf_of_copy[keep]]).astype(np.int64)
+    places = np.unique(leaf * tree.n_labels + label)
+    leaf, label = places // tree.n_labels, places % tree.n_labels
+    alive = np.zeros(tree.n_nodes, dtype=bool)
+    alive[leaf] = True
+    for node in range(tree.n_nodes - 1, 0, -1):  # children have larger numbers than their parents
+        alive[tree.parent[node]] |= alive[node]
+    number = np.cumsum(alive) - 1
+    parent = tree.parent[alive].astype(np.int64)
+    parent[1:] = number[parent[1:]]
+    sizes = np.bincount(number[leaf], minlength=int(alive.sum()))
+    return LabelTree(parent, np.concatenate([[0], np.cumsum(sizes)]), label, tree.n_labels)
