@@ -18,7 +18,7 @@ _NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(rb"[+-]?(inf|nan|Inf|NaN|INF|NAN)", re.DOTALL)
 
 
-class _Problem(Exception):
+class _ProblemError(Exception):
     def __init__(self, code: int, token: int) -> None:
         self.code = code
         self.token = token
@@ -37,7 +37,8 @@ def parse_rows(
     labels: list[int] = []
     features: list[int] = []
     values: list[np.float32] = []
-    label_ends, feature_ends = [], []
+    label_ends: list[int] = []
+    feature_ends: list[int] = []
     at = problem = problem_at = 0
     while at < len(content) and len(label_ends) < max_rows:
         end = content.find(b"\n", at)
@@ -46,7 +47,7 @@ def parse_rows(
         line = content[at:] if end < 0 else content[at:end]
         try:
             row_labels, row_features, row_values = _parse_line(line, n_labels, n_features)
-        except _Problem as found:
+        except _ProblemError as found:
             problem, problem_at = found.code, at + found.token
             break
         labels += row_labels
@@ -88,30 +89,30 @@ def _parse_labels(token: bytes, n_labels: int, place: int) -> list[int]:
     labels = []
     for part in re.findall(rb"[0-9]+,?|.", token, re.DOTALL):
         if not part[:1].isdigit():
-            raise _Problem(1, place)
+            raise _ProblemError(1, place)
         # A label is read up to its comma or the end of the token; anything else behind it is no label.
         digits = part.rstrip(b",")
         followed = token.endswith(part) or part.endswith(b",")
         if not followed:
-            raise _Problem(1, place)
+            raise _ProblemError(1, place)
         if int(digits) >= n_labels:
-            raise _Problem(2, place)
+            raise _ProblemError(2, place)
         labels.append(int(digits))
     if not _LABELS.fullmatch(token):
-        raise _Problem(1, place)
+        raise _ProblemError(1, place)
     return labels
 
 
 def _parse_feature(token: bytes, n_features: int, place: int) -> tuple[int, np.float32]:
     match = _FEATURE.fullmatch(token)
     if match is None:
-        raise _Problem(3, place)
+        raise _ProblemError(3, place)
     if int(match[1]) >= n_features:
-        raise _Problem(4, place)
+        raise _ProblemError(4, place)
     if _NUMBER.fullmatch(match[2]) is None:
-        raise _Problem(6 if _NOT_FINITE.match(match[2]) else 5, place)
+        raise _ProblemError(6 if _NOT_FINITE.match(match[2]) else 5, place)
     with np.errstate(over="ignore"):
         value = np.float32(float(match[2]))
     if not np.isfinite(value):
-        raise _Problem(6, place)
+        raise _ProblemError(6, place)
     return int(match[1]), value
