@@ -196,3 +196,34 @@ def test_misuse_of_answers_is_named(tagger):
         tagger.tag("oak", exclude="trees")
     with pytest.raises(InputError, match="k must be a whole number of at least 1"):
         tagger.tag("oak", k=0)
+
+
+def test_a_new_label_with_a_description_is_suggested_at_once_and_survives_storage(library, tmp_path):
+    grown = small().fit(*library)
+    before = grown.tag_one("granite quarry")
+    grown.update_labels(texts={"tides": "tide wave moon", "moons": "moon night"})
+    assert grown.find("tides") == 4
+    assert grown.tag_one("tide wave moon", k=2, restrict=["tides", "trees"]).names[0] == "tides"
+    assert "tides" in grown.tag_one("tide wave moon", k=5).names
+    assert "tides" not in grown.tag_one("tide wave moon", k=5, exclude=["tides"]).names
+    assert grown.tag_one("granite quarry")[: len(before)] == before
+    assert grown.explain("tide wave moon", "tides").suggested
+    grown.save(tmp_path / "m")
+    again = Tagger.load(tmp_path / "m", verify=True)
+    assert again.tag(["tide wave moon"]) == grown.tag(["tide wave moon"])
+    assert again.predict(["tide wave moon"]).shape == (1, 6)
+    again.update_labels(mask=["tides"])
+    assert "tides" not in again.tag_one("tide wave moon").names
+
+
+def test_descriptions_are_for_labels_without_training_texts(library):
+    with pytest.raises(
+        InputError, match="only labels without training texts take descriptions; got 'trees' with"
+    ):
+        small().fit(*library).update_labels(texts={"trees": "oak"})
+
+
+def test_interpolated_trees_are_built_where_lam_is_above_zero(library):
+    model = LinearTree(arity=2, max_leaf_size=1, threads=1)
+    shaped = Tagger(model=model, tree=TreeShape(lam=2.0, gamma=0.0)).fit(*library)
+    assert shaped.tag_one("oak bark", k=1).names == ["trees"]

@@ -72,7 +72,8 @@ def _verdict(
     """Say what became of a label; the first thing that kept it out counts."""
     if tagger.vocab_.removed_mask()[label]:
         return Verdict("masked", "not suggested, because the label is masked.")
-    if tagger.label_counts_[label] == 0:
+    described = tagger.label_texts_ is not None and label in tagger.label_texts_.labels
+    if tagger.label_counts_[label] == 0 and not described:
         return Verdict("never in training", "not suggested, because no training text has this label.")
     if place is None:
         return _not_found(tagger, x, label)

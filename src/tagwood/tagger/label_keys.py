@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tagwood._check import check_int
 from tagwood.data.strings import StringTable
@@ -71,6 +72,25 @@ def updated_vocab(
         twice = next(name for name in rename.values() if in_use.count(name) > 1)
         raise InputError("labels without URIs must have names of their own", given=f"{twice!r} twice")
     return replace(changed, names=StringTable.from_strings(names))
+
+
+def with_texts(
+    vocab: LabelVocab, texts: Mapping[str, str], counts: NDArray[np.int64]
+) -> tuple[LabelVocab, dict[int, str]]:
+    """Return the table grown by the names it does not know, and the texts by label id."""
+    new = [name for name in texts if vocab.find(name) is None]
+    if new:
+        vocab = vocab.add(new)
+    described = {vocab.id(name): text for name, text in texts.items()}
+    for label, text in described.items():
+        if not isinstance(text, str) or not text.strip():
+            raise InputError("a label's description must be a text", given=repr(text))
+        if label < counts.size and counts[label]:
+            raise InputError(
+                "only labels without training texts take descriptions",
+                given=f"{vocab.name(label)!r} with {counts[label]:,} texts",
+            )
+    return vocab, described
 
 
 def masked_ids(vocab: LabelVocab) -> list[int]:

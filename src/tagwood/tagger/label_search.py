@@ -32,6 +32,7 @@ class LabelSearch:
         direct = isinstance(model, LinearTree) and hasattr(encoder, "transform_parts")
         self._encode: Any = getattr(encoder, "transform_parts" if direct else "transform")
         self._masked = masked_ids(vocab)
+        self._n_known = int(getattr(model, "n_labels_", len(vocab)))
         self._names: dict[tuple[int, str | None], tuple[str, str | None]] = {}
 
     def features(self, texts: list[str]) -> Any:
@@ -40,11 +41,11 @@ class LabelSearch:
 
     def rank(self, texts: list[str], k: int, restrict: list[int] | None, exclude: list[int]) -> Ranking:
         """Return the model's best `k` labels of each text."""
-        left_out = self._masked + exclude
+        known = self._n_known
         options: dict[str, Any] = {}
         if restrict is not None:
-            options["restrict"] = restrict
-        if left_out:
+            options["restrict"] = [label for label in restrict if label < known]
+        if left_out := [label for label in self._masked + exclude if label < known]:
             options["exclude"] = left_out
         if options and not options.keys() <= inspect.signature(self._model.rank).parameters.keys():
             raise InputError(
@@ -53,6 +54,15 @@ class LabelSearch:
             )
         ranking: Ranking = self._model.rank(self._encode(texts), k=k, **options)
         return ranking
+
+    def left_out(self, restrict: list[int] | None, exclude: list[int]) -> list[int]:
+        """Return all labels that must not be returned."""
+        others = [] if restrict is None else sorted(set(range(len(self._vocab))) - set(restrict))
+        return self._masked + exclude + others
+
+    def widened(self, ranking: Ranking) -> Ranking:
+        """Return a ranking of the model over the whole label table, which may have grown since training."""
+        return Ranking._trusted(ranking.indptr, ranking.labels, ranking.scores, len(self._vocab))
 
     def tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
         """Return the rows of a ranking with names."""

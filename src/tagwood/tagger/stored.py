@@ -9,6 +9,7 @@ import numpy as np
 
 from tagwood.storage import State, restore
 from tagwood.tagger.examples import ExampleTexts
+from tagwood.tagger.label_texts import LabelTexts
 from tagwood.tagger.probabilities import Probabilities
 from tagwood.tagger.settings import GroupRule, SetRules, TreeShape
 from tagwood.tagger.vocab_state import vocab_from_state, vocab_state
@@ -28,6 +29,8 @@ def tagger_state(tagger: Tagger) -> State:
     }
     if tagger.probabilities_ is not None:
         parts["probabilities"] = tagger.probabilities_.state()
+    if tagger.label_texts_ is not None:
+        parts["label_texts"] = tagger.label_texts_.state()
     if tagger.examples_ is not None:
         parts["examples"] = tagger.examples_.state()
     params: dict[str, Any] = {name: asdict(getattr(tagger, name)) for name in _SETTINGS}
@@ -53,6 +56,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
     """Return what a stored Tagger learned, by attribute name."""
     vocab = vocab_from_state(state.part("vocab"))
     calibrated = "probabilities" in state.parts
+    described = "label_texts" in state.parts
     has_examples = "examples" in state.parts
     return {
         "encoder_": encoder,
@@ -63,5 +67,6 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "fingerprint_": state.param("fingerprint", str),
         "training_seconds_": state.param("training_seconds", float),
         "probabilities_": Probabilities.from_state(state.part("probabilities")) if calibrated else None,
+        "label_texts_": LabelTexts.from_state(state.part("label_texts"), encoder) if described else None,
         "examples_": ExampleTexts.from_state(state.part("examples"), encoder) if has_examples else None,
     }

@@ -31,8 +31,9 @@ from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.tagger.examples import ExampleTexts
 from tagwood.tagger.fitting import CANDIDATES, Plan, Progress, learn
-from tagwood.tagger.label_keys import Label, find_label, find_labels, updated_vocab
+from tagwood.tagger.label_keys import Label, find_label, find_labels, updated_vocab, with_texts
 from tagwood.tagger.label_search import LabelSearch
+from tagwood.tagger.label_texts import LabelTexts
 from tagwood.tagger.probabilities import Probabilities
 from tagwood.tagger.settings import GroupRule, SetRules, TreeShape
 from tagwood.tagger.stored import restored_parts, restored_settings, tagger_state
@@ -139,6 +140,7 @@ class Tagger(Params):
             ExampleTexts.draw(shown, self.keep_texts, self.seed, self.encoder_) if self.keep_texts else None
         )
         self._search = LabelSearch(self.encoder_, self.model_, self.vocab_)
+        self.label_texts_: LabelTexts | None = None
         self.n_rows_ = data.n_rows
         self.fingerprint_ = data.fingerprint()
         self.training_seconds_ = perf_counter() - start
@@ -270,6 +272,7 @@ class Tagger(Params):
         rename: Mapping[Label, str] | None = None,
         mask: Iterable[Label] = (),
         unmask: Iterable[Label] = (),
+        texts: Mapping[str, str] | None = None,
     ) -> Self:
         """Change the label table without training: ids stay, the model stays valid.
 
@@ -279,9 +282,18 @@ class Tagger(Params):
             Label -> new name.
         mask, unmask
             Labels that are no longer, or again, to be suggested.
+        texts
+            Label -> a text that describes it, for labels without training texts. A name that is not in the table
+            becomes a new label. Such labels are suggested by the likeness of text and description.
         """
         self._fitted()
-        self.vocab_ = updated_vocab(self.vocab_, rename or {}, mask, unmask)
+        vocab = updated_vocab(self.vocab_, rename or {}, mask, unmask)
+        self.vocab_, described = with_texts(vocab, texts or {}, self.label_counts_)
+        added = len(self.vocab_) - self.label_counts_.size
+        self.label_counts_ = np.append(self.label_counts_, np.zeros(added, dtype=np.int64))
+        if described:
+            known = {} if self.label_texts_ is None else self.label_texts_.to_dict()
+            self.label_texts_ = LabelTexts.of(known | described, self.encoder_)
         self._search = LabelSearch(self.encoder_, self.model_, self.vocab_)
         return self
 
@@ -330,8 +342,14 @@ class Tagger(Params):
         """Rank texts; scores are probabilities if they were calibrated."""
         search = self._fitted()
         allowed = None if restrict is None else find_labels(self.vocab_, restrict)
-        ranking = search.rank(texts, k, allowed, find_labels(self.vocab_, exclude or ()))
-        return ranking if self.probabilities_ is None else self.probabilities_.transform(ranking)
+        excluded = find_labels(self.vocab_, exclude or ())
+        ranking = search.rank(texts, k, allowed, excluded)
+        if self.probabilities_ is not None:
+            ranking = self.probabilities_.transform(ranking)
+        if self.label_texts_ is None:
+            return ranking
+        left_out = search.left_out(allowed, excluded)
+        return self.label_texts_.join(search.widened(ranking), texts, k, left_out)
 
     def _cut(self, ranking: Ranking, promise: str) -> tuple[Ranking, NDArray[np.bool_]]:
         if self.probabilities_ is None:
