@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from experiments.curves import curves_svg
+from tagwood._sparse import normalize_rows
 from tagwood.data import read_dataset
 from tagwood.data.synthetic import power_law
 from tagwood.features import TfidfEncoder
@@ -69,7 +70,7 @@ class Problem:
         folder = DATA / name
         if (folder / "X.trn.npz").exists():
             train, test = (read_dataset(folder, split=part) for part in ("train", "test"))
-            self.X, self.X_test = _unit_rows(train.features), _unit_rows(test.features)
+            self.X, self.X_test = normalize_rows(train.features), normalize_rows(test.features)
         else:
             train = read_dataset(folder / "train.jsonl.gz")
             test = read_dataset(folder / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
@@ -79,11 +80,6 @@ class Problem:
         if n_rows is not None:
             self.X, self.Y = self.X[:n_rows], self.Y[:n_rows]
         self.V = label_centroids(self.X, self.Y)
-
-
-def _unit_rows(matrix: sparse.csr_array) -> sparse.csr_array:
-    norms = np.sqrt(matrix.multiply(matrix).sum(axis=1))
-    return sparse.csr_array(sparse.diags_array(1 / np.maximum(norms, 1e-12)) @ matrix).astype(np.float32)
 
 
 def figure1(problem: Problem) -> dict[str, Any]:
