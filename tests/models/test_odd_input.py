@@ -61,9 +61,9 @@ def with_zeros(matrix):
     """The same matrix with a stored zero in each row."""
     rows = np.arange(matrix.shape[0])
     free = np.array([np.setdiff1d(np.arange(matrix.shape[1]), matrix[[row]].indices)[0] for row in rows])
-    coo = matrix.tocoo()
-    data = np.concatenate([coo.data, np.zeros(rows.size, np.float32)])
-    place = (np.concatenate([coo.coords[0], rows]), np.concatenate([coo.coords[1], free]))
+    entries = matrix.tocoo()
+    data = np.concatenate([entries.data, np.zeros(rows.size, np.float32)])
+    place = (np.concatenate([entries.coords[0], rows]), np.concatenate([entries.coords[1], free]))
     return sparse.coo_array((data, place), shape=matrix.shape).tocsr()
 
 
