@@ -1,7 +1,8 @@
 """`Tagger`: text in, label names out. Encoder, model, label table, probabilities and explanations in one object.
 
 Order of the modules: settings, tags (values); training_data (what comes in); probabilities, examples (what is learned
-beside the model); fitting, tagger (the object); explaining, cards (why and why not); vocab_state (storage).
+beside the model); fitting (how); label_search, label_texts, answers (questions); tagger (the object); explaining, cards
+(why and why not); stored, vocab_state (storage).
 """
 
 from tagwood.tagger.settings import GroupRule, SetRules, TreeShape

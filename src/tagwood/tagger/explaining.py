@@ -18,14 +18,14 @@ from tagwood.tagger.feature_words import feature_words
 from tagwood.trees.label_tree import LabelTree
 
 if TYPE_CHECKING:
-    from tagwood.tagger.tagger import Tagger
+    from tagwood.tagger.answers import Answers
 
 _LOOKED_AT = 50
 _WIDTH = 10  # of the beam that `rank` uses
 
 
 def explain_tag(
-    tagger: Tagger,
+    tagger: Answers,
     text: str,
     label: int,
     k: int,
@@ -60,7 +60,7 @@ def explain_tag(
 
 
 def _verdict(
-    tagger: Tagger,
+    tagger: Answers,
     x: CsrParts,
     label: int,
     place: int | None,
@@ -91,7 +91,7 @@ def _verdict(
     return Verdict("suggested", f"suggested as number {place} with {score:.3f}.")
 
 
-def _not_found(tagger: Tagger, x: CsrParts, label: int) -> Verdict:
+def _not_found(tagger: Answers, x: CsrParts, label: int) -> Verdict:
     lost: list[Pruned] = []
     if isinstance(tagger.model_, LinearTree):
         removed = tagger.vocab_.removed_mask()
@@ -113,7 +113,7 @@ def _not_found(tagger: Tagger, x: CsrParts, label: int) -> Verdict:
     return Verdict("pruned", words, where.node, where.competitor)
 
 
-def _named_path(tagger: Tagger, path: LabelPath, name: str, word: Callable[[int], str]) -> Path:
+def _named_path(tagger: Answers, path: LabelPath, name: str, word: Callable[[int], str]) -> Path:
     tree = tagger.model_.trees_[path.tree].tree  # type: ignore[attr-defined]
     return Path(path.tree, path.score, tuple(_named_step(tree, step, name, word) for step in path.steps))
 
@@ -149,7 +149,7 @@ def count_labels(tree: LabelTree, node: int) -> int:
     return total
 
 
-def _similar(tagger: Tagger, text: str, label: int, language: str | None, n: int) -> tuple[Similar, ...]:
+def _similar(tagger: Answers, text: str, label: int, language: str | None, n: int) -> tuple[Similar, ...]:
     if tagger.examples_ is None or n == 0:
         return ()
     found = tagger.examples_.similar(text, label, n) or tagger.examples_.similar(text, None, n)

@@ -15,37 +15,33 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import storage
-from tagwood._check import check_float, check_int
-from tagwood._params import Params
+from tagwood._check import check_int
 from tagwood.data.vocab import LabelVocab
-from tagwood.errors import InputError, NotFittedError
+from tagwood.errors import InputError
 from tagwood.features.encoder import Encoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import LabelModel
 from tagwood.models.linear_tree import LinearTree
-from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
+from tagwood.tagger.answers import Answers, as_texts
 from tagwood.tagger.examples import ExampleTexts
 from tagwood.tagger.fitting import CANDIDATES, Plan, Progress, learn
-from tagwood.tagger.label_keys import Label, find_label, find_labels, updated_vocab, with_texts
+from tagwood.tagger.label_keys import Label, updated_vocab, with_texts
 from tagwood.tagger.label_search import LabelSearch
 from tagwood.tagger.label_texts import LabelTexts
 from tagwood.tagger.probabilities import Probabilities
 from tagwood.tagger.settings import GroupRule, SetRules, TreeShape
 from tagwood.tagger.stored import restored_parts, restored_settings, tagger_state
-from tagwood.tagger.tags import Tags
 from tagwood.tagger.training_data import label_sets, training_data
 
 if TYPE_CHECKING:
-    from tagwood.tagger.cards import Explanation
+    pass
 
 
 @storable("Tagger")
-class Tagger(Params):
+class Tagger(Answers):
     """Tag texts with label names.
 
     1. `fit` turns texts into features and trains the model. 2. A share of the rows is held out, and turns scores into
@@ -140,7 +136,7 @@ class Tagger(Params):
             ExampleTexts.draw(shown, self.keep_texts, self.seed, self.encoder_) if self.keep_texts else None
         )
         self._search = LabelSearch(self.encoder_, self.model_, self.vocab_)
-        self.label_texts_: LabelTexts | None = None
+        self.label_texts_ = None
         self.n_rows_ = data.n_rows
         self.fingerprint_ = data.fingerprint()
         self.training_seconds_ = perf_counter() - start
@@ -148,123 +144,10 @@ class Tagger(Params):
 
     def calibrate(self, texts: Iterable[str], labels: Any) -> Self:
         """Turn scores into probabilities, from texts that the model was not trained on, with all their labels."""
-        ranking = self._fitted().rank(_as_texts(texts), CANDIDATES, None, [])
+        ranking = self._fitted().rank(as_texts(texts), CANDIDATES, None, [])
         Y, _ = label_sets(labels, self.vocab_)
         self.probabilities_ = Probabilities.fit(ranking, Y)
         return self
-
-    def tag(
-        self,
-        texts: str | Iterable[str],
-        k: int = 5,
-        *,
-        promise: str | None = None,
-        threshold: float | None = None,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
-        language: str | None = None,
-    ) -> list[Tags]:
-        """Return the labels of each text, best first: one `Tags` per text, also for a single one.
-
-        Parameters
-        ----------
-        texts
-            One text or many.
-        k
-            Most labels per text; a promise decides the number itself.
-        promise
-            What the sets must keep on average: ``"precision>=0.9"``, ``"recall>=0.8"``, or ``"f1"`` for the best
-            balance. Texts for which it cannot be kept have `review` set.
-        threshold
-            Least score.
-        restrict, exclude
-            Labels (names, URIs or ids) that may, or may not, be returned.
-        language
-            Of the names, where the label table has several.
-        """
-        rows = _as_texts(texts)
-        review = None
-        if promise is None:
-            ranking = self._rank(rows, check_int(k, "k", low=1), restrict, exclude)
-        else:
-            ranking, review = self._cut(self._rank(rows, CANDIDATES, restrict, exclude), promise)
-        if threshold is not None:
-            ranking = ranking.above(check_float(threshold, "threshold"))
-        return self._search.tags(ranking, review, language)
-
-    def tag_one(
-        self,
-        text: str,
-        k: int = 5,
-        *,
-        promise: str | None = None,
-        threshold: float | None = None,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
-        language: str | None = None,
-    ) -> Tags:
-        """Return the labels of one text; parameters are those of `tag`."""
-        if not isinstance(text, str):
-            raise InputError("tag_one takes one text", given=type(text).__name__, hint="Use tag for many.")
-        found = self.tag(
-            text,
-            k,
-            promise=promise,
-            threshold=threshold,
-            restrict=restrict,
-            exclude=exclude,
-            language=language,
-        )
-        return found[0]
-
-    def rank(self, texts: Iterable[str], k: int = 5) -> Ranking:
-        """Return the best `k` labels of each text as a `Ranking` of label ids."""
-        return self._rank(_as_texts(texts), check_int(k, "k", low=1))
-
-    def predict(self, texts: Iterable[str]) -> sparse.csr_array:
-        """Return the label sets as an (n_texts, n_labels) array of 0 and 1, by the rule of `sets`."""
-        return self.rank_sets(texts).to_sets()
-
-    def rank_sets(self, texts: Iterable[str]) -> Ranking:
-        """Return the label sets of `predict` as a `Ranking` with scores."""
-        ranking = self._rank(_as_texts(texts), CANDIDATES)
-        if self.probabilities_ is None:
-            return ranking.above(0.5)
-        return self.probabilities_.cut(ranking, self.sets.rule)[0]
-
-    def explain(
-        self,
-        text: str,
-        label: Label,
-        *,
-        k: int = 5,
-        threshold: float | None = None,
-        language: str | None = None,
-        n_similar: int = 3,
-    ) -> Explanation:
-        """Say why a label was suggested for a text, or where it was lost.
-
-        Parameters
-        ----------
-        text
-            The text.
-        label
-            Name, URI or id of a label.
-        k, threshold
-            As in the question to `tag` that is to be explained.
-        language
-            Of the names.
-        n_similar
-            Number of similar training texts to show.
-        """
-        from tagwood.tagger.explaining import explain_tag
-
-        return explain_tag(self, text, self.find(label), k, threshold, language, n_similar)
-
-    def find(self, label: Label) -> int:
-        """Return the id of a label given by name, URI or id; a wrong name raises `InputError` with the nearest."""
-        self._fitted()
-        return find_label(self.vocab_, label)
 
     def update_labels(
         self,
@@ -332,40 +215,6 @@ class Tagger(Params):
         tagger._search = LabelSearch(tagger.encoder_, tagger.model_, tagger.vocab_)
         return tagger
 
-    def _rank(
-        self,
-        texts: list[str],
-        k: int,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
-    ) -> Ranking:
-        """Rank texts; scores are probabilities if they were calibrated."""
-        search = self._fitted()
-        allowed = None if restrict is None else find_labels(self.vocab_, restrict)
-        excluded = find_labels(self.vocab_, exclude or ())
-        ranking = search.rank(texts, k, allowed, excluded)
-        if self.probabilities_ is not None:
-            ranking = self.probabilities_.transform(ranking)
-        if self.label_texts_ is None:
-            return ranking
-        left_out = search.left_out(allowed, excluded)
-        return self.label_texts_.join(search.widened(ranking), texts, k, left_out)
-
-    def _cut(self, ranking: Ranking, promise: str) -> tuple[Ranking, NDArray[np.bool_]]:
-        if self.probabilities_ is None:
-            raise InputError(
-                "a promise needs probabilities, and this Tagger has none",
-                hint="Fit with more rows or a larger sets.holdout, or call calibrate(texts, labels).",
-            )
-        return self.probabilities_.cut(ranking, promise)
-
-    def _fitted(self) -> LabelSearch:
-        if not hasattr(self, "_search"):
-            raise NotFittedError(
-                "this Tagger must be fitted first", hint="Call fit(texts, labels), or load one."
-            )
-        return self._search
-
     def check_settings(self) -> None:
         """Raise `InputError` for a setting that does not fit; `fit` calls this first."""
         for settings in (self.tree, self.groups, self.sets):
@@ -376,7 +225,3 @@ class Tagger(Params):
                 check()
         check_int(self.keep_texts, "keep_texts", low=0)
         check_int(self.seed, "seed", low=0)
-
-
-def _as_texts(texts: str | Iterable[str]) -> list[str]:
-    return [texts] if isinstance(texts, str) else list(texts)
