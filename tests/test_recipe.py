@@ -84,7 +84,7 @@ def test_overrides_take_toml_values_and_plain_words(setting, section, key, value
         (["model.link=sigmid"], "Did you mean 'sigmoid'"),
         (["model.cost=much"], "cost must be a number"),
         (["features.ngrams=3"], "ngrams must be a pair"),
-        (["sets.rule=precison>=0.9"], "got 'precison>=0.9'"),
+        (["sets.rule=precisio>=0.9"], "got 'precisio>=0.9'"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_read(settings, message):

@@ -104,6 +104,14 @@ def test_stdin_takes_lines_and_json_objects(model, monkeypatch, capsys):
     assert (second["id"], second["labels"][0]["label"]) == ("7", "stars")
 
 
+def test_lines_of_stdin_that_are_not_text_are_named(model, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("oak\n\udcff\n"))
+    assert run(["predict", model, "-", "-l", "1"]) == 2
+    assert "standard input, line 2: is not UTF-8 text" in capsys.readouterr().err
+    assert run(["predict", model, "oak \udcff", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"] == "oak \ufffd"
+
+
 def test_a_text_file_is_read_line_by_line(model, tmp_path, capsys):
     (tmp_path / "lines.txt").write_text("oak bark\ncomet orbit\n")
     assert run(["predict", model, str(tmp_path / "lines.txt"), "-O", "-", "-l", "1"]) == 0
@@ -161,8 +169,8 @@ def test_labels_that_the_model_does_not_know_count_as_missed(model, tmp_path, ca
         ),
         (["predict", "{none}", "text"], "nothing"),
         (["predict", "{model}", "text", "-l", "0"], "k must be a whole number of at least 1"),
-        (["predict", "{model}", "text", "--promise", "presicion>=0.9"], "Did you mean"),
-        (["predict", "{model}", "text", "--exclude", "treees"], "Did you mean 'trees'?"),
+        (["predict", "{model}", "text", "--promise", "precisio>=0.9"], "Did you mean"),
+        (["predict", "{model}", "text", "--exclude", "treez"], "Did you mean 'trees'?"),
         (["predict", "{model}", "{data}", "-O", "{new}"], "must end in .jsonl, .csv, .tsv or .parquet"),
         (["predict", "{model}", "{data}", "-O", "{data}"], "exists already"),
         (["explain", "{model}", "text", "--label", "tres"], "Did you mean 'trees'?"),

@@ -191,7 +191,7 @@ def test_misuse_of_answers_is_named(tagger):
     with pytest.raises(InputError, match="tag_one takes one text; got list"):
         tagger.tag_one(["oak"])
     with pytest.raises(InputError, match="Did you mean 'trees'"):
-        tagger.find("treees")
+        tagger.find("treez")
     with pytest.raises(InputError, match="labels must be a collection; got 'trees'"):
         tagger.tag("oak", exclude="trees")
     with pytest.raises(InputError, match="k must be a whole number of at least 1"):

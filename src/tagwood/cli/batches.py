@@ -159,12 +159,15 @@ def _plain_file(path: Path) -> Iterator[Document]:
 def _lines(file: IO[str], name: str) -> Iterator[Document]:
     """Yield a text for each line; a line that is a JSON object gives its text and id."""
     from tagwood.data.formats.json_lines import parse_object, text_of
+    from tagwood.data.records import is_valid_text
 
     try:
         for number, line in enumerate(file, 1):
             line = line.rstrip("\r\n")
             if not line.strip():
                 continue
+            if not is_valid_text(line):
+                raise DataError("is not UTF-8 text", path=name, line=number)
             if not line.lstrip().startswith("{"):
                 yield Document(line)
                 continue

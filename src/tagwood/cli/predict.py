@@ -90,6 +90,9 @@ def tag_documents(
 def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> None:
     from tagwood.cli.batches import Document, as_dict
 
+    text = text.encode(errors="surrogateescape").decode(
+        errors="replace"
+    )  # bytes of the shell that are no text
     tags = tagger.tag_one(text, **options)
     if json:
         print_json(as_dict(Document(text), tags))
