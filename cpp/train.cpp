@@ -1,4 +1,4 @@
-// Dual coordinate descent over lanes.
+// Training block by block.
 //
 // All outputs of a block see the same rows. The block's rows are copied once into a compact feature space, frequent
 // features first; the weights lie as [feature][lane], so that one pass over a row serves every lane with SIMD. A lane
@@ -8,272 +8,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <memory>
 #include <numeric>
 
 #include "parallel.hpp"
 #include "random.hpp"
-#include "simd.hpp"
+#include "sweeps.hpp"
 
 namespace tagwood {
 
 namespace {
 
-typedef float Float8 __attribute__((vector_size(32)));
-typedef int32_t Int8 __attribute__((vector_size(32)));
-typedef float Float4 __attribute__((vector_size(16)));
-typedef int32_t Int4 __attribute__((vector_size(16)));
-
-template <class Float> struct IntOf;
-template <> struct IntOf<Float8> {
-  using type = Int8;
-};
-template <> struct IntOf<Float4> {
-  using type = Int4;
-};
-
-struct Item {
-  uint32_t feature;
-  float value;
-};
-
-// The rows of a block in their compact feature space.
-struct LocalRows {
-  std::vector<int64_t> ptr;
-  std::vector<Item> items;
-  std::vector<float> squared_norm; // with the constant feature
-  std::vector<int32_t> feature_of;
-  int64_t size() const { return static_cast<int64_t>(squared_norm.size()); }
-};
-
-constexpr int kMaxLanes = 16;
-
 // Everything a thread needs, reused from block to block.
-struct Workspace {
+struct Workspace : LaneArrays {
   std::vector<int32_t> local_of;       // feature of x -> compact id, -1 between blocks
   std::vector<int32_t> position_of;    // row of x -> place in the block; read only for rows of the block
   std::vector<int32_t> row_of, counts; // place in the block -> row of x; uses of a feature
-  LocalRows rows;
   std::unique_ptr<float[]> weights_storage;
   size_t weights_capacity = 0;
-  float *weights = nullptr; // [feature][lane], aligned to 64 bytes
   std::vector<float> alpha_storage, cost_storage;
-  float *alpha = nullptr;         // [row][lane]
-  std::vector<uint16_t> positive; // one bit per lane
-  std::vector<int32_t> sequence;  // order of visits, drawn anew for every sweep
   std::vector<Weight> kept;
 };
 
 float *aligned(float *p) { return reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63}); }
-
-// What the lanes carry between sweeps.
-struct alignas(64) LaneState {
-  float bias[kMaxLanes] = {};
-  float active[kMaxLanes] = {};  // 1 where the lane has an output
-  float largest[kMaxLanes] = {}; // projected gradients of the present sweep
-  float smallest[kMaxLanes] = {};
-  const float *costs = nullptr;            // [row][lane] 1/(2C) per entry, or null where all are alike
-  float diagonal_positive[kMaxLanes] = {}; // the same for the lane's positives
-  float diagonal = 0.5f;                   // 1/(2C)
-  float settled = 0;                       // smaller projected gradients are left alone
-  float bias_value = 1;
-};
-
-template <class Float> TAGWOOD_INLINE Float load(const float *p) {
-  Float v;
-  std::memcpy(&v, p, sizeof(Float));
-  return v;
-}
-template <class Float> TAGWOOD_INLINE void store(float *p, const Float &v) { std::memcpy(p, &v, sizeof(Float)); }
-template <class Float> TAGWOOD_INLINE Float fill(float value) { return Float{} + value; }
-
-// +1 where the lane's bit is set, -1 elsewhere.
-template <class Float> TAGWOOD_INLINE Float signs(uint32_t bits, int first) {
-  using Int = typename IntOf<Float>::type;
-  Int lane_bit;
-  for (size_t l = 0; l < sizeof(Float) / 4; ++l)
-    lane_bit[l] = 1 << (first + static_cast<int>(l));
-  const Int set = (Int{} + static_cast<int32_t>(bits)) & lane_bit;
-  return set != 0 ? fill<Float>(1.0f) : fill<Float>(-1.0f);
-}
-
-template <class Float> TAGWOOD_INLINE bool any(const Float &v) {
-  using Int = typename IntOf<Float>::type;
-  const Int set = v != 0.0f;
-  uint64_t words[sizeof(Float) / 8];
-  std::memcpy(words, &set, sizeof(Float));
-  uint64_t all = 0;
-  for (const uint64_t word : words)
-    all |= word;
-  return all != 0;
-}
-
-// Rows are visited at random, so the memory is told in advance.
-template <int kLanes> TAGWOOD_INLINE void prefetch_row(const Workspace &ws, int64_t row) {
-  const char *begin = reinterpret_cast<const char *>(ws.rows.items.data() + ws.rows.ptr[row]);
-  const char *end = reinterpret_cast<const char *>(ws.rows.items.data() + ws.rows.ptr[row + 1]);
-  for (; begin < end; begin += 64)
-    __builtin_prefetch(begin);
-  __builtin_prefetch(ws.alpha + row * kLanes);
-}
-
-// One sweep of squared hinge over all rows; N vectors of lanes side by side.
-template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(Workspace &ws, LaneState &state) {
-  constexpr int kWidth = sizeof(Float) / 4;
-  constexpr int kLanes = kWidth * N;
-  Float bias[N], active[N], largest[N], smallest[N];
-  for (int v = 0; v < N; ++v) {
-    bias[v] = load<Float>(state.bias + v * kWidth);
-    active[v] = load<Float>(state.active + v * kWidth);
-    largest[v] = smallest[v] = fill<Float>(0.0f);
-  }
-  const Float zero = fill<Float>(0.0f);
-  const int64_t n_rows = ws.rows.size();
-  const int64_t *ptr = ws.rows.ptr.data();
-  const Item *items = ws.rows.items.data();
-  float *weights = ws.weights;
-  const float settled = state.settled;
-  for (int64_t visit = 0; visit < n_rows; ++visit) {
-    const int64_t row = ws.sequence[visit];
-    if (visit + 2 < n_rows)
-      prefetch_row<kLanes>(ws, ws.sequence[visit + 2]);
-    Float margin[N], second[N]; // two chains of sums, so that one does not wait for the other
-    for (int v = 0; v < N; ++v) {
-      margin[v] = bias[v] * state.bias_value;
-      second[v] = zero;
-    }
-    const Item *const begin = items + ptr[row], *const end = items + ptr[row + 1];
-    const Item *item = begin;
-    for (; end - item >= 2; item += 2) {
-      const float *w = weights + static_cast<size_t>(item[0].feature) * kLanes;
-      const float *u = weights + static_cast<size_t>(item[1].feature) * kLanes;
-      for (int v = 0; v < N; ++v) {
-        margin[v] += load<Float>(w + v * kWidth) * item[0].value;
-        second[v] += load<Float>(u + v * kWidth) * item[1].value;
-      }
-    }
-    if (item != end)
-      for (int v = 0; v < N; ++v)
-        margin[v] += load<Float>(weights + static_cast<size_t>(item->feature) * kLanes + v * kWidth) * item->value;
-    for (int v = 0; v < N; ++v)
-      margin[v] += second[v];
-    float *alpha = ws.alpha + row * kLanes;
-    Float step[N];
-    bool moves = false;
-    for (int v = 0; v < N; ++v) {
-      const Float sign = signs<Float>(ws.positive[row], v * kWidth);
-      const Float old = load<Float>(alpha + v * kWidth);
-      Float diagonal;
-      if (state.costs) {
-        diagonal = load<Float>(state.costs + row * kLanes + v * kWidth);
-      } else {
-        const Float positive = load<Float>(state.diagonal_positive + v * kWidth);
-        diagonal = sign > 0.0f ? positive : fill<Float>(state.diagonal);
-      }
-      const Float gradient = (sign * margin[v] - 1.0f + old * diagonal) * active[v];
-      const Float projected = old > 0.0f ? gradient : (gradient < 0.0f ? gradient : zero);
-      largest[v] = projected > largest[v] ? projected : largest[v];
-      smallest[v] = projected < smallest[v] ? projected : smallest[v];
-      Float next = old - gradient / (diagonal + ws.rows.squared_norm[row]);
-      next = next > 0.0f ? next : zero;
-      const Float size = projected < 0.0f ? -projected : projected;
-      next = size > settled ? next : old;
-      step[v] = (next - old) * sign;
-      moves |= any(step[v]);
-      store(alpha + v * kWidth, next);
-    }
-    if (!moves)
-      continue;
-    for (int v = 0; v < N; ++v)
-      bias[v] += step[v] * state.bias_value;
-    for (item = begin; item != end; ++item) {
-      float *w = weights + static_cast<size_t>(item->feature) * kLanes;
-      for (int v = 0; v < N; ++v)
-        store(w + v * kWidth, load<Float>(w + v * kWidth) + step[v] * item->value);
-    }
-  }
-  for (int v = 0; v < N; ++v) {
-    store(state.bias + v * kWidth, bias[v]);
-    store(state.largest + v * kWidth, largest[v]);
-    store(state.smallest + v * kWidth, smallest[v]);
-  }
-}
-
-// The best dual variable of one row for the logistic loss: Newton steps on
-// h(z) = q/2 (z - old)^2 + margin (z - old) + z log z + (C - z) log(C - z), kept inside (0, C).
-float logistic_step(float old, float margin, float q, float cost, float *violation) {
-  const double c = cost, a = q;
-  // By symmetry work on the nearer of z and C - z, where the logarithm is steep.
-  const bool upper = old > 0.5 * c;
-  const double start = upper ? c - old : old, slope = upper ? -margin : margin;
-  double z = std::max(start, 1e-12 * c);
-  auto gradient = [&](double t) { return a * (t - start) + slope + std::log(t / (c - t)); };
-  double g = gradient(z);
-  *violation = static_cast<float>(g);
-  for (int i = 0; i < 50 && std::abs(g) > 1e-4; ++i) {
-    const double next = z - g / (a + c / ((c - z) * z));
-    z = next <= 0 ? z * 0.1 : next >= c ? c - (c - z) * 0.1 : next;
-    g = gradient(z);
-  }
-  return static_cast<float>(upper ? c - z : z);
-}
-
-template <int kLanes> TAGWOOD_INLINE void logistic_sweep(Workspace &ws, LaneState &state) {
-  std::fill(state.largest, state.largest + kLanes, 0.0f);
-  std::fill(state.smallest, state.smallest + kLanes, 0.0f);
-  const int64_t n_rows = ws.rows.size();
-  for (int64_t visit = 0; visit < n_rows; ++visit) {
-    const int64_t row = ws.sequence[visit];
-    float margin[kLanes], step[kLanes];
-    for (int l = 0; l < kLanes; ++l)
-      margin[l] = state.bias[l] * state.bias_value;
-    const Item *begin = ws.rows.items.data() + ws.rows.ptr[row], *end = ws.rows.items.data() + ws.rows.ptr[row + 1];
-    for (const Item *item = begin; item != end; ++item) {
-      const float *w = ws.weights + static_cast<size_t>(item->feature) * kLanes;
-      for (int l = 0; l < kLanes; ++l)
-        margin[l] += w[l] * item->value;
-    }
-    for (int l = 0; l < kLanes; ++l) {
-      step[l] = 0;
-      if (state.active[l] == 0)
-        continue;
-      const float sign = (ws.positive[row] >> l) & 1 ? 1.0f : -1.0f;
-      const float diagonal = state.costs ? state.costs[row * kLanes + l]
-                             : sign > 0  ? state.diagonal_positive[l]
-                                         : state.diagonal;
-      const float cost = 0.5f / diagonal;
-      float &alpha = ws.alpha[row * kLanes + l];
-      float violation;
-      const float next = logistic_step(alpha, sign * margin[l], ws.rows.squared_norm[row], cost, &violation);
-      state.largest[l] = std::max(state.largest[l], std::abs(violation));
-      step[l] = (next - alpha) * sign;
-      alpha = next;
-    }
-    for (int l = 0; l < kLanes; ++l)
-      state.bias[l] += step[l] * state.bias_value;
-    for (const Item *item = begin; item != end; ++item) {
-      float *w = ws.weights + static_cast<size_t>(item->feature) * kLanes;
-      for (int l = 0; l < kLanes; ++l)
-        w[l] += step[l] * item->value;
-    }
-  }
-}
-
-TAGWOOD_HOT void hinge_sweep_4(Workspace &ws, LaneState &s) { hinge_sweep<Float4, 1>(ws, s); }
-TAGWOOD_HOT void hinge_sweep_8(Workspace &ws, LaneState &s) { hinge_sweep<Float8, 1>(ws, s); }
-TAGWOOD_HOT void hinge_sweep_16(Workspace &ws, LaneState &s) { hinge_sweep<Float8, 2>(ws, s); }
-TAGWOOD_HOT void logistic_sweep_4(Workspace &ws, LaneState &s) { logistic_sweep<4>(ws, s); }
-TAGWOOD_HOT void logistic_sweep_8(Workspace &ws, LaneState &s) { logistic_sweep<8>(ws, s); }
-TAGWOOD_HOT void logistic_sweep_16(Workspace &ws, LaneState &s) { logistic_sweep<16>(ws, s); }
-
-void sweep(Workspace &ws, LaneState &state, int lanes, Loss loss) {
-  if (loss == Loss::squared_hinge)
-    lanes == 4 ? hinge_sweep_4(ws, state) : lanes == 8 ? hinge_sweep_8(ws, state) : hinge_sweep_16(ws, state);
-  else
-    lanes == 4 ? logistic_sweep_4(ws, state) : lanes == 8 ? logistic_sweep_8(ws, state) : logistic_sweep_16(ws, state);
-}
 
 // Copies the block's rows into the compact space with the most frequent features first.
 void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOptions &o, Workspace &ws) {

@@ -100,6 +100,16 @@ def test_tail_weights_are_inverse_propensities_with_a_mean_of_1(problem, tail):
     assert leaves.mean() == pytest.approx(1, rel=1e-5)
 
 
+def test_rare_labels_weigh_more_by_default_unless_there_is_a_hub():
+    rare = sparse.csr_array(np.eye(8, dtype=np.float32)[[0, 0, 1, 2, 3, 4, 5, 6, 7]])
+    assert (
+        entry_weights(rare, None, None).leaf_weights.tolist()
+        == entry_weights(rare, None, 1.0).leaf_weights.tolist()
+    )
+    hub = sparse.csr_array(np.eye(8, dtype=np.float32)[[0, 0, 0, 1, 2, 3, 4, 5]])
+    assert entry_weights(hub, None, None).leaf_weights.size == 0
+
+
 def test_tail_weights_multiply_the_weights_of_entries(problem):
     _, Y = problem
     entry = Y * 3

@@ -12,6 +12,7 @@ from tagwood._sparse import CsrParts, csr_parts
 from tagwood.errors import InputError
 
 _A, _B = 0.55, 1.5  # the repository's default propensity model
+_HUB_SHARE = 0.25  # a label on more of the rows is a hub
 
 
 class EntryWeights(NamedTuple):
@@ -28,7 +29,7 @@ class EntryWeights(NamedTuple):
     row_weights: NDArray[np.float32]
 
 
-def entry_weights(Y: sparse.csr_array, sample_weight: Any, tail: float) -> EntryWeights:
+def entry_weights(Y: sparse.csr_array, sample_weight: Any, tail: float | None) -> EntryWeights:
     """Return the weights of the entries of Y (checked, (n_rows, n_labels)).
 
     Parameters
@@ -38,7 +39,8 @@ def entry_weights(Y: sparse.csr_array, sample_weight: Any, tail: float) -> Entry
     sample_weight
         None, one positive number per row, or a sparse matrix with one positive number per entry of Y.
     tail
-        0: labels count alike; 1: by their inverse propensity, scaled to a mean of 1 over the entries.
+        0: labels count alike; 1: by their inverse propensity, scaled to a mean of 1 over the entries. None: 1, or 0
+        where a label stands on more than a quarter of the labelled rows.
     """
     rows = leaves = np.empty(0, dtype=np.float32)
     entries = Y
@@ -48,8 +50,11 @@ def entry_weights(Y: sparse.csr_array, sample_weight: Any, tail: float) -> Entry
         rows = _per_row(sample_weight, Y.shape[0])
     label_rows = csr_parts(entries.T.tocsr())
     weighted = entries is not Y
+    n_labelled = int(np.count_nonzero(np.diff(Y.indptr)))
+    if tail is None:
+        tail = 0.0 if np.diff(label_rows.indptr).max() > _HUB_SHARE * n_labelled else 1.0
     if tail > 0:
-        leaves = _tail_weights(label_rows, tail, int(np.count_nonzero(np.diff(Y.indptr))))
+        leaves = _tail_weights(label_rows, tail, n_labelled)
     elif weighted:
         leaves = label_rows.data
     return EntryWeights(label_rows, weighted, leaves, rows)

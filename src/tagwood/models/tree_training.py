@@ -43,7 +43,8 @@ class Solver:
     bias
         Value of the constant feature.
     tolerance
-        Stop a classifier when the violations of a sweep span no more than this. 0.1 is enough for ranking.
+        Stop a classifier when the violations of a sweep span no more than this. 0.1 trains a third faster and costs a
+        tenth of a point here and there.
     max_sweeps
         Most sweeps over a node's rows.
     threshold
@@ -54,7 +55,7 @@ class Solver:
 
     loss: str = "squared-hinge"
     bias: float = 1.0
-    tolerance: float = 0.1
+    tolerance: float = 0.03
     max_sweeps: int = 100
     threshold: float = 0.1
     weights: str = "int8"

@@ -1,0 +1,227 @@
+#include "sweeps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "simd.hpp"
+
+namespace tagwood {
+
+namespace {
+
+typedef float Float8 __attribute__((vector_size(32)));
+typedef int32_t Int8 __attribute__((vector_size(32)));
+typedef float Float4 __attribute__((vector_size(16)));
+typedef int32_t Int4 __attribute__((vector_size(16)));
+
+template <class Float> struct IntOf;
+template <> struct IntOf<Float8> {
+  using type = Int8;
+};
+template <> struct IntOf<Float4> {
+  using type = Int4;
+};
+
+template <class Float> TAGWOOD_INLINE Float load(const float *p) {
+  Float v;
+  std::memcpy(&v, p, sizeof(Float));
+  return v;
+}
+template <class Float> TAGWOOD_INLINE void store(float *p, const Float &v) { std::memcpy(p, &v, sizeof(Float)); }
+template <class Float> TAGWOOD_INLINE Float fill(float value) { return Float{} + value; }
+
+// +1 where the lane's bit is set, -1 elsewhere.
+template <class Float> TAGWOOD_INLINE Float signs(uint32_t bits, int first) {
+  using Int = typename IntOf<Float>::type;
+  Int lane_bit;
+  for (size_t l = 0; l < sizeof(Float) / 4; ++l)
+    lane_bit[l] = 1 << (first + static_cast<int>(l));
+  const Int set = (Int{} + static_cast<int32_t>(bits)) & lane_bit;
+  return set != 0 ? fill<Float>(1.0f) : fill<Float>(-1.0f);
+}
+
+template <class Float> TAGWOOD_INLINE bool any(const Float &v) {
+  using Int = typename IntOf<Float>::type;
+  const Int set = v != 0.0f;
+  uint64_t words[sizeof(Float) / 8];
+  std::memcpy(words, &set, sizeof(Float));
+  uint64_t all = 0;
+  for (const uint64_t word : words)
+    all |= word;
+  return all != 0;
+}
+
+// Rows are visited at random, so the memory is told in advance.
+template <int kLanes> TAGWOOD_INLINE void prefetch_row(const LaneArrays &arrays, int64_t row) {
+  const char *begin = reinterpret_cast<const char *>(arrays.rows.items.data() + arrays.rows.ptr[row]);
+  const char *end = reinterpret_cast<const char *>(arrays.rows.items.data() + arrays.rows.ptr[row + 1]);
+  for (; begin < end; begin += 64)
+    __builtin_prefetch(begin);
+  __builtin_prefetch(arrays.alpha + row * kLanes);
+}
+
+// One sweep of squared hinge over all rows; N vectors of lanes side by side.
+template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays, LaneState &state) {
+  constexpr int kWidth = sizeof(Float) / 4;
+  constexpr int kLanes = kWidth * N;
+  Float bias[N], active[N], largest[N], smallest[N];
+  for (int v = 0; v < N; ++v) {
+    bias[v] = load<Float>(state.bias + v * kWidth);
+    active[v] = load<Float>(state.active + v * kWidth);
+    largest[v] = smallest[v] = fill<Float>(0.0f);
+  }
+  const Float zero = fill<Float>(0.0f);
+  const int64_t n_rows = arrays.rows.size();
+  const int64_t *ptr = arrays.rows.ptr.data();
+  const Item *items = arrays.rows.items.data();
+  float *weights = arrays.weights;
+  const float settled = state.settled;
+  for (int64_t visit = 0; visit < n_rows; ++visit) {
+    const int64_t row = arrays.sequence[visit];
+    if (visit + 2 < n_rows)
+      prefetch_row<kLanes>(arrays, arrays.sequence[visit + 2]);
+    Float margin[N], second[N]; // two chains of sums, so that one does not wait for the other
+    for (int v = 0; v < N; ++v) {
+      margin[v] = bias[v] * state.bias_value;
+      second[v] = zero;
+    }
+    const Item *const begin = items + ptr[row], *const end = items + ptr[row + 1];
+    const Item *item = begin;
+    for (; end - item >= 2; item += 2) {
+      const float *w = weights + static_cast<size_t>(item[0].feature) * kLanes;
+      const float *u = weights + static_cast<size_t>(item[1].feature) * kLanes;
+      for (int v = 0; v < N; ++v) {
+        margin[v] += load<Float>(w + v * kWidth) * item[0].value;
+        second[v] += load<Float>(u + v * kWidth) * item[1].value;
+      }
+    }
+    if (item != end)
+      for (int v = 0; v < N; ++v)
+        margin[v] += load<Float>(weights + static_cast<size_t>(item->feature) * kLanes + v * kWidth) * item->value;
+    for (int v = 0; v < N; ++v)
+      margin[v] += second[v];
+    float *alpha = arrays.alpha + row * kLanes;
+    Float step[N];
+    bool moves = false;
+    for (int v = 0; v < N; ++v) {
+      const Float sign = signs<Float>(arrays.positive[row], v * kWidth);
+      const Float old = load<Float>(alpha + v * kWidth);
+      Float diagonal;
+      if (state.costs) {
+        diagonal = load<Float>(state.costs + row * kLanes + v * kWidth);
+      } else {
+        const Float positive = load<Float>(state.diagonal_positive + v * kWidth);
+        diagonal = sign > 0.0f ? positive : fill<Float>(state.diagonal);
+      }
+      const Float gradient = (sign * margin[v] - 1.0f + old * diagonal) * active[v];
+      const Float projected = old > 0.0f ? gradient : (gradient < 0.0f ? gradient : zero);
+      largest[v] = projected > largest[v] ? projected : largest[v];
+      smallest[v] = projected < smallest[v] ? projected : smallest[v];
+      Float next = old - gradient / (diagonal + arrays.rows.squared_norm[row]);
+      next = next > 0.0f ? next : zero;
+      const Float size = projected < 0.0f ? -projected : projected;
+      next = size > settled ? next : old;
+      step[v] = (next - old) * sign;
+      moves |= any(step[v]);
+      store(alpha + v * kWidth, next);
+    }
+    if (!moves)
+      continue;
+    for (int v = 0; v < N; ++v)
+      bias[v] += step[v] * state.bias_value;
+    for (item = begin; item != end; ++item) {
+      float *w = weights + static_cast<size_t>(item->feature) * kLanes;
+      for (int v = 0; v < N; ++v)
+        store(w + v * kWidth, load<Float>(w + v * kWidth) + step[v] * item->value);
+    }
+  }
+  for (int v = 0; v < N; ++v) {
+    store(state.bias + v * kWidth, bias[v]);
+    store(state.largest + v * kWidth, largest[v]);
+    store(state.smallest + v * kWidth, smallest[v]);
+  }
+}
+
+// The best dual variable of one row for the logistic loss: Newton steps on
+// h(z) = q/2 (z - old)^2 + margin (z - old) + z log z + (C - z) log(C - z), kept inside (0, C).
+float logistic_step(float old, float margin, float q, float cost, float *violation) {
+  const double c = cost, a = q;
+  // By symmetry work on the nearer of z and C - z, where the logarithm is steep.
+  const bool upper = old > 0.5 * c;
+  const double start = upper ? c - old : old, slope = upper ? -margin : margin;
+  double z = std::max(start, 1e-12 * c);
+  auto gradient = [&](double t) { return a * (t - start) + slope + std::log(t / (c - t)); };
+  double g = gradient(z);
+  *violation = static_cast<float>(g);
+  for (int i = 0; i < 50 && std::abs(g) > 1e-4; ++i) {
+    const double next = z - g / (a + c / ((c - z) * z));
+    z = next <= 0 ? z * 0.1 : next >= c ? c - (c - z) * 0.1 : next;
+    g = gradient(z);
+  }
+  return static_cast<float>(upper ? c - z : z);
+}
+
+template <int kLanes> TAGWOOD_INLINE void logistic_sweep(LaneArrays &arrays, LaneState &state) {
+  std::fill(state.largest, state.largest + kLanes, 0.0f);
+  std::fill(state.smallest, state.smallest + kLanes, 0.0f);
+  const int64_t n_rows = arrays.rows.size();
+  for (int64_t visit = 0; visit < n_rows; ++visit) {
+    const int64_t row = arrays.sequence[visit];
+    float margin[kLanes], step[kLanes];
+    for (int l = 0; l < kLanes; ++l)
+      margin[l] = state.bias[l] * state.bias_value;
+    const Item *begin = arrays.rows.items.data() + arrays.rows.ptr[row],
+               *end = arrays.rows.items.data() + arrays.rows.ptr[row + 1];
+    for (const Item *item = begin; item != end; ++item) {
+      const float *w = arrays.weights + static_cast<size_t>(item->feature) * kLanes;
+      for (int l = 0; l < kLanes; ++l)
+        margin[l] += w[l] * item->value;
+    }
+    for (int l = 0; l < kLanes; ++l) {
+      step[l] = 0;
+      if (state.active[l] == 0)
+        continue;
+      const float sign = (arrays.positive[row] >> l) & 1 ? 1.0f : -1.0f;
+      const float diagonal = state.costs ? state.costs[row * kLanes + l]
+                             : sign > 0  ? state.diagonal_positive[l]
+                                         : state.diagonal;
+      const float cost = 0.5f / diagonal;
+      float &alpha = arrays.alpha[row * kLanes + l];
+      float violation;
+      const float next = logistic_step(alpha, sign * margin[l], arrays.rows.squared_norm[row], cost, &violation);
+      state.largest[l] = std::max(state.largest[l], std::abs(violation));
+      step[l] = (next - alpha) * sign;
+      alpha = next;
+    }
+    for (int l = 0; l < kLanes; ++l)
+      state.bias[l] += step[l] * state.bias_value;
+    for (const Item *item = begin; item != end; ++item) {
+      float *w = arrays.weights + static_cast<size_t>(item->feature) * kLanes;
+      for (int l = 0; l < kLanes; ++l)
+        w[l] += step[l] * item->value;
+    }
+  }
+}
+
+TAGWOOD_HOT void hinge_sweep_4(LaneArrays &arrays, LaneState &s) { hinge_sweep<Float4, 1>(arrays, s); }
+TAGWOOD_HOT void hinge_sweep_8(LaneArrays &arrays, LaneState &s) { hinge_sweep<Float8, 1>(arrays, s); }
+TAGWOOD_HOT void hinge_sweep_16(LaneArrays &arrays, LaneState &s) { hinge_sweep<Float8, 2>(arrays, s); }
+TAGWOOD_HOT void logistic_sweep_4(LaneArrays &arrays, LaneState &s) { logistic_sweep<4>(arrays, s); }
+TAGWOOD_HOT void logistic_sweep_8(LaneArrays &arrays, LaneState &s) { logistic_sweep<8>(arrays, s); }
+TAGWOOD_HOT void logistic_sweep_16(LaneArrays &arrays, LaneState &s) { logistic_sweep<16>(arrays, s); }
+
+} // namespace
+
+void sweep(LaneArrays &arrays, LaneState &state, int lanes, Loss loss) {
+  if (loss == Loss::squared_hinge)
+    lanes == 4   ? hinge_sweep_4(arrays, state)
+    : lanes == 8 ? hinge_sweep_8(arrays, state)
+                 : hinge_sweep_16(arrays, state);
+  else
+    lanes == 4   ? logistic_sweep_4(arrays, state)
+    : lanes == 8 ? logistic_sweep_8(arrays, state)
+                 : logistic_sweep_16(arrays, state);
+}
+
+} // namespace tagwood

@@ -1,0 +1,52 @@
+// Sweeps of dual coordinate descent over the rows of a block, up to 16 outputs at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "train.hpp"
+
+namespace tagwood {
+
+struct Item {
+  uint32_t feature;
+  float value;
+};
+
+// The rows of a block in their compact feature space.
+struct LocalRows {
+  std::vector<int64_t> ptr;
+  std::vector<Item> items;
+  std::vector<float> squared_norm; // with the constant feature
+  std::vector<int32_t> feature_of;
+  int64_t size() const { return static_cast<int64_t>(squared_norm.size()); }
+};
+
+constexpr int kMaxLanes = 16;
+
+// What a sweep reads and writes.
+struct LaneArrays {
+  LocalRows rows;
+  float *weights = nullptr;       // [feature][lane], aligned to 64 bytes
+  float *alpha = nullptr;         // [row][lane]: the dual variables
+  std::vector<uint16_t> positive; // per row, one bit per lane
+  std::vector<int32_t> sequence;  // order of visits
+};
+
+// What the lanes carry between sweeps.
+struct alignas(64) LaneState {
+  float bias[kMaxLanes] = {};
+  float active[kMaxLanes] = {};  // 1 where the lane has an output
+  float largest[kMaxLanes] = {}; // projected gradients of the present sweep
+  float smallest[kMaxLanes] = {};
+  const float *costs = nullptr;            // [row][lane] 1/(2C) per entry, or null where all are alike
+  float diagonal_positive[kMaxLanes] = {}; // the same for the lane's positives
+  float diagonal = 0.5f;                   // 1/(2C)
+  float settled = 0;                       // smaller projected gradients are left alone
+  float bias_value = 1;
+};
+
+// Visits every row once; lanes is 4, 8 or 16.
+void sweep(LaneArrays &arrays, LaneState &state, int lanes, Loss loss);
+
+} // namespace tagwood
