@@ -145,7 +145,9 @@ def _to_csr(value: Any, name: str) -> sparse.csr_array:
         try:
             matrix = sparse.csr_array(value)
         except ValueError as error:  # SciPy looks at the ends of indptr itself
-            raise InputError(f"{name} must be a valid CSR matrix", given=f"one with a wrong {error}") from error
+            raise InputError(
+                f"{name} must be a valid CSR matrix", given=f"one with a wrong {error}"
+            ) from error
         _check_structure(matrix, name)
     else:
         matrix = sparse.csr_array(_dense(value, name))

@@ -14,7 +14,9 @@ from tagwood._check import check_int, check_threads
 from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts
 
 
-def label_centroids(X: Any, Y: Any, max_features: int | None = None, threads: int | None = None) -> sparse.csr_array:
+def label_centroids(
+    X: Any, Y: Any, max_features: int | None = None, threads: int | None = None
+) -> sparse.csr_array:
     """Return V (n_labels, n_features): each label's rows of X summed up and scaled to norm 1.
 
     Positive instance feature aggregation. Labels that stand on no row get an empty row.
