@@ -16,6 +16,7 @@ BENCHMARKS = (
     ("metrics",),
     ("reading",),
     ("tfidf",),
+    ("promises",),
     ("impute",),
     ("linear_tree", "--scaling"),
     ("linear_tree",),
