@@ -38,8 +38,8 @@ about 1,000 of them. Disk and load are of the folder that is loaded; memory-mapp
 later, when they are asked. P and PSP are in percent, from one code for all tools, over the labels seen in
 training. PECOS, Omikuji and tagwood search with a beam of 10 unless said otherwise, napkinXC exactly.
 
-tagwood's defaults (`arity`, `tail` and its rule for hubs, `tolerance`) were chosen while looking at the test rows of the
-real sets below, the peers' were not: its precision here is a little flattered, and differences of 0.2 points are
+tagwood's defaults (`arity`, `tail` and its rule for hubs, `tolerance`) were chosen while looking at the test rows of
+the real sets below, the peers' were not: its precision here is a little flattered, and differences of 0.2 points are
 within what another tree seed changes. A tool keeps its figures until it is measured again, so rows may come from
 different runs of one day.
 """
