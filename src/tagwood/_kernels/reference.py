@@ -29,6 +29,16 @@ def rows_rise(indptr: _I64, indices: _I32) -> bool:
     return all(np.all(np.diff(indices[b:e]) > 0) for b, e in pairwise(indptr))
 
 
+def rows_valid(indptr: _I64, indices: _I32, data: _F32, n_cols: int) -> bool:
+    """Say whether a CSR matrix is canonical: indptr rises from 0, columns rise and fit, values are finite."""
+    stored = min(indices.size, data.size)
+    if indptr[0] != 0 or indptr.max() > stored or np.any(np.diff(indptr) < 0):
+        return False
+    used = slice(0, int(indptr[-1]))
+    fits = np.all(indices[used] >= 0) and np.all(indices[used] < n_cols) and np.all(np.isfinite(data[used]))
+    return bool(fits) and rows_rise(indptr, indices)
+
+
 def top_k_rows(indptr: _I64, indices: _I32, data: _F32, k: int, threads: int) -> tuple[_I64, _I32, _F32]:
     """Keep the k largest entries of each row, largest first; ties go to the smaller column."""
     out_indices, out_data, sizes = [], [], [0]
