@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood.errors import InputError
+from tagwood.storage import pack_strings
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +46,7 @@ class StringTable:
     @classmethod
     def from_strings(cls, strings: Iterable[str]) -> StringTable:
         """Pack strings; a lone surrogate, which UTF-8 cannot hold, raises `InputError`."""
-        try:
-            parts = [string.encode() for string in strings]
-        except UnicodeEncodeError as error:
-            raise InputError("strings must be valid Unicode text", given=ascii(error.object)) from error
-        sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
-        return cls(np.frombuffer(b"".join(parts), dtype=np.uint8), np.concatenate([[0], np.cumsum(sizes)]))
+        return cls(*pack_strings(strings))
 
     def __len__(self) -> int:
         return self.offsets.size - 1
