@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 NATIVE := $(wildcard cpp/*.cpp cpp/*.hpp) CMakeLists.txt pyproject.toml
-EXTRAS := neural,serve,plots,scale,skos,dev
+EXTRAS := neural,serve,plots,scale,skos,tune,dev
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check fix bench docs build clean

@@ -39,6 +39,7 @@ COMMANDS = {
     "show": Command("tagwood.cli.show", "show", "Show what a model is: passport, recipe, tree, labels."),
     "suggest": Command("tagwood.cli.predict", "predict", "The same as predict."),
     "train": Command("tagwood.cli.train", "train", "Train a model on texts and their labels."),
+    "tune": Command("tagwood.cli.tune", "tune", "Search for better settings with a time limit."),
 }
 
 

@@ -1,0 +1,178 @@
+"""`tune`: try recipes for some minutes and keep the best. In: a dataset, a recipe, ranges. Out: `Tuned`, and files.
+
+The folder holds ``study.log`` (all trials), ``ranges.toml`` and ``best.toml`` (written anew at each improvement). The
+same call on the same folder continues the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
+from tagwood._check import check_float, check_int
+from tagwood.data.dataset import Dataset
+from tagwood.data.writing import replace_path
+from tagwood.errors import InputError
+from tagwood.recipe import Recipe
+from tagwood.tuning.ranges import Ranges, default_ranges, with_settings
+from tagwood.tuning.study import Study, Tuned, open_study
+from tagwood.tuning.trial import Split, measure, split_rows
+
+BEST, RANGES = "best.toml", "ranges.toml"
+
+Report = Callable[[str, float], None]
+
+
+class _TimeUp(Exception):  # noqa: N818  it is no error
+    """The time is over in the middle of a trial."""
+
+
+def tune(
+    data: Dataset,
+    folder: str | Path,
+    *,
+    recipe: Recipe | None = None,
+    ranges: Ranges | None = None,
+    metric: str = "P@5",
+    minutes: float = 10.0,
+    max_trials: int | None = None,
+    holdout: float = 0.2,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Report | None = None,
+    each: Callable[[Tuned], None] | None = None,
+) -> Tuned:
+    """Search for the settings that do best on rows held out from the training data.
+
+    The first trial is the recipe as given; the others change what `ranges` name (optuna's TPE sampler). Ctrl-C ends
+    the search and raises `KeyboardInterrupt`; every finished trial is in the folder then, and the next call goes on
+    from there. The value of the best of many trials is a little too good: measure the chosen recipe on other rows.
+
+    Parameters
+    ----------
+    data
+        Training rows with texts and labels. Test rows have no place here.
+    folder
+        Where the trials are kept; a folder with another search raises `InputError`.
+    recipe
+        Where to begin; default: the defaults.
+    ranges
+        What may change; default: `default_ranges`.
+    metric
+        Any metric name, such as ``"P@5"``, ``"nDCG@5"``, ``"PSP@5"``, ``"micro-F1"``.
+    minutes
+        Time for this call. A trial that is under way then is given up, except for the first one.
+    max_trials
+        Stop after so many trials of this call.
+    holdout
+        Share of the rows to measure on.
+    seed
+        Of the held-out rows and of the search.
+    threads
+        Of each trial; default all cores.
+    progress
+        Called with words and the share of the time that is used.
+    each
+        Called with what is found so far, before each trial.
+    """
+    check_float(minutes, "minutes", above=0)
+    check_float(holdout, "holdout", low=0.01, high=0.9)
+    check_int(seed, "seed", low=0)
+    most = 1 << 60 if max_trials is None else check_int(max_trials, "max_trials", low=1)
+    given = Recipe() if recipe is None else recipe
+    ranges = default_ranges() if ranges is None else ranges
+    given.tagger()
+    ranges.check(given)
+    split = split_rows(data, metric, holdout, seed)
+    about = {
+        "dataset": data.fingerprint(),
+        "metric": str(split.metric),
+        "share held out": str(holdout),
+        "seed": str(seed),
+        "recipe": _without_threads(given).to_toml(),
+    }
+    place = Path(folder)
+    search = _Search(split, given, place, threads, monotonic(), 60 * minutes, progress)
+    lower = split.lower_is_better
+    with open_study(place, about, ranges, lower_is_better=lower, seed=seed) as study:
+        _write(place / RANGES, ranges.text)
+        for _ in range(most):
+            if each is not None:
+                each(search.found(study))
+            if not search.try_next(study):
+                break
+        return search.found(study)
+
+
+class _Search:
+    """The loop's body and what it needs."""
+
+    def __init__(
+        self,
+        split: Split,
+        given: Recipe,
+        folder: Path,
+        threads: int | None,
+        begin: float,
+        seconds: float,
+        progress: Report | None,
+    ) -> None:
+        self.split, self.given, self.folder = split, given, folder
+        self.changes = {} if threads is None else {"model.threads": threads}
+        self.begin, self.seconds, self.progress = begin, seconds, progress
+
+    def try_next(self, study: Study) -> bool:
+        """Run a trial; return False when the time is over."""
+        before = study.trials()
+        if before and self._share() >= 1:
+            return False
+        number, settings = study.ask()
+        best = f", best {self.split.metric} {before[0].value:.4f}" if before else ""
+
+        def report(stage: str, _: float) -> None:
+            share = self._share()
+            if before and share >= 1:
+                raise _TimeUp
+            if self.progress is not None:
+                self.progress(f"trial {number}{best}, {stage}", min(share, 1.0))
+
+        start = monotonic()
+        try:
+            value = measure(with_settings(self.given, settings | self.changes), self.split, report)
+        except _TimeUp:
+            study.fail(number, "")
+            return False
+        except (InputError, MemoryError) as error:
+            study.fail(number, str(error) or type(error).__name__)
+            if not before:  # the recipe as given does not work: neither will the others
+                raise
+            return True
+        study.tell(number, value, monotonic() - start)
+        if study.trials()[0].number == number:
+            _write(self.folder / BEST, self.found(study).to_toml())
+        return True
+
+    def found(self, study: Study) -> Tuned:
+        """Return the trials so far."""
+        return Tuned(
+            str(self.split.metric), study.trials(), study.failures(), self.given, self.split.held.n_rows
+        )
+
+    def _share(self) -> float:
+        return (monotonic() - self.begin) / self.seconds
+
+
+def _without_threads(recipe: Recipe) -> Recipe:
+    """Return the recipe without the number of threads, on which results do not depend."""
+    sections = {
+        section: {key: value for key, value in values.items() if (section, key) != ("model", "threads")}
+        for section, values in recipe.sections.items()
+    }
+    return replace(recipe, sections=sections)
+
+
+def _write(path: Path, text: str) -> None:
+    with replace_path(path, overwrite=True, folder=False, companions=()) as place:
+        place.write_text(text, encoding="utf-8")
