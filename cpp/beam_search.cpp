@@ -8,6 +8,8 @@
 // the visits.
 //
 // Rows of a chunk go in step, one visit each, in the order of nodes: a node's weights are read once for all of them.
+#include <limits>
+
 #include "search_state.hpp"
 
 namespace tagwood {
@@ -202,7 +204,11 @@ private:
     const int32_t *ids = model_.tree.labels + model_.tree.label_ptr[visit.node];
     const int n = model_.tree.label_ptr[visit.node + 1] - model_.tree.label_ptr[visit.node];
     Best best = results(visit.row);
-    for (int c = 0; c < n; ++c) {
+    const bool choosy = best.full() && !o_.has_copies;
+    const float least = choosy ? best.items[o_.k - 1].score : -std::numeric_limits<float>::infinity();
+    const int found = select_scores(s_.margins.data(), n, least, s_.places.data());
+    for (int i = 0; i < found; ++i) {
+      const int c = s_.places[i];
       if (!is_allowed(model_, o_, ids[c]))
         continue;
       if (o_.has_copies)

@@ -43,7 +43,7 @@ PackedBlock pack_block(std::vector<Weight> &weights, int n_columns, int64_t n_fe
   }
   if (type == WeightType::int8 && largest > 0)
     block.scale = largest / 127;
-  const int wanted = static_cast<int>(std::bit_width(static_cast<uint64_t>(n_slots / kBucketScan)));
+  const int wanted = static_cast<int>(std::bit_width(static_cast<uint64_t>(n_slots / kBucketFill)));
   const int bits = std::clamp(wanted, std::max(0, hash_bits - kRemainderBits), hash_bits);
   const int remainder_bits = hash_bits - bits;
   block.buckets.reserve(2 * ((size_t{1} << bits) + 1));

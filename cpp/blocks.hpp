@@ -11,7 +11,7 @@
 //   weights     one per entry: float32, float16 or int8 (times the block's scale)
 //
 // The hash is a bijection of the feature numbers, so bucket and remainder together are the feature: a slot takes three
-// bytes, and a whole bucket (4 to 8 slots) is compared at once. No pointer leaves the arrays, so a model is
+// bytes, and a whole bucket is compared at once. No pointer leaves the arrays, so a model is
 // memory-mapped and used as it lies on disk. Features with many outputs are stored for all of them (zeros included):
 // their entries are then a dense row, added with SIMD.
 #pragma once
@@ -30,7 +30,8 @@ inline int64_t weight_size(WeightType type) {
 }
 
 constexpr int kRemainderBits = 16;
-constexpr int kBucketScan = 8; // slots compared at once; the remainders of a model end with as many spare ones
+constexpr int kBucketFill = 8;  // slots of a bucket, on average 4 to 8
+constexpr int kBucketScan = 16; // slots compared at once; the slots of a model end with as many spare ones
 
 // Bits that tell the features of a matrix apart.
 inline int feature_bits(int64_t n_features) {

@@ -21,17 +21,36 @@ struct Hit {
 
 constexpr int kGroup = 64;
 
-// Which of the 8 remainders from `slots` on equal `wanted`: one bit each.
+// Which of the 16 remainders from `slots` on equal `wanted`: one bit each.
 TAGWOOD_INLINE uint32_t equal_slots(const uint16_t *slots, uint16_t wanted) {
 #if defined(__SSE2__)
-  const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i *>(slots));
-  const __m128i equal = _mm_cmpeq_epi16(eight, _mm_set1_epi16(static_cast<short>(wanted)));
-  return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())));
+  const __m128i all = _mm_set1_epi16(static_cast<short>(wanted));
+  const __m128i *from = reinterpret_cast<const __m128i *>(slots);
+  const __m128i low = _mm_cmpeq_epi16(_mm_loadu_si128(from), all);
+  const __m128i high = _mm_cmpeq_epi16(_mm_loadu_si128(from + 1), all);
+  return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));
 #else
   uint32_t bits = 0;
   for (int i = 0; i < kBucketScan; ++i)
     bits |= static_cast<uint32_t>(slots[i] == wanted) << i;
   return bits;
+#endif
+}
+
+// The sum of the first n of 16 counts.
+TAGWOOD_INLINE uint32_t sum_counts(const uint8_t *counts, int n) {
+#if defined(__SSE2__)
+  alignas(16) static constexpr uint8_t kMask[32] = {255, 255, 255, 255, 255, 255, 255, 255,
+                                                    255, 255, 255, 255, 255, 255, 255, 255};
+  const __m128i mask = _mm_loadu_si128(reinterpret_cast<const __m128i *>(kMask + 16 - n));
+  const __m128i kept = _mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i *>(counts)), mask);
+  const __m128i halves = _mm_sad_epu8(kept, _mm_setzero_si128());
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(halves) + _mm_cvtsi128_si32(_mm_srli_si128(halves, 8)));
+#else
+  uint32_t total = 0;
+  for (int i = 0; i < n; ++i)
+    total += counts[i];
+  return total;
 #endif
 }
 
@@ -59,24 +78,28 @@ template <class T> struct Block {
 
   TAGWOOD_INLINE const uint32_t *bucket(uint32_t hash) const { return buckets + 2 * (hash >> remainder_bits); }
 
-  // Finds a feature's entries; false where the block has none.
+  // Finds a feature's entries; false where the block has none. Without branches: whether a feature is there is a coin
+  // toss, and a wrong guess costs more than the few instructions saved.
   TAGWOOD_INLINE bool find(uint32_t hash, Hit &hit) const {
     const uint32_t *b = bucket(hash);
     const uint16_t wanted = static_cast<uint16_t>(hash & ((uint32_t{1} << remainder_bits) - 1));
-    const uint32_t first = b[0], last = std::min(b[2], n_slots);
-    for (uint32_t slot = first; slot < last; slot += kBucketScan) {
-      uint32_t equal = equal_slots(remainders + slot, wanted);
-      if (last - slot < kBucketScan)
-        equal &= (1u << (last - slot)) - 1;
-      if (equal == 0)
+    const uint32_t first = std::min(b[0], n_slots), last = std::max(first, std::min(b[2], n_slots));
+    if (last - first > kBucketScan) [[unlikely]]
+      return find_in_long_bucket(b[1], first, last, wanted, hit);
+    const uint32_t equal = equal_slots(remainders + first, wanted) & ((1u << (last - first)) - 1);
+    const int place = std::countr_zero(equal | (1u << (kBucketScan - 1)));
+    hit.begin = std::min(b[1] + sum_counts(counts + first, place) + static_cast<uint32_t>(place), n_entries);
+    hit.end = std::min(hit.begin + counts[first + place] + 1u, n_entries);
+    return equal != 0;
+  }
+
+  bool find_in_long_bucket(uint32_t begin, uint32_t first, uint32_t last, uint16_t wanted, Hit &hit) const {
+    for (uint32_t slot = first; slot < last; begin += counts[slot++] + 1u) {
+      if (remainders[slot] != wanted)
         continue;
-      const uint32_t place = slot + static_cast<uint32_t>(std::countr_zero(equal));
-      uint32_t begin = b[1];
-      for (uint32_t s = first; s < place; ++s)
-        begin += counts[s] + 1u;
-      hit.begin = begin;
-      hit.end = std::min(begin + counts[place] + 1u, n_entries);
-      return begin < hit.end;
+      hit.begin = std::min(begin, n_entries);
+      hit.end = std::min(hit.begin + counts[slot] + 1u, n_entries);
+      return true;
     }
     return false;
   }
@@ -87,7 +110,7 @@ template <class T>
 TAGWOOD_INLINE void add_block(const BlocksView &blocks, int64_t b, std::span<const uint32_t> hashes,
                               std::span<const float> values, float *out, int n_outputs) {
   const Block<T> block(blocks, b);
-  Hit hits[kGroup];
+  Hit hits[kGroup + 1];
   for (size_t first = 0; first < hashes.size(); first += kGroup) {
     const size_t last = std::min(first + kGroup, hashes.size());
     for (size_t i = first; i < last; ++i)
@@ -101,10 +124,8 @@ TAGWOOD_INLINE void add_block(const BlocksView &blocks, int64_t b, std::span<con
     for (size_t i = first; i < last; ++i) {
       hits[n_hits].value = values[i];
       const bool found = block.find(hashes[i], hits[n_hits]);
-      if (found) {
-        __builtin_prefetch(block.columns + hits[n_hits].begin);
-        __builtin_prefetch(block.weights + hits[n_hits].begin);
-      }
+      __builtin_prefetch(block.columns + hits[n_hits].begin);
+      __builtin_prefetch(block.weights + hits[n_hits].begin);
       n_hits += found;
     }
     for (int h = 0; h < n_hits; ++h) {
@@ -142,6 +163,15 @@ TAGWOOD_HOT void hinge_link(float *margins, int n, float base, int power) {
     loss = power == 1 ? gap : power == 2 ? loss : power == 3 ? loss * gap : loss * loss;
     margins[i] = base - loss;
   }
+}
+
+TAGWOOD_HOT int select(const float *scores, int n, float least, int32_t *places) {
+  int found = 0;
+  for (int i = 0; i < n; ++i) {
+    places[found] = i;
+    found += scores[i] >= least;
+  }
+  return found;
 }
 
 } // namespace
@@ -185,6 +215,8 @@ void evaluate_node(const ModelView &model, int32_t node, std::span<const uint32_
       add_float32(model.blocks, block, hashes, values, out + first, n);
   }
 }
+
+int select_scores(const float *scores, int n, float least, int32_t *places) { return select(scores, n, least, places); }
 
 void apply_link(const Link &link, float *margins, int n, float base) {
   if (link.power > 0) {

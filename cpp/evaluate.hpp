@@ -26,6 +26,9 @@ private:
 void evaluate_node(const ModelView &model, int32_t node, std::span<const uint32_t> hashes,
                    std::span<const float> values, float *out);
 
+// Writes the places of the scores that are at least `least`; returns how many.
+int select_scores(const float *scores, int n, float least, int32_t *places);
+
 // log p of each margin, plus `base`, in place.
 void apply_link(const Link &link, float *margins, int n, float base);
 

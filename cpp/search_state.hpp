@@ -52,6 +52,7 @@ struct Visit {
 struct Scratch {
   HashedRows rows;
   std::vector<float> margins;
+  std::vector<int32_t> places;       // of margins
   std::vector<Scored> levels;        // beams: `width` places for each row and level
   std::vector<int> sizes, heads;     // used places, and those already visited
   std::vector<Scored> results, open; // labels found; nodes still to be visited by an exact search
@@ -95,6 +96,7 @@ template <class Body> void for_chunks(const ModelView &model, int64_t n_rows, in
   const int n_margins = model.tree.max_outputs + 256; // a block may touch any of 256 columns
   if (n_rows == 1) {
     own.margins.resize(n_margins);
+    own.places.resize(n_margins);
     body(0, 1, own);
     return;
   }
@@ -102,6 +104,7 @@ template <class Body> void for_chunks(const ModelView &model, int64_t n_rows, in
   std::vector<Scratch> scratches(std::max(1, threads));
   parallel_chunks(n_rows, threads, std::clamp<int64_t>(fair, 1, most), [&](int64_t begin, int64_t end, int thread) {
     scratches[thread].margins.resize(n_margins);
+    scratches[thread].places.resize(n_margins);
     body(begin, end, scratches[thread]);
   });
 }

@@ -62,8 +62,8 @@ def _check_arrays(tree: LabelTree, arrays: ModelArrays) -> None:
         and np.all(arrays.block_ptr + node_blocks <= n_blocks)
         and arrays.buckets.size % 2 == 0
         and _rises(arrays.bucket_ptr, n_blocks, arrays.buckets.size // 2)
-        and _rises(arrays.slot_ptr, n_blocks, arrays.counts.size)
-        and arrays.remainders.size == arrays.counts.size + BUCKET_SCAN
+        and _rises(arrays.slot_ptr, n_blocks, arrays.counts.size - BUCKET_SCAN)
+        and arrays.remainders.size == arrays.counts.size
         and _rises(arrays.entry_ptr, n_blocks, arrays.columns.size)
         and arrays.weights.size == arrays.columns.size
         and np.all(tables > 0)

@@ -21,7 +21,7 @@ from tagwood.models.links import log_probability
 from tagwood.trees.label_tree import LabelTree
 
 BLOCK_OUTPUTS = 256  # columns of a block are one byte
-BUCKET_SCAN = 8  # the kernels read this many remainders at once, so as many spare ones end the array
+BUCKET_SCAN = 16  # the kernels read this many slots at once, so as many spare ones end their arrays
 
 _EMPTY_MASK = np.empty(0, dtype=np.uint8)
 
@@ -174,7 +174,7 @@ def assemble(
         buckets,
         _starts(slot_sizes),
         np.concatenate([remainders, np.zeros(BUCKET_SCAN, np.uint16)]),
-        counts,
+        np.concatenate([counts, np.zeros(BUCKET_SCAN, np.uint8)]),
         _starts(entry_sizes),
         columns,
         weights.view(weight_dtype),
