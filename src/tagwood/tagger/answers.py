@@ -131,6 +131,8 @@ class Answers(Params):
         *,
         k: int = 5,
         threshold: float | None = None,
+        restrict: Iterable[Label] | None = None,
+        exclude: Iterable[Label] | None = None,
         language: str | None = None,
         n_similar: int = 3,
     ) -> Explanation:
@@ -142,16 +144,19 @@ class Answers(Params):
             The text.
         label
             Name, URI or id of a label.
-        k, threshold
+        k, threshold, restrict, exclude
             As in the question to `tag` that is to be explained.
         language
             Of the names.
         n_similar
             Number of similar training texts to show.
         """
-        from tagwood.tagger.explaining import explain_tag
+        from tagwood.tagger.explaining import Question, explain_tag
 
-        return explain_tag(self, text, self.find(label), k, threshold, language, n_similar)
+        self._fitted()
+        allowed = None if restrict is None else find_labels(self.vocab_, restrict)
+        question = Question(k, threshold, allowed, find_labels(self.vocab_, exclude or ()), language)
+        return explain_tag(self, text, self.find(label), question, n_similar)
 
     def find(self, label: Label) -> int:
         """Return the id of a label given by name, URI or id; a wrong name raises `InputError` with the nearest."""

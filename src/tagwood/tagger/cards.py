@@ -57,8 +57,8 @@ class Similar:
 class Verdict:
     """What became of a label.
 
-    `reason` is one of ``suggested``, ``masked``, ``never in training``, ``below the threshold``, ``beyond the limit``,
-    ``pruned``; `words` says it in a sentence. `node` and `competitor` are set where a beam left the label behind:
+    `reason` is one of ``suggested``, ``masked``, ``never in training``, ``excluded``, ``below the threshold``,
+    ``beyond the limit``, ``pruned``; `words` says it in a sentence. `node` and `competitor` are set where a beam left the label behind:
     `node` fell out, `competitor` took the last place.
     """
 

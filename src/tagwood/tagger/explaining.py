@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from tagwood._check import check_int
+from tagwood._check import check_float, check_int
 from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
 from tagwood.models.explanation import LabelPath, PathStep, Pruned, explain_label, find_pruning
@@ -24,21 +25,27 @@ _LOOKED_AT = 50
 _WIDTH = 10  # of the beam that `rank` uses
 
 
-def explain_tag(
-    tagger: Answers,
-    text: str,
-    label: int,
-    k: int,
-    threshold: float | None,
-    language: str | None,
-    n_similar: int,
-) -> Explanation:
-    """Return why `tagger.tag(text, k, threshold=threshold)` has `label` in its answer, or why not."""
+class Question(NamedTuple):
+    """The question to `tag` that is to be explained; labels are ids."""
+
+    k: int
+    threshold: float | None
+    restrict: list[int] | None
+    exclude: list[int]
+    language: str | None
+
+
+def explain_tag(tagger: Answers, text: str, label: int, question: Question, n_similar: int) -> Explanation:
+    """Return why the answer of `tagger.tag` to a question has `label` in it, or why not."""
     if not isinstance(text, str):
         raise InputError("explain takes one text", given=type(text).__name__)
-    check_int(k, "k", low=1)
+    k = check_int(question.k, "k", low=1)
+    if question.threshold is not None:
+        check_float(question.threshold, "threshold")
+    check_int(n_similar, "n_similar", low=0)
+    language = question.language
     name = tagger.vocab_.name(label, language)
-    ranked = tagger.rank([text], max(k, _LOOKED_AT))[0]
+    ranked = tagger._rank([text], max(k, _LOOKED_AT), question.restrict, question.exclude)[0]
     place = next((place for place, (found, _) in enumerate(ranked, 1) if found == label), None)
     paths: list[LabelPath] = []
     x = _row(tagger.encoder_.transform([text]))
@@ -53,7 +60,7 @@ def explain_tag(
         score=None if place is None else ranked[place - 1][1],
         model_score=float(np.mean([path.score for path in paths])) if paths else None,
         place=place,
-        verdict=_verdict(tagger, x, label, place, ranked, k, threshold, language),
+        verdict=_verdict(tagger, x, label, place, ranked, question),
         paths=tuple(_named_path(tagger, path, name, word) for path in paths),
         similar=_similar(tagger, text, label, language, n_similar),
     )
@@ -65,18 +72,22 @@ def _verdict(
     label: int,
     place: int | None,
     ranked: list[tuple[int, float]],
-    k: int,
-    threshold: float | None,
-    language: str | None,
+    question: Question,
 ) -> Verdict:
     """Say what became of a label; the first thing that kept it out counts."""
+    k, threshold = question.k, question.threshold
     if tagger.vocab_.removed_mask()[label]:
         return Verdict("masked", "not suggested, because the label is masked.")
     described = tagger.label_texts_ is not None and label in tagger.label_texts_.labels
-    if tagger.label_counts_[label] == 0 and not described:
+    in_answer = place is not None and place <= k
+    if tagger.label_counts_[label] == 0 and not described and not in_answer:
         return Verdict("never in training", "not suggested, because no training text has this label.")
+    if label in question.exclude:
+        return Verdict("excluded", "not suggested, because the question excludes the label.")
+    if question.restrict is not None and label not in question.restrict:
+        return Verdict("excluded", "not suggested, because the question is restricted to other labels.")
     if place is None:
-        return _not_found(tagger, x, label)
+        return _not_found(tagger, x, label, _allowed(tagger, question), len(ranked))
     score = ranked[place - 1][1]
     if threshold is not None and score < threshold:
         return Verdict(
@@ -85,24 +96,33 @@ def _verdict(
         )
     if place > k:
         last, best = ranked[k - 1]
-        rival = tagger.vocab_.name(last, language)
+        rival = tagger.vocab_.name(last, question.language)
         words = f"not among the best {k}: it is number {place} with {score:.3f}; the last one is {rival!r}, {best:.3f}."
         return Verdict("beyond the limit", words, competitor=rival)
     return Verdict("suggested", f"suggested as number {place} with {score:.3f}.")
 
 
-def _not_found(tagger: Answers, x: CsrParts, label: int) -> Verdict:
+def _allowed(tagger: Answers, question: Question) -> NDArray[np.bool_] | None:
+    """Return which labels of the model may be returned; None where all may."""
+    allowed = ~tagger.vocab_.removed_mask()
+    if question.restrict is not None:
+        allowed &= np.isin(np.arange(allowed.size), question.restrict)
+    allowed[question.exclude] = False
+    return None if allowed.all() else allowed[: getattr(tagger.model_, "n_labels_", allowed.size)]
+
+
+def _not_found(
+    tagger: Answers, x: CsrParts, label: int, allowed: NDArray[np.bool_] | None, n_ranked: int
+) -> Verdict:
     lost: list[Pruned] = []
-    if isinstance(tagger.model_, LinearTree):
-        removed = tagger.vocab_.removed_mask()
-        allowed = ~removed if removed.any() else None
+    if isinstance(tagger.model_, LinearTree) and label < tagger.model_.n_labels_:
         lost = find_pruning(tagger.model_, x, label, width=_WIDTH, allowed=allowed)
         if len(lost) < len(tagger.model_.trees_):
             lost = []  # some tree looked at it
     none_known = " None of the text's words are known to the model." if x.indices.size == 0 else ""
     if not lost:
         return Verdict(
-            "beyond the limit", f"not suggested: it is not among the best {_LOOKED_AT} labels.{none_known}"
+            "beyond the limit", f"not suggested: it is not among the best {n_ranked} labels.{none_known}"
         )
     where = max(lost, key=lambda one: one.score)
     words = (
