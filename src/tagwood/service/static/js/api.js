@@ -1,0 +1,125 @@
+// The one way to the service: relative addresses (works below a proxy's prefix), token, problems in words.
+// In: paths and values. Out: JSON, or a `Problem` that can be shown as it is.
+
+const BASE = new URL("v1/", new URL("./", document.baseURI));
+const TOKEN = "tagwood-token";
+
+/** What went wrong: `kind` is one of gone, token, limit, missing, busy, fault. */
+export class Problem extends Error {
+  constructor(kind, title, detail, status = 0) {
+    super(detail || title);
+    this.kind = kind;
+    this.title = title;
+    this.detail = detail;
+    this.status = status;
+  }
+}
+
+/** Events of the connection: "gone" and "back"; the shell shows the first, pages try again at the second. */
+export const connection = new EventTarget();
+
+let askForToken = () => Promise.resolve(null);
+let asking = null;
+let away = false;
+
+/** Say who asks the user for a token: a function (refused) -> Promise of a token or null. */
+export function onTokenNeeded(ask) {
+  askForToken = ask;
+}
+
+/** Send a request; the answer is JSON. */
+export async function call(method, path, { query, body, signal } = {}) {
+  for (let tries = 0; ; tries += 1) {
+    const used = sessionStorage.getItem(TOKEN);
+    const response = await send(method, path, query, body, signal, used);
+    if (response.ok) return response.status === 204 ? null : read(response);
+    const problem = await problemOf(response);
+    if (problem.kind !== "token" || tries > 8) throw problem;
+    if (used === sessionStorage.getItem(TOKEN) && !(await newToken(Boolean(used)))) throw problem;
+  }
+}
+
+async function send(method, path, query, body, signal, token) {
+  const url = new URL(path, BASE);
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value);
+  }
+  const headers = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (token) headers.Authorization = `Bearer ${token}`;
+  try {
+    const options = { method, headers, signal, cache: "no-store", credentials: "same-origin" };
+    const response = await fetch(url, body === undefined ? options : { ...options, body: JSON.stringify(body) });
+    if (away) {
+      away = false;
+      connection.dispatchEvent(new Event("back"));
+    }
+    return response;
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    if (!away) {
+      away = true;
+      connection.dispatchEvent(new Event("gone"));
+      watch();
+    }
+    throw new Problem("gone", "The service does not answer", "It may be restarting. This page tries again by itself.");
+  }
+}
+
+async function read(response) {
+  try {
+    return await response.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem("fault", "The answer could not be read", "It is not the JSON that this page expects.");
+  }
+}
+
+async function problemOf(response) {
+  const said = await response.json().catch(() => ({}));
+  const kind = { 401: "token", 403: "token", 404: "missing", 429: "busy", 503: "busy" }[response.status]
+    ?? (response.status < 500 ? "limit" : "fault");
+  const titles = {
+    token: "A token is needed",
+    missing: "Not found",
+    busy: "The service is busy",
+    limit: response.status === 413 ? "Too long" : "This was not accepted",
+    fault: "The service made a mistake",
+  };
+  const title = kind === "limit" && typeof said.title === "string" ? said.title : titles[kind];
+  const detail = typeof said.detail === "string" ? said.detail : `The service answered with status ${response.status}.`;
+  return new Problem(kind, title, detail, response.status);
+}
+
+/** Ask the user once, however many requests wait for it. */
+async function newToken(refused) {
+  asking ??= askForToken(refused).finally(() => {
+    asking = null;
+  });
+  const token = await asking;
+  if (token) sessionStorage.setItem(TOKEN, token);
+  return Boolean(token);
+}
+
+/** Ask for health every few seconds until it answers. */
+async function watch() {
+  while (away) {
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+    await call("GET", "health").catch(() => null);
+  }
+}
+
+const PAGE_OF_NAMES = 12;
+
+export const api = {
+  model: (signal) => call("GET", "model", { signal }),
+  suggest: (body, signal) => call("POST", "suggest", { body, signal }),
+  explain: (body, signal) => call("POST", "explain", { body, signal }),
+  labels: (q, { limit = PAGE_OF_NAMES, language, signal } = {}) => call("GET", "labels", { query: { q, limit, language }, signal }),
+  label: (id, language, signal) => call("GET", `labels/${id}`, { query: { language }, signal }),
+  tree: (query, signal) => call("GET", "tree", { query, signal }),
+  feedback: (body) => call("POST", "feedback", { body }),
+  groups: (query, signal) => call("GET", "groups", { query, signal }),
+  group: (id, signal) => call("GET", `groups/${id}`, { signal }),
+  correct: (id, body) => call("POST", `groups/${id}/corrections`, { body }),
+};

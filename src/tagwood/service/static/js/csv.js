@@ -1,0 +1,77 @@
+// Tables as text: reading CSV and TSV as spreadsheets write them (quotes, line breaks inside quotes, BOM), and writing CSV.
+
+/** The separator that splits the first line into most fields: comma, semicolon or tab. */
+export function separator(text) {
+  const counts = { ",": 0, ";": 0, "\t": 0 };
+  let quoted = false;
+  for (const character of text.slice(0, 100_000)) {
+    if (character === '"') quoted = !quoted;
+    else if (!quoted && (character === "\n" || character === "\r")) break;
+    else if (!quoted && character in counts) counts[character] += 1;
+  }
+  return Object.entries(counts).reduce((best, one) => (one[1] > best[1] ? one : best))[0];
+}
+
+/** Rows of fields. Lines without any character are left out. */
+export function parse(text, mark = separator(text)) {
+  const rows = [];
+  let row = [];
+  let place = text.startsWith("\uFEFF") ? 1 : 0;
+  const end = text.length;
+  while (place < end) {
+    let field = "";
+    if (text[place] === '"') {
+      [field, place] = quotedField(text, place + 1);
+    }
+    let stop = place;
+    while (stop < end && text[stop] !== mark && text[stop] !== "\n" && text[stop] !== "\r") stop += 1;
+    field += text.slice(place, stop);
+    row.push(field);
+    place = stop;
+    if (text[place] === mark) {
+      place += 1;
+      if (place < end) continue;
+      row.push("");
+    }
+    if (row.length > 1 || row[0] !== "") rows.push(row);
+    row = [];
+    if (text[place] === "\r" && text[place + 1] === "\n") place += 1;
+    place += 1;
+    if (text[place - 1] === undefined) break;
+  }
+  return rows;
+}
+
+function quotedField(text, begin) {
+  let field = "";
+  let place = begin;
+  for (;;) {
+    const quote = text.indexOf('"', place);
+    if (quote < 0) return [field + text.slice(place), text.length];
+    field += text.slice(place, quote);
+    if (text[quote + 1] !== '"') return [field, quote + 1];
+    field += '"';
+    place = quote + 2;
+  }
+}
+
+/** A row as a line of CSV. */
+export function line(fields) {
+  return `${fields.map(writeField).join(",")}\r\n`;
+}
+
+function writeField(value) {
+  const text = String(value ?? "");
+  return /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** The column that most likely holds the text: by name, else the one with the longest fields. */
+export function textColumn(header, rows) {
+  const names = header.map((name) => name.trim().toLowerCase());
+  for (const wanted of ["text", "content", "body", "abstract", "description", "document", "question", "query", "title"]) {
+    if (names.includes(wanted)) return names.indexOf(wanted);
+  }
+  const sample = rows.slice(0, 50);
+  const lengths = header.map((_, column) => sample.reduce((sum, row) => sum + (row[column]?.length ?? 0), 0));
+  return lengths.indexOf(Math.max(...lengths));
+}

@@ -1,0 +1,134 @@
+// The frame: navigation by address (#/tag), theme, language of names, token dialog, lost connection.
+// Pages are built when first visited and kept, so that a text is still there when one comes back.
+import { api, connection, onTokenNeeded } from "./api.js";
+import { h, put } from "./dom.js";
+import { icon } from "./icons.js";
+import { askToken } from "./parts/token.js";
+import { failed, loading } from "./parts/states.js";
+import { themeButton } from "./parts/theme.js";
+
+const PAGES = [
+  { name: "tag", title: "Tag", load: () => import("./pages/tag.js") },
+  { name: "labels", title: "Labels", load: () => import("./pages/labels.js") },
+  { name: "tree", title: "Tree", load: () => import("./pages/tree.js"), needs: (model) => model.tree !== null },
+  { name: "model", title: "Model", load: () => import("./pages/model.js") },
+  { name: "batch", title: "Batch", load: () => import("./pages/batch.js") },
+  { name: "review", title: "Review", load: () => import("./pages/review.js"), needs: (model) => model.groups !== null },
+];
+
+const main = document.getElementById("content");
+const banner = document.getElementById("banner");
+const built = new Map();
+let context = null;
+
+/** What pages may use of the frame. */
+function makeContext(model) {
+  const listeners = [];
+  let language = null;
+  return {
+    model,
+    language: () => language ?? undefined,
+    onLanguage: (listener) => listeners.push(listener),
+    setLanguage(value) {
+      language = value || null;
+      listeners.forEach((listener) => listener());
+    },
+    pending: null,
+    openTable(file) {
+      this.pending = file;
+      location.hash = "#/batch";
+    },
+  };
+}
+
+async function start() {
+  put(main, loading(6));
+  try {
+    context = makeContext(await api.model());
+  } catch (error) {
+    put(main, failed(error, start));
+    return;
+  }
+  put(main);
+  built.clear();
+  header();
+  show();
+}
+
+function available() {
+  return PAGES.filter((page) => !page.needs || page.needs(context.model));
+}
+
+function header() {
+  put(
+    document.getElementById("nav"),
+    available().map((page) => h("a", { href: `#/${page.name}`, "data-page": page.name }, icon(page.name), page.title)),
+  );
+  const { passport, languages, labels } = context.model;
+  const name = passport.name || `${labels.toLocaleString("en")} labels`;
+  put(
+    document.getElementById("top-end"),
+    h("span", { class: "model-name", title: name }, name),
+    languages.length > 1 && languageChoice(languages),
+    themeButton(),
+  );
+}
+
+function languageChoice(languages) {
+  return h(
+    "select",
+    { class: "select small", "aria-label": "Language of label names", onchange: (event) => context.setLanguage(event.target.value) },
+    h("option", { value: "" }, "names"),
+    languages.map((code) => h("option", { value: code }, code)),
+  );
+}
+
+/** Show the page of the address; #/labels/12 gives the page "labels" and the rest ["12"]. */
+async function show() {
+  if (!context) return;
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const page = available().find((one) => one.name === name) ?? PAGES[0];
+  for (const link of document.querySelectorAll("#nav a")) {
+    if (link.dataset.page === page.name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = `${page.title} · tagwood`;
+  const first = built.size === 0;
+  const view = await viewOf(page);
+  for (const one of built.values()) one.element.hidden = one !== view;
+  view.visit?.(rest);
+  if (!first) view.heading.focus();
+  window.scrollTo(0, 0);
+}
+
+async function viewOf(page) {
+  if (built.has(page.name)) return built.get(page.name);
+  const { build } = await page.load();
+  if (built.has(page.name)) return built.get(page.name);
+  const { element, heading, lead, visit } = build(context);
+  const title = h("h1", { tabindex: "-1" }, heading);
+  const view = {
+    heading: title,
+    visit,
+    element: h("div", { class: "page", "data-page": page.name }, h("div", { class: "page-head" }, h("div", null, title, h("p", null, lead))), element),
+  };
+  built.set(page.name, view);
+  main.append(view.element);
+  return view;
+}
+
+connection.addEventListener("gone", () => {
+  put(banner, icon("warn"), h("span", null, "The service does not answer. Trying again …"));
+  banner.hidden = false;
+});
+connection.addEventListener("back", () => {
+  banner.hidden = true;
+  if (!context) start();
+});
+window.addEventListener("hashchange", (event) => {
+  if (new URL(event.newURL).hash !== "#content") show();
+});
+window.addEventListener("dragover", (event) => event.preventDefault());
+window.addEventListener("drop", (event) => event.preventDefault());
+onTokenNeeded(askToken);
+start();

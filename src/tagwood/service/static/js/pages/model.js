@@ -1,0 +1,136 @@
+// The page Model: what it is, how good it is on texts it did not see, how far its probabilities can be trusted.
+import { h } from "../dom.js";
+import { count, decimal, duration, percent } from "../format.js";
+import { chart, ticks } from "../parts/chart.js";
+import { promiseWords } from "../parts/promise.js";
+import { empty } from "../parts/states.js";
+
+const SHARE = { min: 0, max: 1, ticks: [0, 0.25, 0.5, 0.75, 1], format: (value) => percent(value), exact: (value) => percent(value, 1) };
+
+/** Build the page. */
+export function build({ model }) {
+  const element = h("div", { class: "stack model-page" }, facts(model), h("div", { class: "tiles" }, metrics(model), reliability(model), sets(model), pareto(model)), promises(model), passport(model));
+  return { element, heading: "Model", lead: "What this model is, and how good it is on texts that it was not trained on." };
+}
+
+function card(title, note, ...content) {
+  return h("section", { class: "card stack-small" }, h("h2", null, title), note && h("p", { class: "quiet" }, note), content);
+}
+
+function facts(model) {
+  const figure = (value, name) => h("div", { class: "fact" }, h("dd", null, value), h("dt", null, name));
+  const seconds = Number(model.passport.training_seconds);
+  return h(
+    "dl",
+    { class: "facts" },
+    figure(count(model.labels), "labels"),
+    figure(count(model.rows), "training texts"),
+    figure(count(model.labels_in_training), "labels with texts"),
+    model.labels_masked > 0 && figure(count(model.labels_masked), "masked labels"),
+    Number.isFinite(seconds) && figure(duration(seconds), "to train"),
+    figure(model.kind, "kind"),
+  );
+}
+
+function why(model, name) {
+  return empty("Not known", model.missing[name] ?? "This model does not have it.");
+}
+
+function metrics(model) {
+  const note = "On texts that were held out from training.";
+  if (!model.metrics) return card("Quality", null, why(model, "metrics"));
+  const row = ([name, value]) =>
+    h("tr", null, h("th", { scope: "row" }, name), h("td", { class: "number" }, decimal(value * 100, 1)), h("td", { class: "bar-cell" }, h("span", { class: "bar", "aria-hidden": "true", vars: { "--w": `${value * 100}%` } })));
+  const head = h("thead", { class: "unseen" }, h("tr", null, h("th", { scope: "col" }, "Measure"), h("th", { scope: "col" }, "Percent"), h("td", null)));
+  return card("Quality", note, h("table", { class: "table metrics" }, head, h("tbody", null, Object.entries(model.metrics).map(row))));
+}
+
+function reliability(model) {
+  const { calibration } = model;
+  if (!calibration) return card("Are the probabilities right?", null, why(model, "calibration"));
+  const points = calibration.reliability.map((bin) => ({ x: bin.predicted, y: bin.observed, note: `said ${percent(bin.predicted)}, right ${percent(bin.observed)} (${count(bin.count)} labels)` }));
+  return card(
+    "Are the probabilities right?",
+    `Points on the dotted line are perfect. Mean distance ${percent(calibration.expected_error, 1)}, on ${count(calibration.rows)} texts.`,
+    chart({ title: "Reliability: said and observed probability", x: { ...SHARE, label: "probability that was said" }, y: { ...SHARE, label: "share that was right" }, series: [{ name: "share that was right", points, kind: "dots", tone: "main" }], diagonal: true }),
+  );
+}
+
+function sets(model) {
+  const { calibration } = model;
+  if (!calibration) return card("Precision and recall by set size", null, why(model, "calibration"));
+  const shown = calibration.sets.filter((one) => one.size > 0.05).sort((a, b) => a.size - b.size);
+  const most = Math.max(...shown.map((one) => one.size));
+  const series = [
+    ["precision", "main"],
+    ["recall", "second"],
+    ["f1", "third"],
+  ].map(([name, tone]) => ({
+    name: name === "f1" ? "F1" : name,
+    tone,
+    kind: "line",
+    points: shown.filter((one) => one[name] !== null).map((one) => ({ x: one.size, y: one[name] })),
+  }));
+  const x = { label: "labels per text, on average", min: 0, max: most, ticks: [0, 1, 2, 5, 10, 20, 50].filter((tick) => tick <= most), format: String, exact: (value) => decimal(value, 2), scale: Math.sqrt };
+  return card("Precision and recall by set size", "More labels find more of the right ones, and more wrong ones.", chart({ title: "Precision and recall over the mean size of label sets", x, y: { ...SHARE, label: "share" }, series }));
+}
+
+function pareto(model) {
+  if (!model.pareto) return null;
+  const { points, quality, cost } = model.pareto;
+  const range = (name) => {
+    const values = points.map((one) => one[name]);
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const room = (high - low || high || 1) * 0.08;
+    return { min: low - room, max: high + room };
+  };
+  const axis = (name, label) => {
+    const { min, max } = range(name);
+    return { label, min, max, ticks: ticks(min, max, 4), format: (value) => String(Number(value.toPrecision(3))) };
+  };
+  const dots = [...points].sort((a, b) => a.cost - b.cost).map((one) => ({ x: one.cost, y: one.quality, big: one.chosen, note: `λ ${one.lam}: ${quality} ${decimal(one.quality)}, ${cost} ${decimal(one.cost)}` }));
+  const chosen = points.find((one) => one.chosen);
+  return card("Shape of the tree (λ)", chosen ? `λ = ${chosen.lam} was chosen (the large point).` : "Tried while tuning.", chart({ title: `${quality} over ${cost} for each λ`, x: axis("cost", cost), y: axis("quality", quality), series: [{ name: quality, points: dots, kind: "dots", tone: "main" }] }));
+}
+
+function promises(model) {
+  if (!model.calibration) return null;
+  const row = (one) =>
+    h(
+      "tr",
+      null,
+      h("th", { scope: "row" }, promiseWords(one.promise)),
+      h("td", null, one.kept ? "yes" : "no"),
+      h("td", { class: "number" }, decimal(one.size, 1)),
+      h("td", { class: "number" }, one.precision === null ? "–" : percent(one.precision)),
+      h("td", { class: "number" }, percent(one.recall)),
+      h("td", { class: "number" }, percent(one.review)),
+    );
+  const names = ["Promise", "Can be kept", "Labels per text", "Precision", "Recall", "Texts for a person"];
+  return card(
+    "What can be promised",
+    "The steps of the slider, and what they mean on held-out texts.",
+    h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "What can be promised" }, h("table", { class: "table" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, model.calibration.promises.map(row)))),
+  );
+}
+
+function passport(model) {
+  const entries = Object.entries({ model: model.model, ...model.passport }).filter(([, value]) => value !== null && value !== "");
+  const tree = Object.entries(model.tree ?? {}).map(([name, value]) => [`tree: ${name}`, value]);
+  const row = ([name, value]) => [h("dt", null, name.replaceAll("_", " ")), h("dd", null, shown(value))];
+  return card(
+    "Passport",
+    "Where this model comes from. The same is in its folder and in “tagwood info”.",
+    h("dl", { class: "passport" }, [...entries, ...tree].map(row)),
+    model.recipe && h("details", { class: "numbers" }, h("summary", null, "Recipe: all settings, for “tagwood train --recipe”"), h("pre", { class: "recipe", tabindex: "0" }, model.recipe)),
+  );
+}
+
+function shown(value) {
+  if (typeof value === "number") return Number.isInteger(value) ? count(value) : decimal(value, 2);
+  if (value !== null && typeof value === "object") {
+    const parts = Array.isArray(value) ? value.map(shown) : Object.entries(value).map(([name, one]) => `${name} ${shown(one)}`);
+    return parts.join(" · ");
+  }
+  return String(value);
+}

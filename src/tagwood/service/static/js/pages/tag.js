@@ -1,0 +1,204 @@
+// The page Tag: a text, its labels, why, and what the user thinks of them.
+import { api, connection } from "../api.js";
+import { debounce, h, put } from "../dom.js";
+import { fileKind, readText } from "../files.js";
+import { count, plural } from "../format.js";
+import { combobox } from "../parts/combobox.js";
+import { droppable, fileButton } from "../parts/dropzone.js";
+import { editor } from "../parts/editor.js";
+import { promiseSlider } from "../parts/promise.js";
+import { empty, failed, loading, toast } from "../parts/states.js";
+import { TagResult } from "../parts/tag_result.js";
+import { labelOption, missingCard } from "../parts/tag_rows.js";
+
+const CANDIDATES = 20;
+
+/** Build the page. `context` has the model, the chosen language and `openTable(file)`. */
+export function build(context) {
+  const page = new TagPage(context);
+  return { element: page.element, heading: "Tag a text", lead: "Paste a text and see which labels fit it, and why. Choose how sure they must be." };
+}
+
+class TagPage {
+  constructor(context) {
+    this.context = context;
+    this.model = context.model;
+    this.tagSoon = debounce(() => this.tag(), 300);
+    this.counter = h("span", { class: "quiet" });
+    this.said = h("div", { class: "unseen", "aria-live": "polite" });
+    this.missing = h("div", { class: "missing-card" });
+    this.text = editor({
+      label: "Text to tag",
+      placeholder: "Paste a text, or drop a file: an abstract, a title, a product description …",
+      change: () => this.changed(),
+    });
+    this.slider = promiseSlider(this.model, () => this.tagSoon());
+    this.result = new TagResult({ explain: (id) => this.explain(id), unmark: () => this.text.mark(null), feedback: this.model.feedback });
+    this.element = this.layout();
+    this.listen();
+    this.clear();
+  }
+
+  layout() {
+    const whyNot = combobox({
+      label: "Is a label missing?",
+      placeholder: "Why not … ?",
+      find: async (query, signal) => (await api.labels(query, { language: this.context.language(), signal })).labels,
+      show: labelOption,
+      take: (label) => this.askWhyNot(label),
+    });
+    const clear = h("button", { type: "button", class: "button", onclick: () => this.setText("") }, "Clear");
+    const open = fileButton("Open a file", ".txt,.md,.csv,.tsv,text/*", (file) => this.takeFile(file));
+    return h(
+      "div",
+      { class: "tag-page" },
+      h("section", { class: "card text-card", "aria-label": "Text" }, this.text.box, h("div", { class: "card-foot" }, this.counter, h("div", { class: "row" }, clear, open))),
+      h("section", { class: "card result-card", "aria-label": "Labels" }, this.slider, this.result.element, this.said),
+      h("section", { class: "card missing", "aria-label": "Missing labels" }, whyNot, this.missing),
+    );
+  }
+
+  listen() {
+    droppable(this.element, (file) => this.takeFile(file));
+    connection.addEventListener("back", () => this.text.text && this.result.found.length === 0 && this.tag());
+    this.context.onLanguage(() => this.text.text && this.tag());
+    this.text.area.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.tagSoon.now();
+    });
+  }
+
+  changed() {
+    const length = Array.from(this.text.text).length;
+    this.counter.textContent = length > 0 ? plural(length, "character") : "";
+    this.tagSoon();
+  }
+
+  setText(value) {
+    this.text.text = value;
+    this.changed();
+    this.tagSoon.now();
+    this.text.area.focus();
+  }
+
+  async tag() {
+    this.control?.abort();
+    const asked = this.text.text;
+    if (!asked.trim()) return this.clear();
+    const length = Array.from(asked).length;
+    if (length > this.model.limits.text_chars) return this.fail(tooLong(length, this.model.limits.text_chars));
+    const control = new AbortController();
+    this.control = control;
+    const place = this.result.element;
+    if (this.result.found.length === 0) put(place, loading(5));
+    place.setAttribute("aria-busy", "true");
+    try {
+      await this.ask(asked, control.signal);
+    } catch (error) {
+      if (error.name !== "AbortError") this.fail(error);
+    } finally {
+      if (this.control === control) place.removeAttribute("aria-busy");
+    }
+    return undefined;
+  }
+
+  /** Ask twice: for the best labels, and for those that keep the promise; the difference is shown as less certain. */
+  async ask(asked, signal) {
+    const body = { texts: asked, language: this.context.language() };
+    const [best, promised] = await Promise.all([
+      api.suggest({ ...body, k: Math.min(CANDIDATES, this.model.limits.k) }, signal),
+      api.suggest({ ...body, ...this.slider.step().ask }, signal),
+    ]);
+    const [all, chosen] = [best.results[0].labels, promised.results[0].labels];
+    const known = new Set(all.map((one) => one.id));
+    if (asked !== this.result.text) put(this.missing);
+    this.result.show({
+      text: asked,
+      found: [...all, ...chosen.filter((one) => !known.has(one.id))],
+      kept: new Set(chosen.map((one) => one.id)),
+      review: promised.results[0].review,
+      calibrated: best.calibrated,
+    });
+    this.said.textContent = `${plural(chosen.length, "label")} suggested`;
+  }
+
+  clear() {
+    this.control?.abort();
+    this.result.forget();
+    this.result.element.removeAttribute("aria-busy");
+    put(this.missing);
+    const label = this.model.largest[0];
+    const example = label && h("button", { type: "button", class: "button", onclick: () => this.useExample(label.id) }, "Try an example");
+    put(this.result.element, empty("No text yet", "Labels appear here as you write. The text goes to your own service and nowhere else.", example));
+  }
+
+  fail(problem) {
+    this.result.forget();
+    put(this.missing);
+    put(this.result.element, failed(problem, problem.kind === "limit" ? null : () => this.tag()));
+  }
+
+  question(label, k) {
+    return { text: this.result.text, label, k: Math.max(k, 1), language: this.context.language() };
+  }
+
+  async explain(id) {
+    const row = this.result.row(id);
+    try {
+      const found = await api.explain(this.question(id, this.result.found.length));
+      if (this.result.open !== id || !row?.isConnected) return;
+      row.showWhy(found);
+      this.text.mark(found.segments);
+    } catch (error) {
+      if (row?.isConnected) row.showProblem(error, () => this.explain(id));
+    }
+  }
+
+  async askWhyNot(label) {
+    if (!this.result.text) return toast("First a text, then the question.", "bad");
+    if (this.result.row(label.id)) return this.result.jump(label.id);
+    put(this.missing, loading(3));
+    try {
+      const found = await api.explain(this.question(label.id, this.result.kept.size));
+      const close = () => {
+        put(this.missing);
+        this.text.mark(null);
+      };
+      const add = () => {
+        close();
+        this.result.add({ ...label, score: found.score });
+        toast(`Added: ${label.name}`);
+      };
+      this.text.mark(found.segments);
+      put(this.missing, missingCard(found, { add, close }));
+      this.missing.querySelector("h2").focus();
+    } catch (error) {
+      put(this.missing, failed(error, () => this.askWhyNot(label)));
+    }
+    return undefined;
+  }
+
+  async takeFile(file) {
+    const kind = fileKind(file);
+    if (kind === "table") return this.context.openTable(file);
+    if (kind === "other") return toast(`${file.name} is not a text file. Use .txt or .csv, or paste the text.`, "bad");
+    return this.setText(await readText(file));
+  }
+
+  async useExample(id) {
+    try {
+      const card = await api.label(id);
+      const example = [...card.examples, ...card.senses.flatMap((one) => one.examples)].find((one) => one.text);
+      this.setText(example?.text ?? card.name);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+}
+
+function tooLong(length, most) {
+  return {
+    kind: "limit",
+    title: "Too long",
+    detail: `The text has ${count(length)} characters; this service takes at most ${count(most)}. Shorten it, or split it into rows and use Batch.`,
+  };
+}

@@ -1,0 +1,159 @@
+// The labels of a text: suggested ones, less certain ones, those a user added; decisions; copy, download, feedback.
+import { api } from "../api.js";
+import { line } from "../csv.js";
+import { h, put } from "../dom.js";
+import { copy, download } from "../files.js";
+import { plural } from "../format.js";
+import { icon } from "../icons.js";
+import { empty, toast } from "./states.js";
+import { labelRow } from "./tag_rows.js";
+
+const NEXT = 5; // less certain labels that are shown at first
+
+export class TagResult {
+  /** `explain(id)` is called when a label is opened, `marks(null)` when none is open any more. */
+  constructor({ explain, unmark, feedback }) {
+    this.explain = explain;
+    this.unmark = unmark;
+    this.element = h("div", { class: "results" });
+    this.more = false;
+    this.sendButton = h("button", { type: "button", class: "button primary", hidden: !feedback, onclick: () => this.send() }, icon("check", 16), "Save decisions");
+    this.summary = h("p", { class: "result-words" });
+    this.foot = h("div", { class: "result-foot" }, this.summary, h("div", { class: "row" }, this.buttons(), this.sendButton));
+    this.forget();
+  }
+
+  /** Forget text, labels and decisions. */
+  forget() {
+    this.text = "";
+    this.found = [];
+    this.kept = new Set();
+    this.decisions = new Map();
+    this.added = new Map();
+    this.open = null;
+    this.unmark();
+  }
+
+  /** Show an answer; decisions stay if the text is the same. */
+  show({ text, found, kept, review, calibrated }) {
+    if (text !== this.text) this.forget();
+    Object.assign(this, { text, found, kept, review, calibrated });
+    this.render();
+    if (this.open !== null) this.explain(this.open);
+  }
+
+  render() {
+    const chosen = this.found.filter((one) => this.kept.has(one.id));
+    const others = this.found.filter((one) => !this.kept.has(one.id) && !this.added.has(one.id));
+    const shown = this.more ? others : others.slice(0, NEXT);
+    put(
+      this.element,
+      this.review && h("p", { class: "notice" }, icon("warn"), h("span", null, "The promise cannot be kept for this text. Please look at the candidates yourself.")),
+      this.list("Added by you", [...this.added.values()], "added"),
+      this.list("Suggested labels", chosen, "kept"),
+      shown.length > 0 && h("p", { class: "divider" }, h("span", null, chosen.length > 0 ? "less certain" : "candidates")),
+      this.list("Less certain labels", shown, "other"),
+      others.length > NEXT && this.moreButton(others.length - NEXT),
+      this.found.length === 0 && empty("No label fits", "The model knows none of the words in this text."),
+      this.foot,
+    );
+    this.count();
+  }
+
+  list(name, labels, kind) {
+    if (labels.length === 0) return null;
+    const look = (one) => ({ kind, calibrated: this.calibrated, decision: this.decisions.get(one.id), open: this.open === one.id });
+    return h("ol", { class: "label-list", "aria-label": name }, labels.map((one) => labelRow(one, look(one), this)));
+  }
+
+  moreButton(hidden) {
+    const flip = () => {
+      this.more = !this.more;
+      this.render();
+    };
+    return h("button", { type: "button", class: "button quiet-button", onclick: flip }, this.more ? "Show fewer" : `Show ${hidden} more`);
+  }
+
+  row(id) {
+    return this.element.querySelector(`[data-label="${id}"]`);
+  }
+
+  /** Open the explanation of a label, or close it. */
+  toggle(id) {
+    this.open = this.open === id ? null : id;
+    this.unmark();
+    for (const row of this.element.querySelectorAll("[data-label]")) row.setOpen(Number(row.dataset.label) === this.open);
+    if (this.open !== null) this.explain(id);
+  }
+
+  /** Open a label and go there. */
+  jump(id) {
+    if (this.open !== id) this.toggle(id);
+    this.row(id).querySelector(".label-main").focus();
+  }
+
+  decide(id, decision) {
+    if (this.decisions.get(id) === decision) this.decisions.delete(id);
+    else this.decisions.set(id, decision);
+    this.row(id)?.setDecision(this.decisions.get(id));
+    this.count();
+  }
+
+  add(label) {
+    this.added.set(label.id, label);
+    this.render();
+  }
+
+  drop(id) {
+    this.added.delete(id);
+    this.render();
+  }
+
+  /** The labels as the user would keep them: suggested and not rejected, accepted, added. */
+  result() {
+    const wanted = (id) => this.decisions.get(id) === "accepted" || (this.kept.has(id) && this.decisions.get(id) !== "rejected");
+    return [...this.added.values(), ...this.found.filter((one) => wanted(one.id))];
+  }
+
+  count() {
+    this.summary.textContent = `Your result: ${plural(this.result().length, "label")}`;
+    this.sendButton.disabled = this.decisions.size + this.added.size === 0;
+  }
+
+  buttons() {
+    const button = (name, picture, task) => h("button", { type: "button", class: "button", onclick: task }, icon(picture, 16), name);
+    return [button("Copy", "copy", () => this.copy()), button("CSV", "download", () => this.saveCsv()), button("JSON", "download", () => this.saveJson())];
+  }
+
+  async copy() {
+    const names = this.result().map((one) => one.name);
+    try {
+      await copy(names.join("\n"));
+      toast(`${plural(names.length, "label")} copied`);
+    } catch (error) {
+      toast(error.message, "bad");
+    }
+  }
+
+  saveCsv() {
+    const lines = this.result().map((one) => line([one.name, one.uri ?? "", one.score ?? ""]));
+    download("labels.csv", [line(["label", "uri", "score"]), ...lines], "text/csv");
+  }
+
+  saveJson() {
+    const labels = this.result().map(({ id, name, uri, score }) => ({ id, name, uri, score: score ?? null }));
+    download("labels.json", [JSON.stringify({ text: this.text, labels }, null, 2)], "application/json");
+  }
+
+  async send() {
+    const of = (kind) => [...this.decisions].filter(([, one]) => one === kind).map(([id]) => id);
+    this.sendButton.disabled = true;
+    try {
+      await api.feedback({ text: this.text, accepted: of("accepted"), rejected: of("rejected"), added: [...this.added.keys()] });
+      toast("Decisions saved");
+    } catch (error) {
+      toast(error.detail ?? error.message, "bad");
+      this.sendButton.disabled = false;
+    }
+  }
+}
