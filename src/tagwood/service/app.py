@@ -1,0 +1,193 @@
+"""`create_app`: the service as an ASGI app. In: a model folder or a fitted Tagger, and settings. Out: a FastAPI app.
+
+The app of one worker process. Routes are listed in `ROUTES`; `Guard` stands before them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from tagwood.errors import InputError
+from tagwood.service import (
+    routes_browse,
+    routes_groups,
+    routes_operations,
+    routes_suggest,
+    schemas,
+    schemas_browse,
+)
+from tagwood.service.bodies import JsonResponse, JsonRoute
+from tagwood.service.guard import Guard
+from tagwood.service.loaded import Loaded, ModelHolder
+from tagwood.service.logs import Log
+from tagwood.service.openapi import make_openapi
+from tagwood.service.pages import StaticPages
+from tagwood.service.problems import ProblemError, from_input_error, from_validation, problem_response
+from tagwood.service.settings import Settings
+from tagwood.service.state import ServiceState
+from tagwood.service.telemetry import Telemetry
+from tagwood.tagger import Tagger
+
+STATIC = Path(__file__).parent / "static"
+
+
+class Route(NamedTuple):
+    """A route: method, path, what answers, and the form of the answer."""
+
+    method: str
+    path: str
+    endpoint: Callable[..., Any]
+    answer: type[BaseModel] | None
+    tag: str
+    status: int = 200
+
+
+ROUTES = (
+    Route("POST", "/v1/suggest", routes_suggest.suggest, schemas.SuggestResponse, "texts"),
+    Route("POST", "/v1/explain", routes_suggest.explain, schemas.ExplainResponse, "texts"),
+    Route("POST", "/v1/feedback", routes_suggest.feedback, schemas.Stored, "texts", 201),
+    Route("GET", "/v1/labels", routes_browse.labels, schemas_browse.LabelsResponse, "labels"),
+    Route("GET", "/v1/labels/{label}", routes_browse.label, schemas_browse.LabelCard, "labels"),
+    Route("GET", "/v1/tree", routes_browse.tree, schemas_browse.TreeResponse, "labels"),
+    Route("GET", "/v1/model", routes_browse.model, schemas_browse.ModelResponse, "model"),
+    Route("GET", "/v1/groups", routes_groups.groups, schemas_browse.GroupsResponse, "groups"),
+    Route("GET", "/v1/groups/{group}", routes_groups.group, schemas_browse.GroupResponse, "groups"),
+    Route("POST", "/v1/groups/{group}/corrections", routes_groups.correct, schemas.Stored, "groups", 201),
+    Route("GET", "/v1/corrections", routes_groups.corrections, None, "groups"),
+    Route("GET", "/health", routes_operations.health, schemas.Health, "operations"),
+    Route("GET", "/ready", routes_operations.ready, schemas.Ready, "operations"),
+    Route("GET", "/metrics", routes_operations.metrics, None, "operations"),
+)
+_TEXT_ANSWERS = {"/v1/corrections": "application/x-ndjson", "/metrics": "text/plain"}
+
+
+def create_app(
+    model: str | PathLike[str] | Tagger,
+    settings: Settings | None = None,
+    *,
+    telemetry: Telemetry | None = None,
+    log: Log | None = None,
+) -> FastAPI:
+    """Return the service as an ASGI app.
+
+    Parameters
+    ----------
+    model
+        A model folder, which is loaded when the app starts and watched for changes; or a fitted Tagger.
+    settings
+        Limits, token, files; default `Settings()`.
+    telemetry, log
+        Counts shared with other workers, and where events go; default: own counts, no log.
+
+    Examples
+    --------
+    >>> tagger = Tagger().fit(["oak wood", "sea water"], [["tree"], ["water"]])
+    >>> sorted(create_app(tagger).openapi()["paths"])[:3]
+    ['/health', '/metrics', '/ready']
+    """
+    settings = settings or Settings()
+    telemetry = telemetry or Telemetry.alone()
+    log = log or Log(file=None)
+    state = ServiceState(settings, _holder(model, settings), telemetry, log)
+    app = FastAPI(title="tagwood", docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan)
+    app.state.service = state
+    app.state.settings = settings
+    for route in ROUTES:
+        _add(app, route)
+    app.add_api_route("/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
+    app.router.default = StaticPages(STATIC)
+    handlers: dict[Any, Any] = {
+        ProblemError: _on_problem,
+        RequestValidationError: _on_validation,
+        HTTPException: _on_http,
+        InputError: _on_input_error,
+    }
+    for error, handler in handlers.items():
+        app.add_exception_handler(error, handler)
+    document: dict[str, Any] = {}
+    app.openapi = lambda: document or document.update(make_openapi(app, settings)) or document  # type: ignore[method-assign,func-returns-value]
+    app.add_middleware(Guard, settings=settings, telemetry=telemetry, log=log)
+    return app
+
+
+def _holder(model: str | PathLike[str] | Tagger, settings: Settings) -> ModelHolder:
+    def load(folder: Path) -> Loaded:
+        return Loaded.of(Tagger.load(folder), folder, threads=settings.threads, shared=settings.index_folder)
+
+    if isinstance(model, Tagger):
+        return ModelHolder(load, None, Loaded.of(model, threads=settings.threads))
+    return ModelHolder(load, Path(model))
+
+
+def _add(app: FastAPI, route: Route) -> None:
+    media = _TEXT_ANSWERS.get(route.path)
+    options: dict[str, Any] = {"response_class": PlainTextResponse if media else JsonResponse}
+    if media:
+        content = {media: {"schema": {"type": "string"}}}
+        options["responses"] = {200: {"content": content, "description": "Lines of text"}}
+        options["response_class"] = Response
+    app.router.add_api_route(
+        route.path,
+        route.endpoint,
+        methods=[route.method],
+        response_model=route.answer,
+        status_code=route.status,
+        tags=[route.tag],
+        route_class_override=JsonRoute if route.method == "POST" else None,
+        **options,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    state: ServiceState = app.state.service
+    await state.refresh()
+    watching = asyncio.create_task(state.watch()) if state.settings.reload_seconds else None
+    try:
+        yield
+    finally:
+        if watching is not None:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+        state.close()
+
+
+async def _openapi(request: Request) -> Response:
+    return JsonResponse(request.app.openapi())
+
+
+async def _on_problem(request: Request, error: ProblemError) -> Response:
+    return problem_response(error, request.scope["request_id"])
+
+
+async def _on_validation(request: Request, error: RequestValidationError) -> Response:
+    return problem_response(from_validation(error.errors()), request.scope["request_id"])
+
+
+async def _on_input_error(request: Request, error: InputError) -> Response:
+    return problem_response(from_input_error(error), request.scope["request_id"])
+
+
+async def _on_http(request: Request, error: HTTPException) -> Response:
+    kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "invalid-request")
+    details = {
+        "not-found": "See /openapi.json for what is here.",
+        "method-not-allowed": "See the header Allow.",
+    }
+    problem = ProblemError(
+        kind, details.get(kind, "The request does not fit."), headers=dict(error.headers or {})
+    )
+    return problem_response(problem, request.scope["request_id"])

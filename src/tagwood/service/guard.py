@@ -1,0 +1,168 @@
+"""`Guard`: what every request passes, before any route. In: an ASGI request. Out: refused, or answered with safe headers.
+
+Checks host name, token, CORS and the number of requests in work; gives each request an id; writes one log line and one
+count per request. Nothing that comes from outside is repeated in a header, but an id of harmless letters.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+from time import perf_counter
+from typing import Any
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tagwood.service.logs import Log
+from tagwood.service.problems import ProblemError, problem_response
+from tagwood.service.settings import Settings
+from tagwood.service.telemetry import Telemetry
+
+_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SAFE_HEADERS = [
+    (b"content-security-policy", _CSP.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+]
+_ALWAYS_OPEN = ("/health", "/ready")
+_METHODS = "GET, POST"
+_CORS_HEADERS = "Authorization, Content-Type, X-Request-ID"
+_MAX_HEADER_BYTES = 32_768
+
+
+class Guard:
+    """The outermost layer of the service.
+
+    Parameters
+    ----------
+    app
+        What answers.
+    settings
+        Of the service.
+    telemetry, log
+        Where requests are counted and written down.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, telemetry: Telemetry, log: Log) -> None:
+        self._app = app
+        self._token = None if settings.token is None else settings.token.encode()
+        self._origins = {origin.encode() for origin in settings.origins}
+        self._hosts = {host.encode() for host in settings.hosts}
+        self._most = settings.limits.concurrent
+        self._telemetry = telemetry
+        self._log = log
+        self._in_work = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = perf_counter()
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
+        request_id = given.decode() if _ID.fullmatch(given) else os.urandom(8).hex()
+        scope["request_id"] = request_id
+        extra = [*SAFE_HEADERS, (b"x-request-id", request_id.encode()), *self._cors(headers)]
+        if scope["path"].startswith("/v1"):
+            extra.append((b"cache-control", b"no-store"))
+        status = 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *extra]
+            await send(message)
+
+        self._in_work += 1
+        self._telemetry.set("in_flight", self._in_work)
+        try:
+            await self._pass(scope, receive, answer, headers)
+        except ClientDisconnect:
+            status = status or 499
+        except Exception as error:
+            self._log.failure(request_id, error)
+            if status == 0:
+                problem = ProblemError(
+                    "internal", "The log of the service says more, under this request's id."
+                )
+                await problem_response(problem, request_id)(scope, receive, answer)
+        finally:
+            self._in_work -= 1
+            self._telemetry.set("in_flight", self._in_work)
+            seconds = perf_counter() - start
+            route = _route(scope)
+            self._telemetry.request(route, status, seconds)
+            self._log.request(request_id, scope["method"], route, status, seconds)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes]) -> None:
+        try:
+            if b"access-control-request-method" in headers and scope["method"] == "OPTIONS":
+                response = Response(status_code=204)
+            else:
+                self._check(scope, headers)
+                await self._app(scope, receive, send)
+                return
+        except ProblemError as problem:
+            response = problem_response(problem, scope["request_id"])
+        await response(scope, receive, send)
+
+    def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """Raise a problem for a request that must not go on."""
+        path = scope["path"]
+        if self._hosts and _host(headers.get(b"host", b"")) not in self._hosts:
+            raise ProblemError(
+                "forbidden-host", "Start the service with this host name: tagwood serve --allow-host."
+            )
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
+            raise ProblemError("headers-too-large", f"Headers may have {_MAX_HEADER_BYTES:,} bytes.")
+        if path in _ALWAYS_OPEN:
+            return
+        if self._in_work > self._most:
+            detail = f"{self._most} requests are in work; send the next after an answer has come."
+            raise ProblemError("too-many-requests", detail, headers={"Retry-After": "1"})
+        if self._token is not None and (path.startswith("/v1") or path == "/metrics"):
+            self._check_token(headers.get(b"authorization", b""))
+
+    def _check_token(self, given: bytes) -> None:
+        scheme, _, token = given.partition(b" ")
+        right = hmac.compare_digest(token.strip(), self._token or b"")
+        if scheme.lower() != b"bearer" or not right:
+            detail = "Send the header 'Authorization: Bearer TOKEN' with the token of this service."
+            raise ProblemError("unauthorized", detail, headers={"WWW-Authenticate": 'Bearer realm="tagwood"'})
+
+    def _cors(self, headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        if not self._origins:
+            return []
+        origin = headers.get(b"origin", b"")
+        if origin not in self._origins:
+            return [(b"vary", b"Origin")]
+        return [
+            (b"vary", b"Origin"),
+            (b"access-control-allow-origin", origin),
+            (b"access-control-allow-methods", _METHODS.encode()),
+            (b"access-control-allow-headers", _CORS_HEADERS.encode()),
+            (b"access-control-expose-headers", b"X-Request-ID, Retry-After"),
+            (b"access-control-max-age", b"600"),
+        ]
+
+
+def _host(given: bytes) -> bytes:
+    """Return a host without its port."""
+    return given.rpartition(b":")[0] if re.search(rb":\d+$", given) else given
+
+
+def _route(scope: Scope) -> str:
+    """Return the route's pattern: what was typed in its place may be anything."""
+    route: Any = scope.get("route")
+    return getattr(route, "path", None) or (scope["path"] if scope["path"] in _ALWAYS_OPEN else "other")

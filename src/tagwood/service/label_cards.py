@@ -1,0 +1,121 @@
+"""Cards of labels: what a label is, where it sits, what is like it. In: a loaded model and a label. Out: JSON values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood.models.block_reader import read_classifier
+from tagwood.models.linear_tree import LinearTree
+from tagwood.service.loaded import Loaded
+from tagwood.tagger.feature_words import feature_words
+
+_NEIGHBOURS = 8
+_EXAMPLES = 5
+_WORDS = 12
+_BESIDE = 5
+_COMPARED = 200  # labels of a leaf that are compared; leaves are usually smaller
+
+
+def label_card(loaded: Loaded, label: int, language: str | None) -> dict[str, Any]:
+    """Return everything that is known about a label."""
+    tagger, vocab = loaded.tagger, loaded.tagger.vocab_
+    brief = loaded.brief(label, language)
+    described = None if tagger.label_texts_ is None else tagger.label_texts_.to_dict().get(label)
+    names = {code: table[label] for code, table in vocab.languages.items() if table[label]}
+    return {
+        **brief,
+        "names": names,
+        "share": brief["rows"] / max(1, tagger.n_rows_),
+        "masked": bool(vocab.removed is not None and vocab.removed[label]),
+        "description": described,
+        "senses": senses(loaded, label, language),
+        "neighbours": neighbours(loaded, label, language),
+        "examples": example_texts(loaded, label, language, _EXAMPLES),
+    }
+
+
+def senses(loaded: Loaded, label: int, language: str | None) -> list[dict[str, Any]]:
+    """Return the places of a label in the trees of the model: one for each leaf that holds it."""
+    model = loaded.tagger.model_
+    if not isinstance(model, LinearTree) or label >= model.n_labels_:
+        return []
+    found = []
+    word = feature_words(loaded.tagger.encoder_, "")
+    for number, weights in enumerate(model.trees_):
+        browser = loaded.trees[number]
+        for copy in np.flatnonzero(weights.tree.labels == label):
+            leaf = int(weights.tree.leaf_of_copy[copy])
+            output = int(copy) - int(weights.tree.label_ptr[leaf])
+            classifier = read_classifier(weights, leaf, output, model.n_features_)
+            best = np.argsort(-classifier.weights, kind="stable")[:_WORDS]
+            best = best[classifier.weights[best] > 0]
+            others = [other for other in browser.leaf_labels(leaf) if other != label][:_BESIDE]
+            found.append(
+                {
+                    "tree": number,
+                    "leaf": leaf,
+                    "path": weights.tree.path(leaf),
+                    "words": [word(int(feature)) for feature in classifier.features[best]],
+                    "beside": [loaded.brief(other, language) for other in others],
+                    "examples": [],
+                }
+            )
+    return found
+
+
+def neighbours(loaded: Loaded, label: int, language: str | None) -> list[dict[str, Any]]:
+    """Return the labels whose classifiers are most alike: of the leaf that the first tree keeps the label in."""
+    model = loaded.tagger.model_
+    if not isinstance(model, LinearTree) or label >= model.n_labels_:
+        return []
+    weights = model.trees_[0]
+    copy = int(np.flatnonzero(weights.tree.labels == label)[0])
+    leaf = int(weights.tree.leaf_of_copy[copy])
+    own = copy - int(weights.tree.label_ptr[leaf])
+    inside = weights.tree.leaf_labels(leaf)
+    compared = np.unique(np.append(np.arange(inside.size)[:_COMPARED], own))
+    rows = [_dense(read_classifier(weights, leaf, int(output), model.n_features_)) for output in compared]
+    mine = rows[int(np.flatnonzero(compared == own)[0])]
+    scored = [
+        (_cosine(mine, row), int(inside[output]))
+        for row, output in zip(rows, compared, strict=True)
+        if output != own
+    ]
+    scored = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: (-pair[0], pair[1]))[
+        :_NEIGHBOURS
+    ]
+    return [{**loaded.brief(other, language), "similarity": likeness} for likeness, other in scored]
+
+
+def example_texts(loaded: Loaded, label: int, language: str | None, n: int) -> list[dict[str, Any]]:
+    """Return some of the kept training texts with a label."""
+    kept = loaded.tagger.examples_
+    if kept is None:
+        return []
+    places = np.flatnonzero(kept.labels == label)
+    rows = np.unique(np.searchsorted(kept.indptr, places, side="right") - 1)[:n]
+    name = loaded.tagger.vocab_.name
+    return [
+        {
+            "text": kept.texts[int(row)],
+            "labels": [
+                name(int(one), language) for one in kept.labels[kept.indptr[row] : kept.indptr[row + 1]]
+            ],
+        }
+        for row in rows
+    ]
+
+
+def _dense(classifier: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    return classifier.features, classifier.weights
+
+
+def _cosine(
+    a: tuple[NDArray[np.int64], NDArray[np.float64]], b: tuple[NDArray[np.int64], NDArray[np.float64]]
+) -> float:
+    _, mine, theirs = np.intersect1d(a[0], b[0], assume_unique=True, return_indices=True)
+    length = float(np.linalg.norm(a[1]) * np.linalg.norm(b[1]))
+    return float(a[1][mine] @ b[1][theirs]) / length if length else 0.0

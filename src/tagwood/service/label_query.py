@@ -1,0 +1,219 @@
+"""`LabelQuery`: type-ahead over label names. In: what was typed. Out: labels, exact and prefix matches before fuzzy ones.
+
+1. Names that are, or begin with, what was typed; 2. names with a later word that does; 3. names with all its words;
+4. names that differ by few letters: those that share most letter triples are compared letter by letter.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood.data.vocab import LabelVocab
+from tagwood.service.label_index import KEY_BYTES, LabelIndex, fold, triple_bits
+
+_REMEMBERED = 4096
+_COMPARED = 400  # names that are compared letter by letter
+_LOOKED_AT = 5000  # names in which all words are looked for
+_LONGEST = 120
+
+
+class FoundName(NamedTuple):
+    """A label, how it was found, and the name that matched."""
+
+    label: int
+    match: str
+    matched: str
+
+
+class LabelQuery:
+    """Searches a `LabelIndex`.
+
+    Parameters
+    ----------
+    index
+        Of the same label table.
+    vocab
+        The label table.
+    counts
+        (n_labels,) training rows of each label: among equals, frequent labels come first.
+
+    Examples
+    --------
+    >>> vocab = LabelVocab.from_names(["Oak", "Oak bark", "Red oak", "Ash"])
+    >>> query = LabelQuery(LabelIndex.build(vocab), vocab, np.array([1, 5, 9, 2]))
+    >>> [(found.matched, found.match) for found in query.search("oak", 5)]
+    [('Oak', 'exact'), ('Oak bark', 'prefix'), ('Red oak', 'word')]
+    >>> query.search("okabark", 1)[0].matched
+    'Oak bark'
+    """
+
+    def __init__(self, index: LabelIndex, vocab: LabelVocab, counts: NDArray[np.int64]) -> None:
+        self._index = index
+        self._vocab = vocab
+        self._counts = counts
+        self._tables = [vocab.names, *vocab.languages.values()]
+        self._search = lru_cache(_REMEMBERED)(self._search_folded)
+
+    def search(self, text: str, limit: int) -> list[FoundName]:
+        """Return up to `limit` labels, best first; the most frequent ones for an empty text."""
+        exact = self._vocab.find(text) if text else None
+        if exact is None and self._vocab.names is None and text.isdecimal() and len(text) < 11:
+            exact = int(text) if int(text) < len(self._vocab) else None
+        found = {} if exact is None else {exact: FoundName(exact, "exact", self._vocab.name(exact))}
+        plain = fold(text[:_LONGEST])
+        for label, match, matched in self._search(plain, limit) if plain else self._frequent(limit):
+            found.setdefault(label, FoundName(label, match, matched))
+        return list(found.values())[:limit]
+
+    def _frequent(self, limit: int) -> list[FoundName]:
+        top = min(limit, self._counts.size)
+        order = np.argpartition(-self._counts, top - 1)[:top] if top else np.zeros(0, dtype=np.int64)
+        order = order[np.lexsort((order, -self._counts[order]))]
+        return [FoundName(int(label), "frequent", self._vocab.name(int(label))) for label in order]
+
+    def _search_folded(self, plain: str, limit: int) -> tuple[FoundName, ...]:
+        typed = plain.encode()
+        found: dict[int, FoundName] = {}
+        entries, places = self._starting_with(typed)
+        self._take(found, entries[places == 0], "prefix", limit, typed)
+        for kind, more in (
+            ("word", lambda: entries[places > 0]),
+            ("word", lambda: self._with_all_words(typed)),
+        ):
+            if len(found) < limit:
+                self._take(found, more(), kind, limit)
+        if len(found) < limit and len(plain) > 1:
+            for entry in self._like(plain, limit):
+                self._add(found, entry, "fuzzy")
+        return tuple(found.values())[:limit]
+
+    def _take(
+        self,
+        found: dict[int, FoundName],
+        entries: NDArray[np.int32],
+        match: str,
+        limit: int,
+        typed: bytes = b"",
+    ) -> None:
+        """Add the best of some names: exact ones, then by frequency, then the shorter."""
+        index = self._index
+        counts = self._counts[index.labels[entries]]
+        if entries.size > 4 * limit:
+            best = np.argpartition(-counts, 4 * limit)[: 4 * limit]
+            if typed:  # an exact name may be rare
+                sizes = index.offsets[entries + 1] - index.offsets[entries] - 1
+                best = np.union1d(best, np.flatnonzero(sizes == len(typed)))
+            entries, counts = entries[best], counts[best]
+        sizes = index.offsets[entries + 1] - index.offsets[entries] - 1
+        exact = sizes == len(typed)
+        for place in np.lexsort((entries, sizes, -counts, ~exact)):
+            self._add(found, int(entries[place]), "exact" if exact[place] else match)
+            if len(found) >= limit:
+                return
+
+    def _add(self, found: dict[int, FoundName], entry: int, match: str) -> None:
+        label = int(self._index.labels[entry])
+        table = self._tables[int(self._index.tables[entry])]
+        name = "" if table is None else table[label]
+        if label not in found and name:
+            found[label] = FoundName(label, match, name)
+
+    def _starting_with(self, typed: bytes) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+        """Return entry and place of all words from which on a name reads as typed."""
+        index, key = self._index, typed[:KEY_BYTES]
+        places = range(index.word_entries.size)
+        begin = bisect_left(places, key, key=index.word_key)
+        end = bisect_right(places, key, lo=begin, key=lambda place: index.word_key(place)[: len(key)])
+        entries, within = index.word_entries[begin:end], index.word_places[begin:end]
+        rest = np.frombuffer(typed[KEY_BYTES:], dtype=np.uint8)
+        if rest.size:
+            first = index.offsets[entries] + within + KEY_BYTES
+            same = first + rest.size < index.offsets[entries + 1]
+            for step, letter in enumerate(rest):
+                same[same] = index.blob[first[same] + step] == letter
+            entries, within = entries[same], within[same]
+        return entries, within
+
+    def _with_all_words(self, typed: bytes) -> NDArray[np.int32]:
+        """Return the names that have a word beginning with each of the typed ones, in any order."""
+        words = typed.split()
+        if len(words) < 2:
+            return np.zeros(0, dtype=np.int32)
+        rarest = min((self._starting_with(word)[0] for word in words), key=lambda entries: entries.size)
+        candidates = np.unique(rarest)
+        if candidates.size > _LOOKED_AT:
+            counts = self._counts[self._index.labels[candidates]]
+            candidates = candidates[np.argpartition(-counts, _LOOKED_AT)[:_LOOKED_AT]]
+        wanted = [b" " + word for word in words]
+        return np.array(
+            [entry for entry in candidates if all(word in b" " + self._index.name(entry) for word in wanted)],
+            dtype=np.int32,
+        )
+
+    def _like(self, plain: str, limit: int) -> list[int]:
+        """Return the names that hold what was typed but for a few letters, the nearest first."""
+        index = self._index
+        if index.n_entries == 0:
+            return []
+        bits = triple_bits(plain.encode())
+        shared = np.bitwise_count(index.triples[0] & bits[0]) + np.bitwise_count(index.triples[1] & bits[1])
+        n = min(_COMPARED, index.n_entries)
+        best = np.argpartition(shared, index.n_entries - n)[index.n_entries - n :]
+        best = best[shared[best] > 0]
+        names = [index.name(entry).decode(errors="replace")[:_LONGEST] for entry in best]
+        distance, at = edit_distances(plain, names)
+        allowed = 1 if len(plain) < 5 else 2 if len(plain) < 9 else len(plain) // 4
+        counts = self._counts[index.labels[best]]
+        lengths = np.array([len(name) for name in names], dtype=np.int64)
+        order = (
+            np.lexsort((best, lengths, -counts, at, distance)) if best.size else np.zeros(0, dtype=np.int64)
+        )
+        return [int(best[place]) for place in order if distance[place] <= allowed][: 2 * limit]
+
+
+def edit_distances(typed: str, names: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return how many letters must change so that a name holds `typed` from some word on, and whether not at its start.
+
+    Insertion, deletion, exchange, and the swap of two neighbours count 1. What follows in the name is free.
+
+    Examples
+    --------
+    >>> distance, later = edit_distances("mapel", ["maple syrup", "red maple", "oak"])
+    >>> distance.tolist(), later.tolist()
+    ([1, 1, 4], [False, True, False])
+    """
+    width = max(map(len, names), default=0)
+    letters = np.zeros((len(names), width), dtype=np.uint32)
+    for row, name in enumerate(names):
+        letters[row, : len(name)] = np.frombuffer(name.encode("utf-32-le"), dtype=np.uint32)
+    starts = np.zeros((len(names), width + 1), dtype=bool)
+    starts[:, 0] = True
+    starts[:, 1:] = letters == 32
+    steps = np.arange(width + 1)
+    # Sellers' algorithm on all names at once: a match may begin at a word and end anywhere.
+    free, fixed = (_distances(typed, letters, start, steps) for start in (starts, starts & (steps == 0)))
+    return free, fixed > free
+
+
+def _distances(
+    typed: str, letters: NDArray[np.uint32], starts: NDArray[np.bool_], steps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    far = 1 << 20
+    before = np.minimum.accumulate(np.where(starts, 0, far) - steps, axis=1) + steps
+    older, last = before, None
+    for letter in map(ord, typed):
+        now = np.empty_like(before)
+        now[:, 0] = before[:, 0] + 1
+        now[:, 1:] = np.minimum(before[:, 1:] + 1, before[:, :-1] + (letters != letter))
+        if last is not None:
+            swap = (letters[:, 1:] == last) & (letters[:, :-1] == letter)
+            now[:, 2:] = np.minimum(now[:, 2:], np.where(swap, older[:, :-2] + 1, far))
+        now = np.minimum.accumulate(now - steps, axis=1) + steps
+        older, before, last = before, now, letter
+    nearest: NDArray[np.int64] = before.min(axis=1) if before.size else np.zeros(0, dtype=np.int64)
+    return nearest

@@ -1,0 +1,186 @@
+"""What a model is and how good it is, for the model page. In: a loaded model. Out: JSON values.
+
+Measures, reliability and set sizes come from the rows that training held out to make probabilities; they are in the
+model folder. A model without them says so in `missing`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood.errors import InputError
+from tagwood.metrics import evaluate
+from tagwood.metrics.matching import match
+from tagwood.recipe import recipe_of
+from tagwood.service.loaded import Loaded
+from tagwood.tagger.probabilities import Probabilities
+
+MEASURES = ("P@1", "P@3", "P@5", "nDCG@5", "R@10")
+PROMISES = (
+    "precision>=0.95",
+    "precision>=0.9",
+    "precision>=0.8",
+    "precision>=0.7",
+    "f1",
+    "recall>=0.6",
+    "recall>=0.7",
+    "recall>=0.8",
+    "recall>=0.9",
+)
+_BINS = 10
+_LARGEST = 20
+_NO_ROWS = (
+    "No rows were held out when this model was trained (too few, or labels known for groups only); "
+    "measure it with tagwood eval."
+)
+_NO_PARETO = "The shape of the tree was not tuned for this model."
+
+
+def model_facts(loaded: Loaded) -> dict[str, Any]:
+    """Return the facts of a model; those of the service are added by the route."""
+    tagger = loaded.tagger
+    counts, vocab = tagger.label_counts_, tagger.vocab_
+    known = tagger.probabilities_
+    order = np.argsort(-counts, kind="stable")[:_LARGEST]
+    missing = {"pareto": _NO_PARETO}
+    if known is None:
+        missing |= {"metrics": _NO_ROWS, "calibration": _NO_ROWS}
+    return {
+        "model": loaded.name,
+        "kind": type(tagger.model_).__name__,
+        "passport": passport(loaded),
+        "labels": len(vocab),
+        "labels_in_training": int(np.count_nonzero(counts)),
+        "labels_masked": int(vocab.removed_mask().sum()),
+        "rows": tagger.n_rows_,
+        "languages": list(vocab.languages),
+        "tree": tree_sizes(loaded),
+        "recipe": _recipe(loaded),
+        "metrics": None if known is None else _measures(known),
+        "calibration": None if known is None else calibration(known),
+        "pareto": None,
+        "missing": missing,
+        "largest": [loaded.brief(int(label)) for label in order],
+    }
+
+
+def passport(loaded: Loaded) -> dict[str, Any]:
+    """Return the passport without anything about this machine's folders."""
+    manifest = loaded.manifest
+    if manifest is None:
+        return {}
+    return {
+        "created": manifest.created,
+        "notes": manifest.notes,
+        "seed": manifest.seed,
+        "training_seconds": manifest.training_seconds,
+        "fingerprint": manifest.fingerprint,
+        "versions": manifest.versions,
+        "format_version": manifest.format_version,
+        "bytes": sum(file.bytes for file in manifest.files.values()),
+    }
+
+
+def tree_sizes(loaded: Loaded) -> dict[str, Any] | None:
+    """Return the sizes of the first label tree."""
+    if not loaded.trees:
+        return None
+    tree = loaded.trees[0].tree
+    return {
+        "trees": len(loaded.trees),
+        "nodes": tree.n_nodes,
+        "leaves": tree.n_leaves,
+        "depth": loaded.trees[0].max_depth,
+        "labels_per_leaf": round(tree.labels.size / tree.n_leaves, 1),
+        "features": int(getattr(loaded.tagger.model_, "n_features_", 0)),
+    }
+
+
+def calibration(known: Probabilities) -> dict[str, Any]:
+    """Return how probabilities and label sets do on the held-out rows."""
+    laid = match(known.truth, known.held_out)
+    scores = np.asarray(known.held_out.scores, dtype=np.float64)
+    hits, n_true = laid.hits.astype(np.float64), float(laid.n_true.sum())
+    points, error = reliability(scores, hits)
+    return {
+        "rows": known.held_out.n_rows,
+        "expected_error": error,
+        "reliability": points,
+        "sets": set_sizes(scores, hits, n_true, known.held_out.n_rows),
+        "promises": [promise_set(known, promise, n_true) for promise in PROMISES],
+    }
+
+
+def reliability(scores: NDArray[np.float64], hits: NDArray[np.float64]) -> tuple[list[dict[str, Any]], float]:
+    """Return predicted against observed in ten bins, and their mean distance.
+
+    Examples
+    --------
+    >>> points, error = reliability(np.array([0.9, 0.9, 0.1]), np.array([1.0, 0.0, 0.0]))
+    >>> [(point["predicted"], point["observed"]) for point in points], round(error, 3)
+    ([(0.1, 0.0), (0.9, 0.5)], 0.3)
+    """
+    bins = np.minimum((scores * _BINS).astype(np.int64), _BINS - 1)
+    counts = np.bincount(bins, minlength=_BINS)
+    used = np.flatnonzero(counts)
+    predicted = np.bincount(bins, scores, minlength=_BINS)[used] / counts[used]
+    observed = np.bincount(bins, hits, minlength=_BINS)[used] / counts[used]
+    error = float(np.abs(predicted - observed) @ counts[used] / max(1, scores.size))
+    points = [
+        {"predicted": float(p), "observed": float(o), "count": int(n)}
+        for p, o, n in zip(predicted, observed, counts[used], strict=True)
+    ]
+    return points, error
+
+
+def set_sizes(
+    scores: NDArray[np.float64], hits: NDArray[np.float64], n_true: float, n_rows: int, n_points: int = 40
+) -> list[dict[str, Any]]:
+    """Return size, precision and recall of the label sets along the threshold, from few labels to many."""
+    order = np.argsort(-scores, kind="stable")
+    right = np.cumsum(hits[order])
+    last = np.flatnonzero(np.diff(scores[order], append=-1.0))  # equal scores are taken together
+    sizes = np.geomspace(1, max(1, scores.size), n_points)
+    chosen = np.unique(np.searchsorted(last, sizes - 1).clip(0, max(0, last.size - 1))) if last.size else []
+    return [
+        {
+            "threshold": float(scores[order[place]]),
+            "size": float((place + 1) / n_rows),
+            "precision": float(right[place] / (place + 1)),
+            "recall": float(right[place] / max(1.0, n_true)),
+            "f1": float(2 * right[place] / max(1.0, place + 1 + n_true)),
+        }
+        for place in last[chosen]
+    ]
+
+
+def promise_set(known: Probabilities, promise: str, n_true: float) -> dict[str, Any]:
+    """Return what a promise gives on the held-out rows."""
+    rule = known.rule(promise)
+    sets, review = rule.apply(known.held_out)
+    right = float(match(known.truth, sets).hits.sum())
+    returned = sets.labels.size
+    return {
+        "promise": promise,
+        "kept": rule.kept,
+        "threshold": min(1.0, float(rule.threshold)),
+        "size": returned / max(1, sets.n_rows),
+        "precision": right / returned if returned else None,
+        "recall": right / max(1.0, n_true),
+        "review": float(review.mean()) if review.size else 0.0,
+    }
+
+
+def _measures(known: Probabilities) -> dict[str, float]:
+    report = evaluate(known.truth, known.held_out, metrics=list(MEASURES))
+    return {name: float(report[name]) for name in MEASURES}
+
+
+def _recipe(loaded: Loaded) -> str | None:
+    try:
+        return recipe_of(loaded.tagger).to_toml()
+    except InputError:  # parts that recipes do not describe
+        return None

@@ -1,0 +1,154 @@
+"""Routes about a text: suggestions, explanations, feedback. In: checked bodies. Out: JSON values."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+
+from tagwood.service.gathering import Options
+from tagwood.service.highlights import segments
+from tagwood.service.limits import check_count, check_k, check_text, check_texts
+from tagwood.service.loaded import Loaded
+from tagwood.service.problems import ProblemError
+from tagwood.service.schemas import ExplainRequest, FeedbackRequest, LabelKey, SuggestRequest
+from tagwood.service.settings import Limits
+from tagwood.service.state import state_of
+
+
+async def suggest(request: Request, body: SuggestRequest) -> Any:
+    """Suggest labels for one text or many.
+
+    One entry in `results` for each text, best label first. Large sets of texts are sent in parts.
+    """
+    state = state_of(request)
+    loaded, limits = state.holder.current, state.settings.limits
+    texts = check_texts(body.texts, limits)
+    options = _options(loaded, body, limits)
+    results = await state.gatherer.ask(loaded, texts, options)
+    state.telemetry.add("texts", len(texts))
+    return {"results": results, "calibrated": loaded.calibrated, "model": loaded.name}
+
+
+async def explain(request: Request, body: ExplainRequest) -> Any:
+    """Say why a label was suggested for a text, or where it was lost."""
+    state = state_of(request)
+    loaded, limits = state.holder.current, state.settings.limits
+    text = check_text(body.text, limits)
+    label = loaded.find(body.label, "#/label")
+    k = check_k(body.k, limits)
+    return await state.in_thread(_explain, loaded, text, label, k, body)
+
+
+async def feedback(request: Request, body: FeedbackRequest) -> Any:
+    """Store what a person thinks of the labels of a text.
+
+    The record is on the disk before the answer comes. The lines of the file can be trained on: `text` and `labels` (what
+    was accepted or added).
+    """
+    state = state_of(request)
+    loaded, limits = state.holder.current, state.settings.limits
+    if state.feedback is None:
+        raise ProblemError("conflict", "This service was started without a file for feedback.")
+    for field in ("accepted", "rejected", "added"):
+        check_count(getattr(body, field), field, limits)
+    record = feedback_record(loaded, check_text(body.text, limits), body)
+    await state.feedback.append([record])
+    state.telemetry.add("feedback")
+    return {"id": record["id"], "records": 1}
+
+
+def new_id() -> str:
+    """Return an id for a stored record: the time and some letters."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+
+def label_object(loaded: Loaded, label: int) -> dict[str, str]:
+    """Return a label as `tagwood train` reads it: by name, and by URI where it has one."""
+    vocab = loaded.tagger.vocab_
+    uri = vocab.uri(label)
+    return {"label": vocab.name(label), **({"uri": uri} if uri else {})}
+
+
+def feedback_record(loaded: Loaded, text: str, body: FeedbackRequest) -> dict[str, Any]:
+    """Return the line that is stored."""
+    accepted = _named(loaded, body.accepted, "accepted")
+    added = [_added(loaded, label, place) for place, label in enumerate(body.added)]
+    return {
+        "id": new_id(),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "model": loaded.name,
+        "document": body.id,
+        "text": text,
+        "labels": accepted + added,
+        "accepted": accepted,
+        "rejected": _named(loaded, body.rejected, "rejected"),
+        "added": added,
+        "note": body.note,
+    }
+
+
+def _added(loaded: Loaded, label: LabelKey, place: int) -> dict[str, str]:
+    """Return an added label; a name that is not known is a proposal."""
+    if isinstance(label, str) and loaded.tagger.vocab_.find(label) is None:
+        return {"label": label}
+    return label_object(loaded, loaded.find(label, f"#/added/{place}"))
+
+
+def _named(loaded: Loaded, labels: list[LabelKey], field: str) -> list[dict[str, str]]:
+    return [
+        label_object(loaded, loaded.find(label, f"#/{field}/{place}")) for place, label in enumerate(labels)
+    ]
+
+
+def _options(loaded: Loaded, body: SuggestRequest, limits: Limits) -> Options:
+    if body.promise is not None and not loaded.calibrated:
+        raise ProblemError(
+            "conflict", "A promise needs probabilities, and this model has none; ask for k labels."
+        )
+    found: dict[str, tuple[int, ...] | None] = {"restrict": None, "exclude": ()}
+    for field in ("restrict", "exclude"):
+        labels = getattr(body, field)
+        if labels is None:
+            continue
+        check_count(labels, field, limits)
+        found[field] = tuple(loaded.find(label, f"#/{field}/{place}") for place, label in enumerate(labels))
+    return Options(
+        k=check_k(body.k, limits),
+        threshold=body.threshold,
+        promise=None if body.promise is None else plain_promise(body.promise),
+        restrict=found["restrict"],
+        exclude=found["exclude"] or (),
+        language=loaded.language(body.language),
+    )
+
+
+def plain_promise(promise: str) -> str:
+    """Return one spelling of a promise, since each is fitted once and remembered.
+
+    Examples
+    --------
+    >>> plain_promise("precision>=90%"), plain_promise("recall>=.80"), plain_promise("f1")
+    ('precision>=0.9', 'recall>=0.8', 'f1')
+    """
+    kind, _, value = promise.partition(">=")
+    if not value:
+        return kind
+    share = float(value[:-1]) / 100 if value.endswith("%") else float(value)
+    return f"{kind}>={share:g}"
+
+
+def _explain(loaded: Loaded, text: str, label: int, k: int, body: ExplainRequest) -> dict[str, Any]:
+    found = loaded.tagger.explain(
+        text,
+        label,
+        k=k,
+        threshold=body.threshold,
+        language=loaded.language(body.language),
+        n_similar=body.similar,
+    )
+    content = found.to_dict()
+    del content["text"]
+    return {**content, "segments": segments(text, found.words), "model": loaded.name}
