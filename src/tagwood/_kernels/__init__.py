@@ -5,6 +5,7 @@ threads. `reference` holds the same functions in plain NumPy; the tests compare 
 """
 
 from tagwood._kernels._native import (
+    bag_rows,
     beam_leaves,
     best_gains,
     build_vocabulary,
@@ -24,6 +25,9 @@ from tagwood._kernels._native import (
     rows_rise,
     rows_valid,
     search,
+    softmax_epoch,
+    softmax_scores,
+    softmax_search,
     spell_terms,
     split_labels,
     tfidf_rows,
@@ -32,6 +36,7 @@ from tagwood._kernels._native import (
 )
 
 __all__ = [
+    "bag_rows",
     "beam_leaves",
     "best_gains",
     "build_vocabulary",
@@ -51,6 +56,9 @@ __all__ = [
     "rows_rise",
     "rows_valid",
     "search",
+    "softmax_epoch",
+    "softmax_scores",
+    "softmax_search",
     "spell_terms",
     "split_labels",
     "tfidf_rows",

@@ -70,6 +70,54 @@ def tfidf_rows(
     sublinear: bool,
     threads: int,
 ) -> tuple[_I64, _I32, _F32]: ...
+def bag_rows(
+    text: _U8,
+    offsets: _I64,
+    classes: _U8,
+    folds: _U32,
+    slots: _U64,
+    n_words: int,
+    buckets: _I32,
+    longest: int,
+    n_features: int,
+    threads: int,
+) -> tuple[_I64, _I32, _F32]: ...
+def softmax_epoch(
+    inputs: _F32,
+    outputs: _F32,
+    dimension: int,
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    label_indptr: _I64,
+    labels: _I32,
+    path_ptr: _I64,
+    path_steps: _I32,
+    order: _I32,
+    first_rate: float,
+    last_rate: float,
+    threads: int,
+) -> None: ...
+def softmax_search(
+    model: tuple[_F32, _F32, _I32, _I32, _I32, _I32, _I32],
+    dimension: int,
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    k: int,
+    node_allowed: _U8,
+    threads: int,
+) -> tuple[_I32, _F32, _I32, _I32]: ...
+def softmax_scores(
+    model: tuple[_F32, _F32, _I32, _I32, _I32, _I32, _I32],
+    dimension: int,
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    leaf_indptr: _I64,
+    leaves: _I32,
+    threads: int,
+) -> _F32: ...
 def impute_groups(
     x_indptr: _I64,
     x_indices: _I32,

@@ -87,7 +87,7 @@ def learn_terms(
     with each chunk and the terms, still without spelling, so that a caller need not read a third time.
     """
     folds = char_tables(analysis.fold).folds
-    keys, counts, n_texts = _count(packed_chunks(texts, folds), analysis, threads)
+    keys, counts, n_texts = count_ngrams(packed_chunks(texts, folds), analysis, threads)
     if n_texts == 0:
         raise InputError("texts must hold at least one text", given="none")
     low, high = _thresholds(limits, n_texts)
@@ -110,9 +110,10 @@ def learn_terms(
     return Terms(slots, bare.idf, spelling, offsets, n_texts)
 
 
-def _count(
+def count_ngrams(
     chunks: Iterable[PackedTexts], analysis: Analysis, threads: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+    """Return the keys of all n-grams, rising, in how many texts each stands, and the number of texts."""
     tables = char_tables(analysis.fold)
     heap: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = [
         (np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))

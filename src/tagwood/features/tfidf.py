@@ -117,7 +117,7 @@ class TfidfEncoder(Params):
             analysis,
             lambda chunk, terms: pieces.append(self._encode(chunk, analysis, terms)),
         )
-        return _stack(pieces, self.n_features).to_scipy()
+        return stack_rows(pieces, self.n_features).to_scipy()
 
     def transform(self, texts: Iterable[str]) -> sparse.csr_array:
         """Return (n_texts, n_features) features, float32, rows of norm 1 with rising columns.
@@ -132,7 +132,7 @@ class TfidfEncoder(Params):
         analysis = self._analysis_
         folds = char_tables(analysis.fold).folds
         pieces = [self._encode(chunk, analysis, terms) for chunk in packed_chunks(check_texts(texts), folds)]
-        return pieces[0] if len(pieces) == 1 else _stack(pieces, terms.idf.size)
+        return pieces[0] if len(pieces) == 1 else stack_rows(pieces, terms.idf.size)
 
     @property
     def n_features(self) -> int:
@@ -254,7 +254,7 @@ def _terms_of(state: State, hash_bits: int) -> Terms:
     )
 
 
-def _stack(pieces: list[CsrParts], n_features: int) -> CsrParts:
+def stack_rows(pieces: list[CsrParts], n_features: int) -> CsrParts:
     starts = np.cumsum([0, *(piece.indices.size for piece in pieces)])
     indptr = [piece.indptr[1:] + start for piece, start in zip(pieces, starts[:-1], strict=True)]
     return CsrParts(

@@ -36,6 +36,7 @@ MODULES: Final[dict[str, str]] = {
     "ConcatEncoder": "tagwood.features.concat",
     "LinearTree": "tagwood.models.linear_tree",
     "SetRule": "tagwood.models.set_rules",
+    "SoftmaxTree": "tagwood.models.softmax_tree",
     "Tagger": "tagwood.tagger.tagger",
     "TfidfEncoder": "tagwood.features.tfidf",
 }

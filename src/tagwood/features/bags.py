@@ -1,0 +1,143 @@
+"""`WordBags`: texts to bags of words and hashed word n-grams, for models that average embeddings.
+
+In: texts. Out: CSR rows that sum to 1. Words are those of the TF-IDF tokenizer.
+
+Decisions: n-grams are hashed into buckets, and a bucket that no training n-gram fell into is no feature, so it costs no
+memory and unknown n-grams are left out of the average. Feature 0 stands in every text, so that no text is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood import _kernels
+from tagwood._sparse import CsrParts
+from tagwood.errors import InputError
+from tagwood.features.terms import Analysis, count_ngrams
+from tagwood.features.texts import check_texts, packed_chunks
+from tagwood.features.tfidf import stack_rows
+from tagwood.features.unicode import char_tables
+from tagwood.storage import State
+
+_ROWS_FOR_THREADS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class WordBags:
+    """Which words and buckets are features.
+
+    Parameters
+    ----------
+    slots
+        uint64 table in which the kernels find a word by its key: word i is feature i + 1.
+    n_words
+        Number of words.
+    buckets
+        (2**bits,) feature of each bucket of n-grams, -1 for none; empty where words stand alone.
+    longest
+        Most words in an n-gram.
+    n_features
+        Number of features.
+
+    Examples
+    --------
+    >>> bags = WordBags.learn(["fir fir oak", "oak fir"], min_count=2)
+    >>> bags.n_words, bags.n_features
+    (2, 6)
+    >>> bags.rows(["oak, oak: birch"]).data.round(3).tolist()
+    [0.333, 0.667]
+    """
+
+    slots: NDArray[np.uint64]
+    n_words: int
+    buckets: NDArray[np.int32]
+    longest: int
+    n_features: int
+
+    @classmethod
+    def learn(
+        cls,
+        texts: Sequence[str],
+        *,
+        min_count: int = 1,
+        longest: int = 2,
+        min_ngram_count: int = 1,
+        bits: int = 21,
+        threads: int = 1,
+    ) -> WordBags:
+        """Choose features: words in `min_count` texts or more, and buckets in `min_ngram_count` texts or more.
+
+        Both are numbered by falling frequency, so that what is used most lies together in memory.
+        """
+        words = _frequent(texts, (1, 1, 0, 0, 0), min_count, threads)
+        if words.size == 0:
+            raise InputError(
+                f"at least one word must stand in {min_count} texts or more",
+                given="none",
+                hint="Lower min_count, or check that the texts are not empty.",
+            )
+        buckets = np.empty(0, dtype=np.int32)
+        used = np.empty(0, dtype=np.uint64)
+        if longest > 1:
+            used = _frequent(texts, (2, longest, 0, 0, bits), min_ngram_count, threads)
+            buckets = np.full(1 << bits, -1, dtype=np.int32)
+            buckets[used] = np.arange(words.size + 1, words.size + 1 + used.size, dtype=np.int32)
+        slots = _kernels.build_vocabulary(words)
+        return cls(slots, words.size, buckets, longest, 1 + words.size + used.size)
+
+    def rows(self, texts: Iterable[str], threads: int = 1) -> CsrParts:
+        """Return (n_texts, n_features) shares: how much of a text each feature is."""
+        tables = char_tables(True)
+        pieces = [
+            CsrParts(
+                *_kernels.bag_rows(
+                    *chunk,
+                    *tables,
+                    self.slots,
+                    self.n_words,
+                    self.buckets,
+                    self.longest,
+                    self.n_features,
+                    1 if chunk.offsets.size <= _ROWS_FOR_THREADS else threads,
+                ),
+                self.n_features,
+            )
+            for chunk in packed_chunks(check_texts(texts), tables.folds)
+        ]
+        return pieces[0] if len(pieces) == 1 else stack_rows(pieces, self.n_features)
+
+    def state(self) -> State:
+        """Return the stored form."""
+        params = {"n_words": self.n_words, "longest": self.longest, "n_features": self.n_features}
+        return State("WordBags", params=params, arrays={"slots": self.slots, "buckets": self.buckets})
+
+    @classmethod
+    def from_state(cls, state: State) -> WordBags:
+        """Rebuild from the stored form; the kernels keep inside the bounds checked here, whatever the tables hold."""
+        slots, buckets = state.array("slots", np.uint64, (None,)), state.array("buckets", np.int32, (None,))
+        numbers: list[int] = [state.param(name, int) for name in ("n_words", "longest", "n_features")]
+        n_words, longest, n_features = numbers
+        fits = (
+            1 <= n_words < n_features <= np.iinfo(np.int32).max
+            and slots.size == 1 << (2 * n_words).bit_length()
+            and 1 <= longest <= 5
+            and buckets.size & (buckets.size - 1) == 0
+            and (longest == 1) == (buckets.size == 0)
+        )
+        if not fits:
+            raise InputError("the arrays of stored word bags must fit together")
+        return cls(slots, n_words, buckets, longest, n_features)
+
+
+def _frequent(texts: Sequence[str], lengths: Any, least: int, threads: int) -> NDArray[np.uint64]:
+    """Return the keys of the n-grams in at least `least` texts, most frequent first."""
+    analysis = Analysis(lengths, fold=True, sublinear=False)
+    keys, counts, _ = count_ngrams(packed_chunks(texts, char_tables(True).folds), analysis, threads)
+    kept = counts >= least
+    keys, counts = keys[kept], counts[kept]
+    return keys[np.lexsort((keys, -counts))]

@@ -1,0 +1,266 @@
+"""`SoftmaxTree`: averaged word embeddings with a hierarchical softmax over a binary label tree (fastText's model).
+
+In: texts and label sets. Out: a ranking whose scores are probabilities that sum to 1 over all labels.
+
+Decisions
+---------
+* Training is fastText's: vectors of words and hashed n-grams are averaged, and every decision on the way to a label is a
+  logistic regression on the average. A feature that stands c times in a text counts c-fold, but is read and moved once.
+* Rows are shuffled in every epoch, which fastText leaves to the user, and the rate falls by rows, not by words.
+* `min_count` counts texts, not occurrences.
+* A branch whose labels have no training rows is never taken before all others, as in `LinearTree`.
+* Scores of a row's labels compete, so a label of a row with m labels has about 1/m at best: `predict` keeps the labels
+  with at least half of that, m being the mean of the training rows. A Tagger calibrates the scores instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from tagwood import _kernels
+from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood.errors import InputError
+from tagwood.features.bags import WordBags
+from tagwood.models.base import FittedModel
+from tagwood.models.softmax_shape import check_shape, shape_tree
+from tagwood.models.softmax_training import Plan, check_rows, train
+from tagwood.models.softmax_weights import label_leaves, restore_arrays
+from tagwood.models.tree_inputs import allowed_labels, check_pairs
+from tagwood.models.tree_training import Progress
+from tagwood.ranking import Ranking
+from tagwood.storage import State, storable
+from tagwood.trees.label_tree import LabelTree
+
+_POSITIVES = ("sample", "sum")
+_EVERYTHING = np.empty(0, dtype=np.uint8)
+
+
+@storable("SoftmaxTree")
+class SoftmaxTree(FittedModel):
+    """Rank labels by a hierarchical softmax on averaged embeddings of words and word n-grams.
+
+    It needs no features and little time: choose it for short texts, many rows, and where one answer must come quickly. A
+    `LinearTree` is usually more precise on long texts.
+
+    Parameters
+    ----------
+    tree
+        Shape of the label tree: a number from 0 to 2 is the λ of `tagwood.trees.build_interpolated_tree` (0: like labels
+        together; towards 2: frequent labels near the root), or ``"balanced"``, ``"fano"``, ``"huffman"``. Huffman's
+        tree, which fastText uses, is quickest to train and search, and least precise.
+    dimension
+        Length of the embeddings, a multiple of 8.
+    epochs
+        Passes over the rows.
+    learning_rate
+        Of stochastic gradient descent; it falls evenly to 0.
+    min_count
+        Keep words that stand in at least so many texts.
+    ngrams
+        Most words in an n-gram; 1 uses words only.
+    hash_bits
+        N-grams are hashed into 2**hash_bits buckets. Only buckets in use take memory.
+    positives
+        Labels of a row that an update learns from: ``"sample"`` draws one, as fastText does; ``"sum"`` takes all.
+    seed, threads
+        One thread gives the same model bits every time. Several threads (default all cores) write to the embeddings
+        without locks, so that models differ a little from run to run.
+
+    Attributes
+    ----------
+    tree_ : LabelTree
+    bags_ : WordBags
+    n_labels_ : int
+
+    Examples
+    --------
+    >>> texts = ["oak and ash", "ash wood", "oak wood", "sea water", "salt water", "sea salt"] * 5
+    >>> model = SoftmaxTree(tree="huffman", threads=1, epochs=50).fit(texts, [[0], [0], [0], [1], [1], [1]] * 5)
+    >>> model.rank(["the wood of an oak", "salt of the sea"], k=1).labels.tolist()
+    [0, 1]
+    """
+
+    takes = "texts"
+
+    def __init__(
+        self,
+        *,
+        tree: str | float = 0.5,
+        dimension: int = 128,
+        epochs: int = 25,
+        learning_rate: float = 0.5,
+        min_count: int = 2,
+        ngrams: int = 2,
+        hash_bits: int = 21,
+        positives: str = "sample",
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.tree = tree
+        self.dimension = dimension
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.min_count = min_count
+        self.ngrams = ngrams
+        self.hash_bits = hash_bits
+        self.positives = positives
+        self.seed = seed
+        self.threads = threads
+
+    def fit(
+        self,
+        texts: Iterable[str],
+        Y: Any,
+        *,
+        tree: LabelTree | str | float | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn from texts and their labels.
+
+        Parameters
+        ----------
+        texts
+            One text per row.
+        Y
+            (n_rows, n_labels) label sets: a sparse or dense 0/1 matrix, or the label ids of each row.
+        tree
+            A binary tree with one label a leaf to use instead of building one, or a shape that goes before the
+            constructor's.
+        progress
+            Called with a stage's name and the share done, from time to time.
+        """
+        self._check_params()
+        threads = check_threads(self.threads)
+        rows, labels = check_rows(texts, Y)
+        report = progress or _ignore
+        shape = shape_tree(self.tree if tree is None else tree, rows, labels, self.seed, threads, report)
+        report("words", 0.0)
+        bags = WordBags.learn(
+            rows, min_count=self.min_count, longest=self.ngrams, bits=self.hash_bits, threads=threads
+        )
+        plan = Plan(
+            self.dimension, self.epochs, self.learning_rate, self.positives == "sum", self.seed, threads
+        )
+        self.arrays_ = train(bags.rows(rows, threads), labels, shape, plan, report)
+        self.bags_, self.tree_ = bags, shape
+        self.labels_per_row_ = labels.nnz / max(1, np.count_nonzero(np.diff(labels.indptr)))
+        self.n_labels_ = labels.shape[1]
+        return self
+
+    def rank(
+        self,
+        texts: Iterable[str],
+        k: int = 5,
+        *,
+        restrict: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+    ) -> Ranking:
+        """Return the `k` most probable labels of each text, exactly.
+
+        Parameters
+        ----------
+        texts
+            One text per row.
+        k
+            Labels per row.
+        restrict, exclude
+            Label ids that may, or may not, be returned. The search looks for allowed labels only.
+        """
+        return Ranking._of_places(*self._search(texts, k, restrict, exclude)[:3], self.n_labels_)
+
+    def search_effort(self, texts: Iterable[str], k: int = 5) -> NDArray[np.int32]:
+        """Return how many decisions the search takes for each text."""
+        return self._search(texts, k, None, None)[3]
+
+    def predict(self, texts: Iterable[str]) -> sparse.csr_array:
+        """Return the label sets: at most 50 per row, with half the probability of a usual row's label or more."""
+        return self.rank(texts, k=50).above(0.5 / self.labels_per_row_).to_sets()
+
+    def score_labels(self, texts: Iterable[str], pairs: ArrayLike) -> NDArray[np.float32]:
+        """Return the scores of given labels, without a search.
+
+        Parameters
+        ----------
+        texts
+            One text per row.
+        pairs
+            (n_pairs, 2) whole numbers: row of `texts`, label.
+        """
+        self._check_fitted()
+        threads = check_threads(self.threads)
+        rows = self.bags_.rows(texts, threads)
+        wanted = check_pairs(pairs, rows.n_rows, self.n_labels_)
+        order = np.argsort(wanted[:, 0], kind="stable")
+        ends = np.searchsorted(wanted[order, 0], np.arange(rows.n_rows + 1)).astype(np.int64)
+        leaves = label_leaves(self.tree_)[wanted[order, 1]]
+        scores = np.empty(order.size, dtype=np.float32)
+        scores[order] = _kernels.softmax_scores(
+            self.arrays_, self.dimension, *rows[:3], ends, np.ascontiguousarray(leaves), threads
+        )
+        return scores
+
+    def state(self) -> State:
+        """Return the stored form of the model."""
+        self._check_fitted()
+        arrays = self.arrays_._asdict()
+        for name in ("inputs", "outputs"):
+            arrays[name] = arrays[name].reshape(-1, self.dimension)
+        del arrays["child_ptr"]
+        params = {
+            "init": self.get_params(),
+            "n_labels": self.n_labels_,
+            "labels_per_row": self.labels_per_row_,
+        }
+        return State("SoftmaxTree", params=params, arrays=arrays, parts={"bags": self.bags_.state()})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild the model; embeddings stay maps of the model file."""
+        model = cls(**state.param("init", dict))
+        model._check_params()
+        model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
+        model.labels_per_row_ = check_float(state.param("labels_per_row", float), "labels_per_row", low=1.0)
+        model.bags_ = WordBags.from_state(state.part("bags"))
+        model.tree_, model.arrays_ = restore_arrays(
+            state, model.bags_.n_features, model.dimension, model.n_labels_
+        )
+        return model
+
+    def _search(
+        self, texts: Iterable[str], k: int, restrict: ArrayLike | None, exclude: ArrayLike | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
+        self._check_fitted()
+        wanted = min(check_int(k, "k", low=1), self.n_labels_)
+        rows = self.bags_.rows(texts, check_threads(self.threads))
+        allowed = allowed_labels(restrict, exclude, self.n_labels_)
+        nodes = _EVERYTHING if allowed is None else self.tree_.nodes_with(allowed).view(np.uint8)
+        return _kernels.softmax_search(
+            self.arrays_, self.dimension, *rows[:3], wanted, nodes, check_threads(self.threads)
+        )
+
+    def _check_params(self) -> None:
+        check_shape(self.tree)
+        check_int(self.dimension, "dimension", low=8, high=1 << 14)
+        if self.dimension % 8:
+            raise InputError(
+                "dimension must be a multiple of 8",
+                given=str(self.dimension),
+                hint=f"Take {self.dimension // 8 * 8 + 8}.",
+            )
+        check_int(self.epochs, "epochs", low=1)
+        check_float(self.learning_rate, "learning_rate", above=0.0)
+        check_int(self.min_count, "min_count", low=1)
+        check_int(self.ngrams, "ngrams", low=1, high=5)
+        check_int(self.hash_bits, "hash_bits", low=8, high=28)
+        check_choice(self.positives, "positives", _POSITIVES)
+        check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
+        check_threads(self.threads)
+
+
+def _ignore(stage: str, share: float) -> None:
+    """Take a report of progress and do nothing."""
