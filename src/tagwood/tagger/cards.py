@@ -58,8 +58,8 @@ class Verdict:
     """What became of a label.
 
     `reason` is one of ``suggested``, ``masked``, ``never in training``, ``excluded``, ``below the threshold``,
-    ``beyond the limit``, ``pruned``; `words` says it in a sentence. `node` and `competitor` are set where a beam left the label behind:
-    `node` fell out, `competitor` took the last place.
+    ``beyond the limit``, ``pruned``; `words` says it in a sentence. `node` and `competitor` are set where a beam left
+    the label behind: `node` fell out, `competitor` took the last place.
     """
 
     reason: str
