@@ -5,7 +5,7 @@ import pytest
 from tagwood import LinearTree, Solver, Tagger, TfidfEncoder
 from tagwood.errors import InputError
 from tagwood.recipe import KEYS, Recipe, parse_recipe, read_recipe, recipe_of
-from tagwood.tagger import GroupRule, SetRules, TreeShape
+from tagwood.tagger import GroupRule, SetRules
 
 TEXT = """
 [features]
@@ -34,10 +34,9 @@ rule = "precision>=0.9"
 def test_sections_become_the_parts_of_a_tagger():
     tagger = parse_recipe(TEXT).tagger()
     assert repr(tagger.encoder) == "TfidfEncoder(ngrams=(1, 1), min_df=3, threads=1)"
-    model = LinearTree(arity=8, cost=0.5, solver=Solver(weights="float16"), seed=7, threads=1)
+    model = LinearTree(arity=8, lam=0.5, cost=0.5, solver=Solver(weights="float16"), seed=7, threads=1)
     assert repr(tagger.model) == repr(model)
     assert tagger.groups == GroupRule(method="eagle-0")
-    assert tagger.tree == TreeShape(lam=0.5)
     assert tagger.sets == SetRules(rule="precision>=0.9")
     assert (tagger.keep_texts, tagger.seed) == (10, 7)
 
@@ -80,7 +79,7 @@ def test_overrides_take_toml_values_and_plain_words(setting, section, key, value
         (["model.arity=3"], r"got 'arity'. It belongs to \[tree\]"),
         (["tree.lam"], "a setting must be section.key=value; got 'tree.lam'"),
         (["lam=1"], "a setting must be section.key=value"),
-        (["tree.lam=9"], "lam must be a number from 0.0 to 2.0; got 9"),
+        (["tree.lam=9"], "lam must be a number from 0 to 2; got 9"),
         (["model.link=sigmid"], "Did you mean 'sigmoid'"),
         (["model.cost=much"], "cost must be a number"),
         (["features.ngrams=3"], "ngrams must be a pair"),

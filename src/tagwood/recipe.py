@@ -27,10 +27,10 @@ from tagwood.errors import InputError
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.linear_tree import LinearTree
 from tagwood.models.tree_training import Solver
-from tagwood.tagger.settings import GroupRule, SetRules, TreeShape
+from tagwood.tagger.settings import GroupRule, SetRules
 from tagwood.tagger.tagger import Tagger
 
-_TREE_KEYS = ("arity", "max_leaf_size", "n_trees")  # parameters of the model that shape its tree
+_TREE_KEYS = ("arity", "max_leaf_size", "n_trees", "tree", "lam")  # parameters of the model that shape its tree
 _ALL = ("seed", "threads")  # of the whole run, in [model]
 
 
@@ -42,7 +42,7 @@ def _names(target: Any) -> list[str]:
 KEYS: dict[str, list[str]] = {
     "features": [name for name in _names(TfidfEncoder) if name not in _ALL],
     "groups": _names(GroupRule),
-    "tree": [*_TREE_KEYS, *_names(TreeShape)],
+    "tree": [*_TREE_KEYS],
     "model": [
         *(name for name in _names(LinearTree) if name not in (*_TREE_KEYS, "solver")),
         *_names(Solver),
@@ -90,13 +90,11 @@ class Recipe:
         }
         model = {key: v for key, v in part["model"].items() if key in _names(LinearTree)}
         solver = {key: v for key, v in part["model"].items() if key in _names(Solver)}
-        trees = {key: part["tree"].pop(key) for key in _TREE_KEYS if key in part["tree"]}
         threads = {"threads": common["threads"]} if "threads" in common else {}
         extra = {key: part["model"][key] for key in ("keep_texts", "seed") if key in part["model"]}
         tagger = Tagger(
             TfidfEncoder(**features, **threads),
-            LinearTree(**model, **trees, solver=Solver(**solver)),
-            tree=TreeShape(**part["tree"]),
+            LinearTree(**model, **part["tree"], solver=Solver(**solver)),
             groups=GroupRule(**part["groups"]),
             sets=SetRules(**part["sets"]),
             **extra,
@@ -141,7 +139,7 @@ def recipe_of(tagger: Tagger) -> Recipe:
             given=f"{type(encoder).__name__} and {type(model).__name__}",
         )
     values = {**model.get_params(), **dataclasses.asdict(model.solver), "keep_texts": tagger.keep_texts}
-    values |= dataclasses.asdict(tagger.tree) | {"seed": model.seed}
+    values["seed"] = model.seed
     settings = {
         "features": encoder.get_params(),
         "groups": dataclasses.asdict(tagger.groups),

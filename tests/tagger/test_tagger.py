@@ -7,7 +7,7 @@ from scipy import sparse
 
 from tagwood import LabelVocab, LinearTree, Tag, Tagger, TfidfEncoder, evaluate, load
 from tagwood.errors import InputError, NotFittedError, StorageError
-from tagwood.tagger import GroupRule, SetRules, TreeShape
+from tagwood.tagger import GroupRule, SetRules
 
 
 def small(**options):
@@ -177,7 +177,7 @@ def test_texts_without_known_words_and_empty_texts_do_not_fail(tagger):
             lambda t, x, y: small(sets=SetRules(holdout=2.0)).fit(x, y),
             "holdout must be a number from 0.0 to 0.9",
         ),
-        (lambda t, x, y: small(tree=TreeShape(lam=3.0)).fit(x, y), "lam must be a number from 0.0 to 2.0"),
+        (lambda t, x, y: Tagger(model=LinearTree(lam=3.0)).fit(x, y), "lam must be a number from 0 to 2"),
     ],
 )
 def test_misuse_of_fit_is_named(library, call, message):
@@ -224,6 +224,6 @@ def test_descriptions_are_for_labels_without_training_texts(library):
 
 
 def test_interpolated_trees_are_built_where_lam_is_above_zero(library):
-    model = LinearTree(arity=2, max_leaf_size=1, threads=1)
-    shaped = Tagger(model=model, tree=TreeShape(lam=2.0, gamma=0.0)).fit(*library)
+    model = LinearTree(arity=2, max_leaf_size=1, lam=2.0, threads=1)
+    shaped = Tagger(model=model).fit(*library)
     assert shaped.tag_one("oak bark", k=1).names == ["trees"]

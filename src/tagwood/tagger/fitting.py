@@ -9,18 +9,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 from scipy import sparse
 
 from tagwood.data.dataset import Dataset
-from tagwood.errors import InputError
 from tagwood.features.encoder import Encoder
-from tagwood.features.label_features import label_centroids
 from tagwood.groups import GroupedLabels, impute_labels
 from tagwood.models.base import LabelModel
 from tagwood.tagger.label_search import LabelSearch
 from tagwood.tagger.probabilities import Probabilities
-from tagwood.tagger.settings import GroupRule, SetRules, TreeShape
+from tagwood.tagger.settings import GroupRule, SetRules
 
 Progress = Callable[[str, float], None]
 
@@ -48,7 +45,6 @@ class Plan(NamedTuple):
 
     encoder: Encoder
     model: LabelModel
-    tree: TreeShape
     groups: GroupRule
     sets: SetRules
     seed: int
@@ -101,10 +97,6 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
         Y = _impute(X, data, plan.groups)
     options: dict[str, Any] = {"progress": report}
     accepted = inspect.signature(model.fit).parameters
-    if plan.tree.lam > 0:
-        if "tree" not in accepted:
-            raise InputError("lam needs a model that takes a tree", given=type(model).__name__)
-        options["tree"] = _build_trees(model, X, Y, plan.tree)
     model.fit(X, Y, **{name: value for name, value in options.items() if name in accepted})
     return Parts(encoder, model, Y)
 
@@ -121,26 +113,6 @@ def _impute(X: Any, data: Dataset, rule: GroupRule) -> sparse.csr_array:
         contrast=rule.contrast,
     )
     return found.labels
-
-
-def _build_trees(model: Any, X: Any, Y: sparse.csr_array, shape: TreeShape) -> Any:
-    from tagwood.trees.interpolated import build_interpolated_tree
-
-    V = label_centroids(sparse.csr_array(X), Y)
-    counts = np.asarray(Y.sum(axis=0), dtype=np.float64)
-    return [
-        build_interpolated_tree(
-            V,
-            counts,
-            lam=shape.lam,
-            gamma=shape.gamma,
-            arity=model.arity,
-            max_leaf_size=model.max_leaf_size,
-            seed=model.seed + number,
-            threads=model.threads,
-        )
-        for number in range(model.n_trees)
-    ]
 
 
 def _ignore(stage: str, share: float) -> None:

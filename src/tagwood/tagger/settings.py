@@ -1,4 +1,4 @@
-"""Settings of a Tagger beside its encoder and model: how trees, group labels and label sets are made."""
+"""Settings of a Tagger beside its encoder and model: how group labels and label sets are made."""
 
 from __future__ import annotations
 
@@ -7,28 +7,6 @@ from dataclasses import dataclass
 from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError
 from tagwood.models.set_parsing import parse_rule
-
-
-@dataclass(frozen=True)
-class TreeShape:
-    """How the label tree is shaped.
-
-    Parameters
-    ----------
-    lam
-        0: like labels together, all leaves at the same depth; up to 2: frequent labels ever nearer to the root, which
-        is faster for frequent labels. See `tagwood.trees.interpolated`.
-    gamma
-        How strongly unequal halves are held together, where `lam` is above 0.
-    """
-
-    lam: float = 0.0
-    gamma: float = 0.1
-
-    def check(self) -> None:
-        """Raise `InputError` for a value that does not fit."""
-        check_float(self.lam, "lam", low=0.0, high=2.0)
-        check_float(self.gamma, "gamma", low=0.0)
 
 
 @dataclass(frozen=True)

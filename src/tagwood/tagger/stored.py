@@ -11,13 +11,13 @@ from tagwood.storage import State, restore
 from tagwood.tagger.examples import ExampleTexts
 from tagwood.tagger.label_texts import LabelTexts
 from tagwood.tagger.probabilities import Probabilities
-from tagwood.tagger.settings import GroupRule, SetRules, TreeShape
+from tagwood.tagger.settings import GroupRule, SetRules
 from tagwood.tagger.vocab_state import vocab_from_state, vocab_state
 
 if TYPE_CHECKING:
     from tagwood.tagger.tagger import Tagger
 
-_SETTINGS = {"tree": TreeShape, "groups": GroupRule, "sets": SetRules}
+_SETTINGS = {"groups": GroupRule, "sets": SetRules}
 
 
 def tagger_state(tagger: Tagger) -> State:

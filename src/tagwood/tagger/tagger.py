@@ -32,7 +32,7 @@ from tagwood.tagger.label_keys import Label, updated_vocab, with_texts
 from tagwood.tagger.label_search import LabelSearch
 from tagwood.tagger.label_texts import LabelTexts
 from tagwood.tagger.probabilities import Probabilities
-from tagwood.tagger.settings import GroupRule, SetRules, TreeShape
+from tagwood.tagger.settings import GroupRule, SetRules
 from tagwood.tagger.stored import restored_parts, restored_settings, tagger_state
 from tagwood.tagger.training_data import label_sets, training_data
 
@@ -53,8 +53,6 @@ class Tagger(Answers):
         What turns texts into features; default ``TfidfEncoder()``.
     model
         What ranks labels; default ``LinearTree()``.
-    tree
-        Shape of the label tree.
     groups
         How labels of groups become labels of rows, where `fit` gets groups.
     sets
@@ -83,7 +81,6 @@ class Tagger(Answers):
         encoder: Encoder | None = None,
         model: LabelModel | None = None,
         *,
-        tree: TreeShape = TreeShape(),  # noqa: B008 (frozen)
         groups: GroupRule = GroupRule(),  # noqa: B008 (frozen)
         sets: SetRules = SetRules(),  # noqa: B008 (frozen)
         keep_texts: int = 1000,
@@ -91,7 +88,6 @@ class Tagger(Answers):
     ) -> None:
         self.encoder = encoder
         self.model = model
-        self.tree = tree
         self.groups = groups
         self.sets = sets
         self.keep_texts = keep_texts
@@ -127,7 +123,7 @@ class Tagger(Answers):
         data = training_data(texts, labels, groups, vocab)
         encoder = TfidfEncoder() if self.encoder is None else self.encoder
         model = LinearTree() if self.model is None else self.model
-        plan = Plan(encoder, model, self.tree, self.groups, self.sets, self.seed)
+        plan = Plan(encoder, model, self.groups, self.sets, self.seed)
         parts, self.probabilities_ = learn(data, plan, progress)
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab
         self.label_counts_ = np.bincount(parts.Y.indices, minlength=data.n_labels).astype(np.int64)
@@ -217,7 +213,7 @@ class Tagger(Answers):
 
     def check_settings(self) -> None:
         """Raise `InputError` for a setting that does not fit; `fit` calls this first."""
-        for settings in (self.tree, self.groups, self.sets):
+        for settings in (self.groups, self.sets):
             settings.check()
         for part in (self.encoder, self.model):
             check = getattr(part, "_check_params", None)
