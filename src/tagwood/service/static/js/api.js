@@ -27,12 +27,12 @@ export function onTokenNeeded(ask) {
   askForToken = ask;
 }
 
-/** Send a request; the answer is JSON. */
-export async function call(method, path, { query, body, signal } = {}) {
+/** Send a request; the answer is JSON, or text where `plain` says so. */
+export async function call(method, path, { query, body, signal, plain = false } = {}) {
   for (let tries = 0; ; tries += 1) {
     const used = sessionStorage.getItem(TOKEN);
     const response = await send(method, path, query, body, signal, used);
-    if (response.ok) return response.status === 204 ? null : read(response);
+    if (response.ok) return plain ? response.text() : read(response);
     const problem = await problemOf(response);
     if (problem.kind !== "token" || tries > 8) throw problem;
     if (used === sessionStorage.getItem(TOKEN) && !(await newToken(Boolean(used)))) throw problem;
@@ -105,7 +105,7 @@ async function newToken(refused) {
 async function watch() {
   while (away) {
     await new Promise((resolve) => setTimeout(resolve, 2000));
-    await call("GET", "health").catch(() => null);
+    await call("GET", "../health").catch(() => null);
   }
 }
 
@@ -121,5 +121,6 @@ export const api = {
   feedback: (body) => call("POST", "feedback", { body }),
   groups: (query, signal) => call("GET", "groups", { query, signal }),
   group: (id, signal) => call("GET", `groups/${id}`, { signal }),
+  corrections: () => call("GET", "corrections", { plain: true }),
   correct: (id, body) => call("POST", `groups/${id}/corrections`, { body }),
 };

@@ -204,7 +204,7 @@ class BatchPage {
     );
   }
 
-  /** Write the table with four more columns; names and scores are separated by semicolons, as `train` reads them. */
+  /** Write the table with four more columns; labels stand in the form that `tagwood train` reads. */
   save() {
     const { name, header, rows } = this.table;
     const taken = new Set(header.map((one) => one.trim().toLowerCase()));
@@ -212,10 +212,15 @@ class BatchPage {
     const head = line([...header, title("labels"), title("scores"), title("review"), title("note")]);
     const body = this.results.map((one, n) => {
       const fields = header.map((_, column) => rows[n][column] ?? "");
-      const names = one.labels.map((label) => label.name).join(";");
+      const names = labelCell(one.labels.map((label) => label.name));
       const scores = one.labels.map((label) => label.score.toFixed(4)).join(";");
       return line([...fields, names, scores, one.review ? "yes" : "", one.note ?? ""]);
     });
     download(name.replace(/(\.[a-z]+)?$/i, "-tagged.csv"), ["\uFEFF", head, ...body], "text/csv");
   }
+}
+
+/** Names in one cell: between semicolons, or as a JSON list where a name holds one itself. */
+function labelCell(names) {
+  return names.some((name) => /[;|]/.test(name)) ? JSON.stringify(names) : names.join(";");
 }

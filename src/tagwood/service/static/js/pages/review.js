@@ -9,6 +9,7 @@ import { GroupDraft, sampleRow } from "../parts/group_draft.js";
 import { empty, fillWith, toast } from "../parts/states.js";
 
 const SHOWN = 50;
+const NOT_STORED = 409; // the service has no file for corrections
 
 /** Build the page; #/review/3 shows group 3. */
 export function build(context) {
@@ -103,14 +104,16 @@ class ReviewPage {
   async accept(draft) {
     try {
       await api.correct(draft.group, draft.body());
-      draft.saved = true;
-      this.countDrafts();
+      this.stored = true;
       toast("Saved");
-      this.search();
-      this.next(draft.group);
     } catch (error) {
-      toast(error.detail ?? error.message, "bad");
+      if (error.status !== NOT_STORED) return toast(error.detail ?? error.message, "bad");
+      toast("Kept in this page: the service stores no corrections. Export them before you leave.");
     }
+    draft.saved = true;
+    this.countDrafts();
+    await this.search();
+    return this.next(draft.group);
   }
 
   /** Go on to the next group of the list that nobody has looked at. */
@@ -128,8 +131,17 @@ class ReviewPage {
     this.export.lastChild.textContent = saved === 0 ? "Export corrections" : `Export ${plural(saved, "group")} as JSONL`;
   }
 
-  save() {
-    const lines = [...this.drafts.values()].filter((draft) => draft.saved).flatMap((draft) => draft.lines());
-    download("corrections.jsonl", lines, "application/jsonl");
+  /** Export what the service has stored, or else what was accepted in this page. */
+  async save() {
+    try {
+      const lines = this.stored ? [await api.corrections()] : this.accepted();
+      download("corrections.jsonl", lines, "application/jsonl");
+    } catch (error) {
+      toast(error.detail ?? error.message, "bad");
+    }
+  }
+
+  accepted() {
+    return [...this.drafts.values()].filter((draft) => draft.saved).flatMap((draft) => draft.lines());
   }
 }

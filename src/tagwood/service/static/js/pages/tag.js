@@ -137,14 +137,17 @@ class TagPage {
     put(this.result.element, failed(problem, problem.kind === "limit" ? null : () => this.tag()));
   }
 
-  question(label, k) {
-    return { text: this.result.text, label, k: Math.max(k, 1), language: this.context.language() };
+  /** What to ask about a label, so that the answer is about the labels that are suggested now. */
+  question(label) {
+    const { ask, threshold } = this.slider.step();
+    const body = { text: this.result.text, label, language: this.context.language() };
+    return ask.k ? { ...body, k: ask.k } : { ...body, k: Math.max(this.result.found.length, 1), threshold };
   }
 
   async explain(id) {
     const row = this.result.row(id);
     try {
-      const found = await api.explain(this.question(id, this.result.found.length));
+      const found = await api.explain(this.question(id));
       if (this.result.open !== id || !row?.isConnected) return;
       row.showWhy(found);
       this.text.mark(found.segments);
@@ -158,7 +161,7 @@ class TagPage {
     if (this.result.row(label.id)) return this.result.jump(label.id);
     put(this.missing, loading(3));
     try {
-      const found = await api.explain(this.question(label.id, this.result.kept.size));
+      const found = await api.explain(this.question(label.id));
       const close = () => {
         put(this.missing);
         this.text.mark(null);

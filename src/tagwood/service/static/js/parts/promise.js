@@ -7,15 +7,22 @@ const SIZES = [1, 2, 3, 4, 5, 7, 10, 15, 20];
 
 /** The steps of the slider for a model: what to ask the service, and how to say it. */
 export function steps(model) {
-  const promises = model.calibration?.promises ?? [];
+  const promises = inOrder(model.calibration?.promises ?? []);
   if (promises.length > 0) {
-    return promises.map((one) => ({ ask: { promise: one.promise }, words: promiseWords(one.promise), more: meaning(one) }));
+    return promises.map((one) => ({ ask: { promise: one.promise }, words: promiseWords(one.promise), more: meaning(one), ...one }));
   }
   return SIZES.filter((size) => size <= model.limits.k).map((size) => ({
     ask: { k: size },
     words: size === 1 ? "The best label" : `The best ${size} labels`,
     more: "This model has no probabilities, so nothing can be promised.",
   }));
+}
+
+/** Promises on precision, the balance, then on recall: only those that give more labels than the one before. */
+function inOrder(promises) {
+  const found = [];
+  for (const one of promises) if (found.length === 0 || !one.kept || one.size >= found.at(-1).size) found.push(one);
+  return found;
 }
 
 /** "precision>=0.9" -> "At least 90 % of the labels are right". */
@@ -33,17 +40,16 @@ function meaning(one) {
 }
 
 /** The step to begin with: the first promise that leaves few texts without a label, or five labels. */
-function firstStep(model) {
-  const promises = model.calibration?.promises ?? [];
-  if (promises.length === 0) return 4;
-  const good = promises.findIndex((one) => one.kept && one.size >= 1 && one.review < 0.2);
-  return good >= 0 ? good : Math.floor(promises.length / 2);
+function firstStep(all) {
+  if (!("promise" in all[0].ask)) return Math.min(4, all.length - 1);
+  const good = all.findIndex((one) => one.kept && one.size >= 1 && one.review < 0.2);
+  return good >= 0 ? good : Math.floor(all.length / 2);
 }
 
 /** The slider; `change(step)` is called while it moves. */
 export function promiseSlider(model, change) {
   const all = steps(model);
-  const begin = Math.min(firstStep(model), all.length - 1);
+  const begin = firstStep(all);
   const words = h("output", { class: "slider-words" });
   const more = h("p", { class: "slider-more" });
   const id = uniqueId("slider");
