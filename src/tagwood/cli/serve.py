@@ -1,0 +1,180 @@
+"""`tagwood serve`: a model as a REST service with a web page. In: a model folder. Out: answers, until it is stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tagwood.cli.output import JsonFlag, say
+from tagwood.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from tagwood.service.settings import Limits, Settings
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+def serve(
+    model: Annotated[Path, typer.Argument(help="Model folder, or a link to one.")],
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; the default is for this machine only.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    workers: Annotated[
+        int, typer.Option(min=1, max=256, help="Processes; they share one model in memory.")
+    ] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=1, help="Threads of a worker for large batches.")
+    ] = 1,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File whose first line is a token that every request must show.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Host name the service is asked by, behind a proxy; repeat it.")
+    ] = None,
+    origin: Annotated[
+        list[str] | None, typer.Option(help="Web site that may use the service, https://...; repeat it.")
+    ] = None,
+    feedback: Annotated[
+        Path | None, typer.Option(help="File for feedback; default: beside the model, MODEL.feedback.jsonl.")
+    ] = None,
+    no_feedback: Annotated[
+        bool, typer.Option("--no-feedback", help="Store no feedback and no corrections.")
+    ] = False,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option("--max", help="A limit, such as texts=100 or text_chars=50000; repeat it."),
+    ] = None,
+    no_gather: Annotated[bool, typer.Option("--no-gather", help="Answer each request by itself.")] = False,
+    reload_seconds: Annotated[
+        float, typer.Option(help="How often to look for a new model in the folder; 0: only on SIGHUP.")
+    ] = 2.0,
+    log_texts: Annotated[bool, typer.Option("--log-texts", help="Write texts to the log.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No log line for each request.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Serve a model: a web page at /, a REST interface at /v1, its description at /openapi.json.
+
+    The log is one JSON object a line on stderr. A new model saved over the folder is taken up without a pause.
+    """
+    check_model(model)
+    settings = make_settings(
+        limits=parse_limits(limits or []),
+        token=None if token_file is None else read_token(token_file),
+        origins=tuple(origin or ()),
+        hosts=() if not is_loopback(host) else (*_LOOPBACK, *(allow_host or ())),
+        feedback=None if no_feedback else feedback or beside(model, "feedback"),
+        corrections=None if no_feedback else beside(feedback or model, "corrections"),
+        gather=not no_gather,
+        threads=jobs,
+        reload_seconds=reload_seconds,
+        log_texts=log_texts,
+    )
+    if settings.token is None and not is_loopback(host):
+        say(f"! Anyone who reaches {host} can use this service and store feedback; see --token-file.")
+    run(model, settings, host, port, workers=workers, quiet=quiet, json=json)
+
+
+def run(
+    model: Path, settings: Settings, host: str, port: int, *, workers: int, quiet: bool, json: bool
+) -> None:
+    """Run the service until it is stopped."""
+    from tagwood.cli.output import print_json
+    from tagwood.service.supervisor import Supervisor, open_socket
+
+    with open_socket(host, port) as sock:
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{sock.getsockname()[1]}/"
+
+        def on_ready() -> None:
+            if json:
+                print_json({"address": address, "workers": workers})
+            say(f"{model} is served at {address} (Ctrl+C stops it)")
+
+        service = Supervisor(
+            model, settings, sock, workers=workers, log_requests=not quiet, on_ready=on_ready
+        )
+        if not service.run():
+            raise InputError(f"{model} must be a model that can be loaded", hint="The log above says why.")
+
+
+def make_settings(**values: Any) -> Settings:
+    """Return checked settings, or raise an error that names the extra to install."""
+    try:
+        import fastapi  # noqa: F401
+        import httptools  # noqa: F401
+        import orjson  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("the service", extra="serve") from error
+    from tagwood.service.settings import Settings
+
+    return Settings(**values)
+
+
+def check_model(folder: Path) -> None:
+    """Raise `InputError` if a folder does not hold a Tagger; only the manifest is read."""
+    from tagwood.storage import read_manifest
+
+    kind = read_manifest(folder).model.kind
+    if kind != "Tagger":
+        raise InputError(
+            f"{folder} must hold a Tagger", given=f"a {kind}", hint="Train one with: tagwood train"
+        )
+
+
+def parse_limits(given: list[str]) -> Limits:
+    """Return limits from words such as ``texts=100``."""
+    try:
+        from tagwood.service.settings import Limits
+    except ImportError as error:
+        raise MissingExtraError("the service", extra="serve") from error
+    known = {field.name: type(field.default) for field in dataclasses.fields(Limits)}
+    values: dict[str, Any] = {}
+    for item in given:
+        name, _, value = item.partition("=")
+        try:
+            values[name] = known[name](value)
+        except (KeyError, ValueError):
+            hint = f"Known limits: {', '.join(known)}."
+            raise InputError("--max takes NAME=NUMBER", given=repr(item), hint=hint) from None
+    return Limits(**values)
+
+
+def read_token(path: Path) -> str:
+    """Return the first line of a file."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} must be text", given=str(error.reason)) from error
+    if not lines or not lines[0].strip():
+        raise InputError(f"the first line of {path} must be a token", given="nothing")
+    return lines[0].strip()
+
+
+def beside(path: Path, what: str) -> Path:
+    """Return the place of a file beside the model, or beside the file for feedback.
+
+    Examples
+    --------
+    >>> beside(Path("models/books"), "feedback").as_posix()
+    'models/books.feedback.jsonl'
+    >>> beside(Path("box/said.feedback.jsonl"), "corrections").as_posix()
+    'box/said.corrections.jsonl'
+    """
+    name = path.absolute().name.removesuffix(".jsonl").removesuffix(".feedback")
+    return path.parent / f"{name}.{what}.jsonl"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,172 @@
+"""One worker process of the service: ``python -m tagwood.service.worker``. In: a job on stdin. Out: answers on a socket.
+
+The socket is open before the worker starts and stays open when it ends: what comes in between waits. The worker ends
+when its stdin does, so that none is left behind when the supervisor is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from tagwood.service.app import create_app
+from tagwood.service.logs import Log, stderr_log
+from tagwood.service.protocol import CarefulProtocol
+from tagwood.service.settings import Settings
+from tagwood.service.state import ServiceState
+from tagwood.service.telemetry import Telemetry
+
+COUNTS = "counts.bin"
+NO_MODEL = 3  # exit code: the model could not be loaded
+KEEP_ALIVE = 75  # seconds; longer than that of usual proxies, so that they never meet a door just closing
+GRACEFUL = 20  # seconds for requests in work when the service ends
+
+
+class Acceptor:
+    """Takes one connection per turn of the loop, so that several workers share them evenly.
+
+    Parameters
+    ----------
+    sock
+        Listening, shared with other workers.
+    protocol
+        Makes what talks to a connection.
+    """
+
+    def __init__(self, sock: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
+        self._sock = sock
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
+        self._opening: set[asyncio.Task[Any]] = set()
+        self._open = True
+        sock.setblocking(False)
+        self._loop.add_reader(sock, self._accept)
+
+    def close(self) -> None:
+        """Take no more connections."""
+        if self._open:
+            self._open = False
+            self._loop.remove_reader(self._sock)
+
+    async def wait_closed(self) -> None:
+        """Wait for connections that are being opened."""
+        if self._opening:
+            await asyncio.wait(self._opening)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._sock.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return  # another worker was quicker, or the client is gone
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                raise
+            self._loop.remove_reader(self._sock)  # too many open files: try again when some are closed
+            self._loop.call_later(0.5, self._resume)
+            return
+        connection.setblocking(False)
+        if connection.family != socket.AF_UNIX:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        task = self._loop.create_task(self._talk(connection))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _talk(self, connection: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._protocol, connection)
+        except OSError:
+            connection.close()
+
+    def _resume(self) -> None:
+        if self._open:
+            self._loop.add_reader(self._sock, self._accept)
+
+
+class WorkerServer(uvicorn.Server):
+    """uvicorn on a shared socket, with the model watched and the supervisor's end noticed."""
+
+    def __init__(self, config: uvicorn.Config, state: ServiceState, log: Log) -> None:
+        super().__init__(config)
+        self._state = state
+        self._event_log = log
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Load the model, then open the door."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit or self._state.holder.current_or_none is None:
+            sys.exit(NO_MODEL)
+
+        def protocol() -> asyncio.Protocol:
+            return CarefulProtocol(self.config, self.server_state, self.lifespan.state)
+
+        loop = asyncio.get_running_loop()
+        self.servers = [Acceptor(sock, protocol) for sock in sockets or []]  # type: ignore[misc]
+        loop.add_signal_handler(signal.SIGHUP, self._refresh)
+        loop.add_reader(sys.stdin, self._on_stdin)
+        self.started = True
+        self._event_log.event("ready", model=self._state.holder.current.name)
+        with contextlib.suppress(OSError):
+            os.write(1, b"ready\n")
+
+    def _refresh(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._state.refresh())
+
+    def _on_stdin(self) -> None:
+        if not os.read(0, 4096):
+            asyncio.get_running_loop().remove_reader(sys.stdin)
+            self.should_exit = True
+
+
+class _LogHandler(logging.Handler):
+    """Hands uvicorn's warnings to the log of the service, without what came from outside."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.ERROR)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kind = None if record.exc_info is None or record.exc_info[0] is None else record.exc_info[0].__name__
+        self._log.event("server", level=record.levelname, message=str(record.msg)[:200], error=kind)
+
+
+def run_worker(job: dict[str, Any]) -> None:
+    """Serve until told to stop."""
+    settings = Settings.from_dict(job["settings"])
+    log = stderr_log(job["worker"], requests=job["log_requests"])
+    logger = logging.getLogger("uvicorn")
+    logger.handlers, logger.propagate = [_LogHandler(log)], False
+    telemetry = Telemetry.alone()
+    if settings.run_folder is not None:
+        telemetry = Telemetry.shared(settings.run_folder / COUNTS, job["workers"], job["worker"])
+    app = create_app(Path(job["model"]), settings, telemetry=telemetry, log=log)
+    CarefulProtocol.body_seconds = settings.limits.body_seconds
+    config = uvicorn.Config(
+        app,
+        http=CarefulProtocol,
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=GRACEFUL,
+    )
+    server = WorkerServer(config, app.state.service, log)
+    server.run([socket.socket(fileno=job["socket"])])
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the whole group; the supervisor decides
+    run_worker(json.loads(sys.stdin.readline()))
