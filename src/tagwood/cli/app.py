@@ -40,6 +40,7 @@ COMMANDS = {
     "suggest": Command("tagwood.cli.predict", "predict", "The same as predict."),
     "train": Command("tagwood.cli.train", "train", "Train a model on texts and their labels."),
     "tune": Command("tagwood.cli.tune", "tune", "Search for better settings with a time limit."),
+    "vocab": Command("tagwood.cli.vocab", "app", "List, compare and load label tables."),
 }
 
 
@@ -89,9 +90,11 @@ for _name, _command in COMMANDS.items():
 
 
 def load_command(name: str) -> Any:
-    """Import a command and return it in the form that typer runs."""
+    """Import a command, or a group of them, and return it in the form that typer runs."""
     place = COMMANDS[name]
-    function: Callable[..., None] = getattr(import_module(place.module), place.function)
+    function: Callable[..., None] | typer.Typer = getattr(import_module(place.module), place.function)
+    if isinstance(function, typer.Typer):
+        return typer.main.get_command(function)
     single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
     single.command(name, context_settings={"help_option_names": ["-h", "--help"]})(function)
     return typer.main.get_command(single)

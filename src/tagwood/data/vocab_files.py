@@ -1,4 +1,4 @@
-"""Label tables as files: TSV and CSV, plain or gzip.
+"""Label tables as files: TSV and CSV, plain or gzip; SKOS is read by `skos`.
 
 In: a path. Out: a `LabelVocab`, or the other way round. Columns: `id` (row number, or an outside key), `uri`,
 `name` or `label`, `label_xx` per language, `removed`. Without a header line: names, or key and name.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -24,15 +25,34 @@ _KNOWN = {"id", "removed", "notation", *_KEY_COLUMNS, *_NAME_COLUMNS}
 _TRUE = {"1", "true", "yes"}
 
 
-def read_vocab(path: str | Path) -> LabelVocab:
-    """Read a label table from a TSV or CSV file; the first line decides which, and whether it names columns.
+def read_vocab(path: str | Path, language: str | None = None) -> LabelVocab:
+    """Read a label table from a TSV, CSV or SKOS file.
+
+    The first line of a table decides which of the two it is, and whether it names columns. SKOS is Turtle, N-Triples,
+    RDF/XML or JSON-LD; see `tagwood.data.skos`.
+
+    Parameters
+    ----------
+    path
+        The file, plain or gzip.
+    language
+        Of the main names, where a file has several: a column ``label_xx``, or a language of SKOS.
 
     Raises
     ------
     DataError
         With file, line and reason if the table is damaged.
     """
+    from tagwood.data.skos import rdf_format, read_skos
+
     path = Path(path)
+    if rdf_format(path) is not None:
+        return read_skos(path, language).vocab
+    vocab = _read_table(path)
+    return vocab if language is None else _with_main(vocab, language, path)
+
+
+def _read_table(path: Path) -> LabelVocab:
     lines = decoded_lines(path, BadLines(skip=False))
     first = next(lines, None)
     if first is None:
@@ -157,3 +177,16 @@ def _make(
     except InputError as error:
         raise DataError(str(error), path=path) from error
     return vocab
+
+
+def _with_main(vocab: LabelVocab, language: str, path: Path) -> LabelVocab:
+    """Return the table with the names of a language for main names, where there are any."""
+    if language not in vocab.languages:
+        known = ", ".join(vocab.languages) or "none"
+        raise InputError(
+            f"the language must be one that {path.name} has names in",
+            given=repr(language),
+            hint=f"It has {known}.",
+        )
+    names = StringTable.from_strings(vocab.name(label, language) for label in range(len(vocab)))
+    return replace(vocab, names=names)

@@ -152,6 +152,7 @@ class Tagger(Answers):
         mask: Iterable[Label] = (),
         unmask: Iterable[Label] = (),
         texts: Mapping[str, str] | None = None,
+        vocab: LabelVocab | None = None,
     ) -> Self:
         """Change the label table without training: ids stay, the model stays valid.
 
@@ -164,10 +165,18 @@ class Tagger(Answers):
         texts
             Label -> a text that describes it, for labels without training texts. A name that is not in the table
             becomes a new label. Such labels are suggested by the likeness of text and description.
+        vocab
+            A table to begin with instead of the present one, with the same labels under the same ids and perhaps more
+            behind them; see `tagwood.data.vocab_update`.
         """
         self._fitted()
-        vocab = updated_vocab(self.vocab_, rename or {}, mask, unmask)
-        self.vocab_, described = with_texts(vocab, texts or {}, self.label_counts_)
+        table = self.vocab_ if vocab is None else vocab
+        if len(table) < len(self.vocab_):
+            raise InputError(
+                f"vocab must keep the {len(self.vocab_):,} labels of this Tagger", given=f"{len(table):,}"
+            )
+        table = updated_vocab(table, rename or {}, mask, unmask)
+        self.vocab_, described = with_texts(table, texts or {}, self.label_counts_)
         added = len(self.vocab_) - self.label_counts_.size
         self.label_counts_ = np.append(self.label_counts_, np.zeros(added, dtype=np.int64))
         if described:
