@@ -10,7 +10,6 @@ Decisions: only ``application/json`` is taken, so that a web page of another ori
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, get_type_hints
 
@@ -18,7 +17,7 @@ import orjson
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from tagwood.service.problems import ProblemError, from_validation
 from tagwood.service.settings import Limits
@@ -26,10 +25,8 @@ from tagwood.service.settings import Limits
 _CLOSE = {"Connection": "close"}
 
 
-class JsonResponse(Response):
+class JsonResponse(JSONResponse):
     """JSON by orjson; bytes go out as they are."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """Return the body."""
@@ -37,22 +34,37 @@ class JsonResponse(Response):
 
 
 class JsonRoute(APIRoute):
-    """A route whose endpoint takes the request and one checked body: ``endpoint(request, body)``."""
+    """A route whose endpoint takes the request, one checked body, and what stands in the path.
+
+    ``endpoint(request, body, **path_parameters)``
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers a request."""
-        endpoint: Callable[[Request, Any], Awaitable[Any]] = self.endpoint
-        hints = get_type_hints(inspect.unwrap(endpoint))
-        adapter: TypeAdapter[Any] = TypeAdapter(hints["body"])
+        endpoint: Callable[..., Awaitable[Any]] = self.endpoint
+        hints = get_type_hints(endpoint, include_extras=True)
+        adapters: dict[str, TypeAdapter[Any]] = {
+            name: TypeAdapter(hint) for name, hint in hints.items() if name not in ("request", "return")
+        }
+        body_adapter = adapters.pop("body")
         status = self.status_code or 200
 
         async def handle(request: Request) -> Response:
             raw = await read_body(request, request.app.state.settings.limits)
-            body = parse_body(raw, adapter)
-            value = await endpoint(request, body)
-            return value if isinstance(value, Response) else JsonResponse(value, status)
+            body = parse_body(raw, body_adapter)
+            places = {name: _place(request, name, adapter) for name, adapter in adapters.items()}
+            value = await endpoint(request, body, **places)
+            return JsonResponse(value, status)
 
         return handle
+
+
+def _place(request: Request, name: str, adapter: TypeAdapter[Any]) -> Any:
+    try:
+        return adapter.validate_python(request.path_params[name])
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise from_validation([{**one, "loc": ("path", name)} for one in found]) from None
 
 
 def parse_body(raw: bytes, adapter: TypeAdapter[Any]) -> Any:

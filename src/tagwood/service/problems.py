@@ -118,10 +118,10 @@ def from_input_error(error: InputError) -> ProblemError:
 
 def _pointer(loc: Sequence[str | int], where: str) -> str:
     # pydantic adds names of the tried types behind the field; those of unions are of no use to the reader.
-    shown = [str(step) for step in loc if not (isinstance(step, str) and step in _TYPES)]
+    shown = [str(step) for step in loc if not (isinstance(step, str) and (step in _TYPES or "[" in step))]
     if shown and shown[0] in ("query", "path", "header"):
         return ".".join(shown)
     return "#/" + "/".join([*([where] if where else []), *shown])
 
 
-_TYPES = {"str", "int", "float", "list[str]", "constrained-str", "constrained-int", "body"}
+_TYPES = {"str", "int", "float", "constrained-str", "constrained-int", "body"}

@@ -45,19 +45,14 @@ async def group(request: Request, group: GroupPlace, language: LanguageQuery = N
     return JsonResponse(await state.in_thread(lambda: review.group(group, chosen, _corrected(state, review))))
 
 
-async def correct(request: Request, body: CorrectionRequest) -> Any:
+async def correct(request: Request, body: CorrectionRequest, group: GroupPlace) -> Any:
     """Store the right labels of samples; they are on the disk before the answer comes."""
     state = state_of(request)
-    number = request.path_params["group"]
     loaded = state.holder.current
-    if not number.isdecimal() or len(number) > 10:
-        raise ProblemError(
-            "invalid-request", "The group must be a number.", [Part("path.group", "not a number")]
-        )
-    review = _review(loaded, int(number))
+    review = _review(loaded, group)
     if state.corrections is None:
         raise ProblemError("conflict", "This service was started without a file for corrections.")
-    records = _records(loaded, review, int(number), body, state)
+    records = _records(loaded, review, group, body, state)
     await state.corrections.append(records)
     state.telemetry.add("feedback", len(records))
     return {"id": records[0]["id"], "records": len(records)}

@@ -22,8 +22,11 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
-LabelId = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
+_Whole = BeforeValidator(_whole)
+Count = Annotated[int, Field(ge=1), _Whole]
+Similar = Annotated[int, Field(ge=0, le=20), _Whole]
+LabelId = Annotated[int, Field(ge=0, le=2**31 - 1), _Whole]
+RowNumber = Annotated[int, Field(ge=0, le=2**53), _Whole]
 LabelKey = Annotated[
     LabelId | Annotated[str, Field(min_length=1, max_length=2000)],
     Field(description="A label: its id (a number), or its name or URI (a text).", examples=["oak", 12]),
@@ -102,8 +105,8 @@ class SuggestRequest(Model):
     texts: str | list[str] = Field(
         description="One text, or a list of texts.", examples=["bark and leaves of old oaks"]
     )
-    k: Whole = Field(
-        default=5, ge=1, description="Most labels per text; a promise decides the number itself."
+    k: Count = Field(
+        default=5, description="Most labels per text; a promise decides the number itself."
     )
     threshold: float | None = Field(default=None, ge=0, le=1, description="Least score of a label.")
     promise: str | None = Field(
@@ -169,10 +172,10 @@ class ExplainRequest(Model):
 
     text: str
     label: LabelKey
-    k: Whole = Field(default=5, ge=1, description="As in the question to /v1/suggest that is explained.")
+    k: Count = Field(default=5, description="As in the question to /v1/suggest that is explained.")
     threshold: float | None = Field(default=None, ge=0, le=1)
     language: Language = None
-    similar: Whole = Field(default=3, ge=0, le=20, description="Number of similar training texts.")
+    similar: Similar = Field(default=3, description="Number of similar training texts.")
 
 
 class WordWeight(BaseModel):

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tagwood.service.schemas import LabelBrief, LabelKey, Model, Whole
+from tagwood.service.schemas import LabelBrief, LabelKey, Model, RowNumber
 
 
 class FoundLabel(LabelBrief):
@@ -256,7 +256,7 @@ class GroupResponse(BaseModel):
 class SampleLabels(Model):
     """The right labels of one sample."""
 
-    row: Whole = Field(ge=0, description="Row in the training data, as /v1/groups/{group} gives it.")
+    row: RowNumber = Field(description="Row in the training data, as /v1/groups/{group} gives it.")
     labels: list[LabelKey]
 
 
