@@ -36,6 +36,7 @@ COMMANDS = {
     "explain": Command("tagwood.cli.explain", "explain", "Say why a label was suggested, or why not."),
     "info": Command("tagwood.cli.info", "info", "Show versions, hardware and extras, or a model's passport."),
     "predict": Command("tagwood.cli.predict", "predict", "Suggest labels for texts (also: suggest)."),
+    "serve": Command("tagwood.cli.serve", "serve", "Serve a model: REST interface and web page."),
     "show": Command("tagwood.cli.show", "show", "Show what a model is: passport, recipe, tree, labels."),
     "suggest": Command("tagwood.cli.predict", "predict", "The same as predict."),
     "train": Command("tagwood.cli.train", "train", "Train a model on texts and their labels."),
