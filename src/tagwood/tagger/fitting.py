@@ -13,7 +13,7 @@ from scipy import sparse
 
 from tagwood.data.dataset import Dataset
 from tagwood.features.encoder import Encoder
-from tagwood.groups import GroupedLabels, impute_labels
+from tagwood.groups import GroupedLabels, Imputed, impute_labels
 from tagwood.models.base import LabelModel
 from tagwood.tagger.label_search import LabelSearch
 from tagwood.tagger.probabilities import Probabilities
@@ -26,11 +26,12 @@ _WORTH_REFITTING = 0.02  # share of held-out rows above which the model is train
 
 
 class Parts(NamedTuple):
-    """The fitted encoder and model, and the label sets the model was fitted with."""
+    """The fitted encoder and model, the label sets the model was fitted with, and what was imputed, if it was."""
 
     encoder: Encoder
     model: LabelModel
     Y: sparse.csr_array
+    imputed: Imputed | None
 
 
 class Learned(NamedTuple):
@@ -91,19 +92,20 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     report("features", 0.0)
     once = getattr(encoder, "fit_transform", None)
     X = once(texts) if once is not None else encoder.fit(texts).transform(texts)
-    Y = data.labels
+    Y, imputed = data.labels, None
     if data.groups is not None:
         report("labels of rows", 0.0)
-        Y = _impute(X, data, plan.groups)
+        imputed = _impute(X, data, plan.groups)
+        Y = imputed.labels
     options: dict[str, Any] = {"progress": report}
     accepted = inspect.signature(model.fit).parameters
     model.fit(X, Y, **{name: value for name, value in options.items() if name in accepted})
-    return Parts(encoder, model, Y)
+    return Parts(encoder, model, Y, imputed)
 
 
-def _impute(X: Any, data: Dataset, rule: GroupRule) -> sparse.csr_array:
+def _impute(X: Any, data: Dataset, rule: GroupRule) -> Imputed:
     grouped = GroupedLabels.from_rows(list(data.groups or ()), data.labels)
-    found = impute_labels(
+    return impute_labels(
         X,
         grouped.sample_groups,
         grouped.group_labels,
@@ -112,7 +114,6 @@ def _impute(X: Any, data: Dataset, rule: GroupRule) -> sparse.csr_array:
         step_size=rule.step_size,
         contrast=rule.contrast,
     )
-    return found.labels
 
 
 def _ignore(stage: str, share: float) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tagwood.storage import State, restore
 from tagwood.tagger.examples import ExampleTexts
+from tagwood.tagger.group_samples import GroupSamples
 from tagwood.tagger.label_texts import LabelTexts
 from tagwood.tagger.probabilities import Probabilities
 from tagwood.tagger.settings import GroupRule, SetRules
@@ -33,6 +34,8 @@ def tagger_state(tagger: Tagger) -> State:
         parts["label_texts"] = tagger.label_texts_.state()
     if tagger.examples_ is not None:
         parts["examples"] = tagger.examples_.state()
+    if tagger.group_samples_ is not None:
+        parts["group_samples"] = tagger.group_samples_.state()
     params: dict[str, Any] = {name: asdict(getattr(tagger, name)) for name in _SETTINGS}
     params |= {"keep_texts": tagger.keep_texts, "seed": tagger.seed}
     params["n_rows"] = tagger.n_rows_
@@ -58,6 +61,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
     calibrated = "probabilities" in state.parts
     described = "label_texts" in state.parts
     has_examples = "examples" in state.parts
+    grouped = "group_samples" in state.parts
     return {
         "encoder_": encoder,
         "model_": model,
@@ -69,4 +73,5 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "probabilities_": Probabilities.from_state(state.part("probabilities")) if calibrated else None,
         "label_texts_": LabelTexts.from_state(state.part("label_texts"), encoder) if described else None,
         "examples_": ExampleTexts.from_state(state.part("examples"), encoder) if has_examples else None,
+        "group_samples_": GroupSamples.from_state(state.part("group_samples")) if grouped else None,
     }

@@ -28,6 +28,7 @@ from tagwood.storage import State, storable
 from tagwood.tagger.answers import Answers, as_texts
 from tagwood.tagger.examples import ExampleTexts
 from tagwood.tagger.fitting import CANDIDATES, Plan, Progress, learn
+from tagwood.tagger.group_samples import GroupSamples
 from tagwood.tagger.label_keys import Label, updated_vocab, with_texts
 from tagwood.tagger.label_search import LabelSearch
 from tagwood.tagger.label_texts import LabelTexts
@@ -59,7 +60,7 @@ class Tagger(Answers):
         How rankings become label sets, and how many rows are held out for it.
     keep_texts
         Number of training texts (their first 400 characters) stored with the model, to be shown as examples in
-        explanations; 0 where texts must not leave the house.
+        explanations; and of texts of groups, to be reviewed by a person. 0 where texts must not leave the house.
     seed
         Of the choice of held-out rows and examples; the model has its own.
 
@@ -131,6 +132,9 @@ class Tagger(Answers):
         self.examples_ = (
             ExampleTexts.draw(shown, self.keep_texts, self.seed, self.encoder_) if self.keep_texts else None
         )
+        self.group_samples_ = None
+        if parts.imputed is not None and self.keep_texts:
+            self.group_samples_ = GroupSamples.draw(data, parts.imputed, self.keep_texts, self.seed)
         self._search = LabelSearch(self.encoder_, self.model_, self.vocab_)
         self.label_texts_ = None
         self.n_rows_ = data.n_rows
