@@ -21,7 +21,7 @@ class Driver(Adapter):
     def train(self, data: Any, folder: Path, settings: dict[str, Any], threads: int) -> Any:
         X, Y = data
         rest = dict(settings)
-        shape = {key: rest.pop(key) for key in ("nr_splits", "max_leaf_size")}
+        shape = {key: rest.pop(key) for key in ("nr_splits", "max_leaf_size", "seed") if key in rest}
         label_features = LabelEmbeddingFactory.create(Y, X, method="pifa", threads=threads)
         clusters = Indexer.gen(label_features, indexer_type="hierarchicalkmeans", threads=threads, **shape)
         return XLinearModel.train(X, Y, C=clusters, threads=threads, **rest), threads
