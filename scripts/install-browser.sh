@@ -14,9 +14,9 @@ install_chromium() {
     command -v apt-get >/dev/null || return 1
     DEBIAN_FRONTEND=noninteractive
     export DEBIAN_FRONTEND
-    as_root apt-get install -y -q --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1 && return 0
+    as_root apt-get install -y -q --no-install-recommends chromium fonts-inter fonts-ipafont-gothic >/dev/null 2>&1 && return 0
     as_root apt-get update -q >/dev/null 2>&1 || return 1
-    as_root apt-get install -y -q --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1
+    as_root apt-get install -y -q --no-install-recommends chromium fonts-inter fonts-ipafont-gothic >/dev/null 2>&1
 }
 
 if [ ! -x /usr/bin/chromium ]; then

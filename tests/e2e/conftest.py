@@ -28,13 +28,13 @@ PATIENCE = 8_000
 @pytest.fixture(scope="session")
 def tagger():
     texts, labels = catalogue()
-    return Tagger(model=LinearTree(threads=1)).fit(texts, labels, vocab=vocabulary())
+    return Tagger(model=LinearTree(arity=4, max_leaf_size=4, threads=1), sets=SetRules(holdout=0.3)).fit(texts, labels, vocab=vocabulary())
 
 
 @pytest.fixture(scope="session")
 def group_tagger():
     texts, labels, groups = boxes()
-    return Tagger(model=LinearTree(threads=1)).fit(texts, labels, groups)
+    return Tagger(model=LinearTree(arity=4, max_leaf_size=4, threads=1), sets=SetRules(holdout=0.3)).fit(texts, labels, groups)
 
 
 @pytest.fixture(scope="session")

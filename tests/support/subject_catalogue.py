@@ -77,9 +77,10 @@ MORE = (
     "Letters and diaries tell of {0} and of {1}.",
 )
 ABSTRACT = (
-    "An illustrated history of honey. The author visits hives and beekeepers in old forests, explains how bees find "
-    "nectar, and follows wax and honey to the markets where merchants sold them. Maps show clearings and the paths of "
-    "swarms; an appendix lists herbs and remedies."
+    "An illustrated history of honey. The author visits hives and beekeepers in old oak forests, where rangers left "
+    "clearings among the saplings so that bees would find nectar. From there the story follows wax and honey down to "
+    "the ports: merchants, tariffs and the markets of three centuries. An appendix lists remedies made from herbs, and "
+    "a map shows the timber roads along which swarms were carried."
 )
 _PLAIN = {"النحو العربي", "茶道"}
 

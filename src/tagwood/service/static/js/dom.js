@@ -45,6 +45,14 @@ export function put(element, ...children) {
   return element;
 }
 
+/** Put the focus on a heading, and bring it into sight where it is not. */
+export function goTo(heading) {
+  if (!heading) return;
+  heading.focus({ preventScroll: true });
+  const { top } = heading.getBoundingClientRect();
+  if (top < 60 || top > window.innerHeight - 120) heading.scrollIntoView({ block: "start" });
+}
+
 let last = 0;
 
 /** An id that no other element has. */

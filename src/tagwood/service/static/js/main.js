@@ -20,6 +20,7 @@ const main = document.getElementById("content");
 const banner = document.getElementById("banner");
 const built = new Map();
 let context = null;
+let shown = null;
 
 /** What pages may use of the frame. */
 function makeContext(model) {
@@ -51,6 +52,7 @@ async function start() {
   }
   put(main);
   built.clear();
+  shown = null;
   header();
   show();
 }
@@ -78,9 +80,18 @@ function languageChoice(languages) {
   return h(
     "select",
     { class: "select small", "aria-label": "Language of label names", onchange: (event) => context.setLanguage(event.target.value) },
-    h("option", { value: "" }, "names"),
-    languages.map((code) => h("option", { value: code }, code)),
+    h("option", { value: "" }, "Default names"),
+    languages.map((code) => h("option", { value: code }, languageName(code))),
   );
+}
+
+/** "de" -> "German"; a code that the browser does not know stays as it is. */
+function languageName(code) {
+  try {
+    return new Intl.DisplayNames("en", { type: "language" }).of(code);
+  } catch {
+    return code;
+  }
 }
 
 /** Show the page of the address; #/labels/12 gives the page "labels" and the rest ["12"]. */
@@ -93,12 +104,15 @@ async function show() {
     else link.removeAttribute("aria-current");
   }
   document.title = `${page.title} · tagwood`;
-  const first = built.size === 0;
   const view = await viewOf(page);
-  for (const one of built.values()) one.element.hidden = one !== view;
-  view.visit?.(rest);
-  if (!first) view.heading.focus();
-  window.scrollTo(0, 0);
+  const before = shown;
+  shown = view;
+  if (before !== view) {
+    for (const one of built.values()) one.element.hidden = one !== view;
+    window.scrollTo(0, 0);
+    if (before) view.heading.focus();
+  }
+  view.visit?.(rest, before === view);
 }
 
 async function viewOf(page) {

@@ -1,6 +1,6 @@
 // The page Labels: search on the left, everything about one label on the right.
 import { api } from "../api.js";
-import { bdi, debounce, h, put } from "../dom.js";
+import { bdi, debounce, goTo, h, put } from "../dom.js";
 import { cut, percent, plural } from "../format.js";
 import { icon } from "../icons.js";
 import { rowsWords } from "../parts/explanation.js";
@@ -11,7 +11,7 @@ const SHOWN = 40;
 /** Build the page; #/labels/12 shows label 12. */
 export function build(context) {
   const page = new LabelsPage(context);
-  return { element: page.element, heading: "Labels", lead: "What each label means to the model: its texts, its senses, and the labels beside it.", visit: (rest) => page.visit(rest) };
+  return { element: page.element, heading: "Labels", lead: "What each label means to the model: its texts, its senses, and the labels beside it.", visit: (rest, inside) => page.visit(rest, inside) };
 }
 
 class LabelsPage {
@@ -45,9 +45,10 @@ class LabelsPage {
     put(this.card, empty("No label chosen", `This model has ${plural(context.model.labels, "label")}. Choose one on the left, or search.`));
   }
 
-  visit([id]) {
+  async visit([id], inside) {
     if (id === undefined || Number(id) === this.chosen) return;
-    this.open(Number(id));
+    await this.open(Number(id));
+    if (inside) goTo(this.card.querySelector("h2"));
   }
 
   search() {
@@ -91,7 +92,7 @@ function labelCard(label) {
     h(
       "header",
       { class: "stack-small" },
-      h("h2", { class: "label-title" }, bdi(label.name)),
+      h("h2", { class: "label-title", tabindex: "-1" }, bdi(label.name)),
       label.uri && h("p", { class: "quiet" }, address(label.uri)),
       others.length > 0 && h("p", { class: "quiet" }, others.map(([code, name], n) => [n > 0 && " · ", bdi(name), ` (${code})`])),
       h(

@@ -9,7 +9,7 @@ const SHARE = { min: 0, max: 1, ticks: [0, 0.25, 0.5, 0.75, 1], format: (value) 
 
 /** Build the page. */
 export function build({ model }) {
-  const element = h("div", { class: "stack model-page" }, facts(model), h("div", { class: "tiles" }, metrics(model), reliability(model), sets(model), pareto(model)), promises(model), passport(model));
+  const element = h("div", { class: "stack model-page" }, facts(model), metrics(model), h("div", { class: "tiles" }, reliability(model), sets(model), pareto(model)), promises(model), passport(model));
   return { element, heading: "Model", lead: "What this model is, and how good it is on texts that it was not trained on." };
 }
 
@@ -37,12 +37,11 @@ function why(model, name) {
 }
 
 function metrics(model) {
-  const note = "On texts that were held out from training.";
+  const note = "In percent, on texts that were held out from training.";
   if (!model.metrics) return card("Quality", null, why(model, "metrics"));
-  const row = ([name, value]) =>
-    h("tr", null, h("th", { scope: "row" }, name), h("td", { class: "number" }, decimal(value * 100, 1)), h("td", { class: "bar-cell" }, h("span", { class: "bar", "aria-hidden": "true", vars: { "--w": `${value * 100}%` } })));
-  const head = h("thead", { class: "unseen" }, h("tr", null, h("th", { scope: "col" }, "Measure"), h("th", { scope: "col" }, "Percent"), h("td", null)));
-  return card("Quality", note, h("table", { class: "table metrics" }, head, h("tbody", null, Object.entries(model.metrics).map(row))));
+  const one = ([name, value]) =>
+    h("div", { class: "metric" }, h("dt", null, name), h("dd", null, decimal(value * 100, 1), h("span", { class: "bar", "aria-hidden": "true", vars: { "--w": `${value * 100}%` } })));
+  return card("Quality", note, h("dl", { class: "metrics" }, Object.entries(model.metrics).map(one)));
 }
 
 function reliability(model) {
@@ -59,7 +58,9 @@ function reliability(model) {
 function sets(model) {
   const { calibration } = model;
   if (!calibration) return card("Precision and recall by set size", null, why(model, "calibration"));
-  const shown = calibration.sets.filter((one) => one.size > 0.05).sort((a, b) => a.size - b.size);
+  const best = calibration.sets.reduce((one, other) => (other.f1 > one.f1 ? other : one));
+  const longest = Math.max(5, 4 * best.size); // what lies beyond is of no use to anybody
+  const shown = calibration.sets.filter((one) => one.size > 0.05 && one.size <= longest).sort((a, b) => a.size - b.size);
   const most = Math.max(...shown.map((one) => one.size));
   const series = [
     ["precision", "main"],
@@ -71,7 +72,7 @@ function sets(model) {
     kind: "line",
     points: shown.filter((one) => one[name] !== null).map((one) => ({ x: one.size, y: one[name] })),
   }));
-  const x = { label: "labels per text, on average", min: 0, max: most, ticks: [0, 1, 2, 5, 10, 20, 50].filter((tick) => tick <= most), format: String, exact: (value) => decimal(value, 2), scale: Math.sqrt };
+  const x = { label: "labels per text, on average", min: 0, max: most, ticks: [0, 1, 2, 3, 5, 7, 10, 20, 50].filter((tick) => tick <= most), format: String, exact: (value) => decimal(value, 2), scale: Math.sqrt };
   return card("Precision and recall by set size", "More labels find more of the right ones, and more wrong ones.", chart({ title: "Precision and recall over the mean size of label sets", x, y: { ...SHARE, label: "share" }, series }));
 }
 

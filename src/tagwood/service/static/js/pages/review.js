@@ -1,7 +1,7 @@
 // The page Review, for models trained from labels of groups: which sample got which label, how sure, and corrections.
 // In: groups with imputed labels. Out: corrections, stored by the service and exported as JSONL that `train` reads.
 import { api } from "../api.js";
-import { bdi, debounce, h, put } from "../dom.js";
+import { bdi, debounce, goTo, h, put } from "../dom.js";
 import { download } from "../files.js";
 import { count, percent, plural } from "../format.js";
 import { icon } from "../icons.js";
@@ -14,7 +14,7 @@ const NOT_STORED = 409; // the service has no file for corrections
 /** Build the page; #/review/3 shows group 3. */
 export function build(context) {
   const page = new ReviewPage(context);
-  return { element: page.element, heading: "Review groups", lead: "Labels were known per group; the model worked out which sample each belongs to. Accept, or move a label to another sample.", visit: (rest) => page.visit(rest) };
+  return { element: page.element, heading: "Review groups", lead: "Labels were known per group; the model worked out which sample each belongs to. Accept, or move a label to another sample.", visit: (rest, inside) => page.visit(rest, inside) };
 }
 
 class ReviewPage {
@@ -38,8 +38,10 @@ class ReviewPage {
     put(this.card, empty("No group chosen", "The least certain groups stand first."));
   }
 
-  visit([id]) {
-    if (id !== undefined && Number(id) !== this.chosen) this.open(Number(id));
+  async visit([id], inside) {
+    if (id === undefined || Number(id) === this.chosen) return;
+    await this.open(Number(id));
+    if (inside) goTo(this.card.querySelector("h2"));
   }
 
   search() {
@@ -95,7 +97,7 @@ class ReviewPage {
     };
     draw();
     return [
-      h("header", { class: "stack-small" }, h("h2", { class: "label-title" }, bdi(draft.name)), h("p", { class: "quiet" }, `${plural(draft.samples.length, "sample")} · labels of the group:`), h("p", { class: "chips" }, draft.labels.map((one) => h("a", { class: "chip", href: `#/labels/${one.id}` }, bdi(one.name))))),
+      h("header", { class: "stack-small" }, h("h2", { class: "label-title", tabindex: "-1" }, bdi(draft.name)), h("p", { class: "quiet" }, `${plural(draft.samples.length, "sample")} · labels of the group:`), h("p", { class: "chips" }, draft.labels.map((one) => h("a", { class: "chip", href: `#/labels/${one.id}` }, bdi(one.name))))),
       samples,
       h("div", { class: "group-actions" }, changes, h("div", { class: "row" }, reset, accept)),
     ];

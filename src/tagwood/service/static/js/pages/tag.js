@@ -52,9 +52,13 @@ class TagPage {
     return h(
       "div",
       { class: "tag-page" },
-      h("section", { class: "card text-card", "aria-label": "Text" }, this.text.box, h("div", { class: "card-foot" }, this.counter, h("div", { class: "row" }, clear, open))),
+      h(
+        "div",
+        { class: "tag-left" },
+        h("section", { class: "card text-card", "aria-label": "Text" }, this.text.box, h("div", { class: "card-foot" }, this.counter, h("div", { class: "row" }, clear, open))),
+        h("section", { class: "card missing", "aria-label": "Missing labels" }, whyNot, this.missing),
+      ),
       h("section", { class: "card result-card", "aria-label": "Labels" }, this.slider, this.result.element, this.said),
-      h("section", { class: "card missing", "aria-label": "Missing labels" }, whyNot, this.missing),
     );
   }
 

@@ -38,7 +38,7 @@ export function editor({ label, placeholder, change }) {
       return put(
         copy,
         segments.map(({ text, weight }) =>
-          weight > 0 && weight > most / 50 ? h("mark", { vars: { "--strength": `${Math.round(12 + (weight / most) * 34)}%` } }, text) : text,
+          weight > most / 5 ? h("mark", { vars: { "--strength": `${Math.round(12 + (weight / most) * 34)}%` } }, text) : text,
         ),
         "\n",
       );

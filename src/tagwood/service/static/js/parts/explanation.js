@@ -83,8 +83,8 @@ function similarTexts(similar) {
     h(
       "ul",
       { class: "texts" },
-      similar.map((one) =>
-        h("li", null, h("p", { dir: "auto" }, cut(one.text, 180)), h("p", { class: "quiet" }, one.labels.map((name, n) => [n > 0 && " · ", bdi(name)]))),
+      similar.slice(0, 2).map((one) =>
+        h("li", null, h("p", { dir: "auto" }, cut(one.text, 130)), h("p", { class: "quiet" }, one.labels.map((name, n) => [n > 0 && " · ", bdi(name)]))),
       ),
     ),
   );

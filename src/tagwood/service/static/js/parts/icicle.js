@@ -1,7 +1,7 @@
 // The picture of a label tree: a row of cells for each level, as wide as the training texts below. Cells are buttons.
 // Zooming moves the cells that stay; arrows go to parent, child and siblings, Enter zooms, Escape goes up.
 import { bdi, h, setVars } from "../dom.js";
-import { count, plural } from "../format.js";
+import { plural } from "../format.js";
 
 const LEVELS = 5;
 const LEAST = 0.004;
@@ -15,6 +15,7 @@ export class Icicle {
     this.cells = new Map();
     this.element = h("div", { class: "icicle", role: "group", "aria-label": "Label tree. Arrow keys move, Enter zooms in, Escape zooms out." });
     this.element.addEventListener("keydown", (event) => this.key(event));
+    new ResizeObserver(() => this.fit()).observe(this.element);
   }
 
   /** Draw a node of a store at full width; `found` is the id of a label to point out. */
@@ -26,8 +27,19 @@ export class Icicle {
     this.root = store.nodes.get(root);
     this.found = found;
     const levels = Math.max(...next.map((cell) => cell.level)) + 1;
-    setVars(this.element, { "--levels": levels });
+    const hanging = next.some((cell) => cell.label && cell.level === levels - 1);
+    setVars(this.element, { "--levels": levels + (hanging ? 1 : 0) });
+    this.fit();
     this.focusable(`n${root}`);
+  }
+
+  /** Say which cells are too narrow for a line of words. */
+  fit() {
+    const width = this.element.clientWidth || 1000;
+    for (const { element, width: share } of this.cells.values()) {
+      element.classList.toggle("cell-thin", share * width < 64);
+      element.classList.toggle("cell-bare", share * width < 15);
+    }
   }
 
   place(cell, found) {
@@ -35,7 +47,6 @@ export class Icicle {
     const element = known?.element ?? this.make(cell);
     setVars(element, { "--x": cell.x, "--w": cell.width, "--y": cell.level });
     element.classList.toggle("cell-found", found !== null && cell.label?.id === found);
-    element.classList.toggle("cell-thin", cell.width < 0.035);
     this.cells.set(cell.key, { ...cell, element });
     if (!known) this.element.append(element);
   }
@@ -43,7 +54,7 @@ export class Icicle {
   make(cell) {
     const depth = (cell.node?.depth ?? cell.parent.depth + 1) % 8;
     const names = cell.label ? cell.label.name : cell.node.largest.slice(0, 3).map((one) => one.name).join(", ");
-    const more = cell.label ? count(cell.label.rows) : `${count(cell.node.labels)}`;
+    const more = cell.label ? plural(cell.label.rows, "text") : plural(cell.node.labels, "label");
     const spoken = cell.label
       ? `Label ${names}, ${plural(cell.label.rows, "training text")}`
       : `${cell.node.parent === null ? "All" : "Branch"}: ${plural(cell.node.labels, "label")}, ${plural(cell.node.rows, "training text")}: ${names}`;

@@ -8,7 +8,8 @@ import { icon } from "../icons.js";
 import { empty, toast } from "./states.js";
 import { labelRow } from "./tag_rows.js";
 
-const NEXT = 5; // less certain labels that are shown at first
+const NEXT = 5; // less certain labels that are shown at first,
+const LIKELY = 0.02; // if they are at least so probable
 
 export class TagResult {
   /** `explain(id)` is called when a label is opened, `marks(null)` when none is open any more. */
@@ -45,7 +46,8 @@ export class TagResult {
   render() {
     const chosen = this.found.filter((one) => this.kept.has(one.id));
     const others = this.found.filter((one) => !this.kept.has(one.id) && !this.added.has(one.id));
-    const shown = this.more ? others : others.slice(0, NEXT);
+    const likely = others.filter((one, n) => n < 1 || !this.calibrated || one.score >= LIKELY).slice(0, NEXT);
+    const shown = this.more ? others : likely;
     put(
       this.element,
       this.review && h("p", { class: "notice" }, icon("warn"), h("span", null, "The promise cannot be kept for this text. Please look at the candidates yourself.")),
@@ -53,7 +55,7 @@ export class TagResult {
       this.list("Suggested labels", chosen, "kept"),
       shown.length > 0 && h("p", { class: "divider" }, h("span", null, chosen.length > 0 ? "less certain" : "candidates")),
       this.list("Less certain labels", shown, "other"),
-      others.length > NEXT && this.moreButton(others.length - NEXT),
+      others.length > likely.length && this.moreButton(others.length - likely.length),
       this.found.length === 0 && empty("No label fits", "The model knows none of the words in this text."),
       this.foot,
     );

@@ -27,6 +27,7 @@ export class TreeStore {
 
   keep(one) {
     this.nodes.set(one.node, one);
+    if (one.leaf && one.labels === one.largest.length && !this.labels.has(one.node)) this.labels.set(one.node, one.largest);
     if (one.parent === null) return;
     const siblings = this.children.get(one.parent) ?? new Set();
     siblings.add(one.node);
