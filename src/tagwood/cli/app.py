@@ -41,6 +41,7 @@ COMMANDS = {
     "suggest": Command("tagwood.cli.predict", "predict", "The same as predict."),
     "train": Command("tagwood.cli.train", "train", "Train a model on texts and their labels."),
     "tune": Command("tagwood.cli.tune", "tune", "Search for better settings with a time limit."),
+    "tune-tree": Command("tagwood.cli.tune_tree", "tune_tree", "Find the fastest label tree that loses nothing."),
     "vocab": Command("tagwood.cli.vocab", "app", "List, compare and load label tables."),
 }
 

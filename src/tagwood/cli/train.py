@@ -27,6 +27,9 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="One setting, such as tree.arity=16; repeat it.")
     ] = None,
+    tree: Annotated[
+        str | None, typer.Option(help="auto: choose the shape of the label tree by trials; see tune-tree.")
+    ] = None,
     test_fraction: Annotated[
         float,
         typer.Option(
@@ -51,7 +54,9 @@ def train(
     """
     from tagwood.storage.publish import check_replaceable
 
-    chosen = choose_recipe(recipe, settings or [], jobs)
+    chosen = choose_recipe(
+        recipe, [*(settings or []), *([] if tree is None else [f"tree.tree={tree}"])], jobs
+    )
     check_replaceable(output, overwrite=force)
     rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit)
     with stages("Training") as advance:

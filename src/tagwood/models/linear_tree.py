@@ -267,7 +267,7 @@ class LinearTree(FittedModel):
         """Return the stored form of the model."""
         self._check_fitted()
         params = {**self.get_params(), "solver": asdict(self.solver)}
-        learned = {"n_features": self.n_features_, "n_labels": self.n_labels_, "lam": self.lam_}
+        learned: dict[str, Any] = {"n_features": self.n_features_, "n_labels": self.n_labels_, "lam": self.lam_}
         learned["sweep"] = None if self.sweep_ is None else self.sweep_.to_dict()
         parts = {f"tree_{i}": tree_weights_state(tree) for i, tree in enumerate(self.trees_)}
         return State("LinearTree", params={"init": params, **learned}, parts=parts)

@@ -54,7 +54,7 @@ def build_trees(
     threads: int,
 ) -> list[LabelTree]:
     """Return one tree per seed; λ=0 is the balanced tree and needs no frequencies."""
-    shape = {"arity": arity, "max_leaf_size": max_leaf_size, "threads": threads}
+    shape: dict[str, Any] = {"arity": arity, "max_leaf_size": max_leaf_size, "threads": threads}
     if lam == 0:
         return [build_balanced_tree(V, seed=seed, **shape) for seed in seeds]
     counted = label_frequencies(Y)
