@@ -42,6 +42,12 @@ COMMANDS = {
     "train": Command("tagwood.cli.train", "train", "Train a model on texts and their labels."),
     "tune": Command("tagwood.cli.tune", "tune", "Search for better settings with a time limit."),
     "tune-tree": Command("tagwood.cli.tune_tree", "tune_tree", "Find the fastest label tree that loses nothing."),
+    "tune-threshold": Command(
+        "tagwood.cli.tune_threshold", "tune_threshold", "Find where to cut suggestions into sets."
+    ),
+    "tune-tree": Command(
+        "tagwood.cli.tune_tree", "tune_tree", "Find the fastest label tree that loses nothing."
+    ),
     "vocab": Command("tagwood.cli.vocab", "app", "List, compare and load label tables."),
 }
 

@@ -1,6 +1,6 @@
-"""Texts to tag, in and out, a batch at a time: files, stdin and plain arguments; JSON lines, CSV, TSV, Parquet.
+"""Tags to files, a batch at a time: JSON lines, CSV, TSV, Parquet. In: `Document`s and their tags. Out: a file, stdout.
 
-In: what the user named. Out: `Document`s in batches, and a writer for their tags. Nothing holds a whole file.
+A file appears when it is complete, or not at all; nothing holds a whole file.
 """
 
 from __future__ import annotations
@@ -8,89 +8,66 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
-from tagwood.errors import DataError, InputError, MissingExtraError
+from tagwood._check import check_choice
+from tagwood.cli.documents import Document
+from tagwood.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from tagwood.tagger import Tags
 
-BATCH = 1000
 FORMATS = ("jsonl", "csv", "tsv", "parquet")
-
-
-class Document(NamedTuple):
-    """A text and the name it goes by, if it has one."""
-
-    text: str
-    id: str = ""
-
+_HEADER = ("id", "text", "labels", "uris", "scores", "review")
 
 Write = Callable[[list[Document], "list[Tags]"], None]
 
 
-def read_documents(source: str, data_format: str | None) -> Iterator[Document]:
-    """Yield the texts of a source: ``-`` is stdin, an existing file is read, anything else is a text."""
-    if source == "-":
-        return _lines(sys.stdin, "standard input")
-    path = Path(source)
-    try:
-        is_file = path.exists()
-    except (OSError, ValueError):  # too long or odd for a path: a text
-        is_file = False
-    if not is_file:
-        return iter([Document(source)])
-    if path.is_file() and data_format in (None, "lines") and path.suffix in ("", ".txt", ".lst"):
-        return _plain_file(path)
-    return _records(path, data_format)
-
-
-def in_batches(documents: Iterable[Document], size: int = BATCH) -> Iterator[list[Document]]:
-    """Yield lists of up to `size` documents."""
-    documents = iter(documents)
-    while batch := list(islice(documents, size)):
-        yield batch
-
-
 @contextmanager
-def open_writer(path: Path | None, *, overwrite: bool) -> Iterator[Write]:
-    """Yield a function that writes batches; None is stdout in JSON lines. A file appears when it is complete."""
+def open_writer(path: Path | None, *, overwrite: bool, to: str | None = None) -> Iterator[Write]:
+    """Yield a function that writes batches to a file, or to stdout if `path` is None or ``-``.
+
+    `to` is the format; default: what the file's name means, and JSON lines on stdout.
+    """
     if path is None or str(path) == "-":
-        yield lambda documents, tags: _write_jsonl(sys.stdout, documents, tags)
+        kind = "jsonl" if to is None else check_choice(to, "--to", FORMATS)
+        if kind == "parquet":
+            with _parquet_writer(_binary_stdout()) as write:
+                yield write
+        else:
+            yield _text_writer(sys.stdout, kind)
         return
     from tagwood.data.files import open_for_writing
     from tagwood.data.writing import replace_path
 
-    kind = output_format(path)
+    kind = output_format(path, to)
     with replace_path(path, overwrite=overwrite, folder=False, companions=()) as place:
         if kind == "parquet":
             with _parquet_writer(place) as write:
                 yield write
-            return
-        with open_for_writing(place) as file:
-            if kind == "jsonl":
-                yield lambda documents, tags: _write_jsonl(file, documents, tags)
-                return
-            table = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
-            table.writerow(["id", "text", "labels", "uris", "scores", "review"])
-            yield lambda documents, tags: table.writerows(map(_cells, documents, tags))
+        else:
+            with open_for_writing(place) as file:
+                yield _text_writer(file, kind)
 
 
-def output_format(path: Path) -> str:
-    """Return the format that a file's name means, or raise `InputError`."""
-    ending = path.name.removesuffix(".gz").rpartition(".")[2].lower()
+def output_format(path: Path, to: str | None = None) -> str:
+    """Return the format to write: the named one, or the one that a file's name means."""
+    name = path.name.lower()
+    ending = name.removesuffix(".gz").rpartition(".")[2]
     ending = "jsonl" if ending in ("ndjson", "json") else ending
-    if ending not in FORMATS:
+    if to is None and ending not in FORMATS:
         raise InputError(
             "the output's name must end in .jsonl, .csv, .tsv or .parquet",
             given=path.name,
-            hint="Or use '-'.",
+            hint="Or name the format with --to, or use '-'.",
         )
-    return ending
+    kind = ending if to is None else check_choice(to, "--to", FORMATS)
+    if kind == "parquet" and name.endswith(".gz"):
+        raise InputError("Parquet is packed already; its name must not end in .gz", given=path.name)
+    return kind
 
 
 def as_dict(document: Document, tags: Tags) -> dict[str, Any]:
@@ -103,6 +80,14 @@ def as_dict(document: Document, tags: Tags) -> dict[str, Any]:
     return {**head, "text": document.text, "labels": labels, **({"review": True} if tags.review else {})}
 
 
+def _text_writer(file: IO[str], kind: str) -> Write:
+    if kind == "jsonl":
+        return lambda documents, tags: _write_jsonl(file, documents, tags)
+    table = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
+    table.writerow(_HEADER)
+    return lambda documents, tags: table.writerows(map(_cells, documents, tags))
+
+
 def _write_jsonl(file: IO[str], documents: list[Document], tags: list[Tags]) -> None:
     for document, found in zip(documents, tags, strict=True):
         file.write(json.dumps(as_dict(document, found), ensure_ascii=False) + "\n")
@@ -111,16 +96,31 @@ def _write_jsonl(file: IO[str], documents: list[Document], tags: list[Tags]) -> 
 def _cells(document: Document, tags: Tags) -> list[str]:
     return [
         document.id,
-        document.text,
-        ";".join(tag.name for tag in tags),
-        ";".join(tag.uri or "" for tag in tags),
+        # The two bytes of \r\n inside a cell would be read as one line break.
+        document.text.replace("\r\n", "\n").replace("\r", "\n"),
+        _joined([tag.name for tag in tags]),
+        _joined([tag.uri or "" for tag in tags]),
         ";".join(str(_short(tag.score)) for tag in tags),
         "yes" if tags.review else "",
     ]
 
 
+def _joined(names: list[str]) -> str:
+    """Return names in one cell: with semicolons, or as a JSON list where that could be misread."""
+    unclear = any(
+        ";" in name or "|" in name or name.startswith("[") or name.strip() != name for name in names
+    )
+    return json.dumps(names, ensure_ascii=False) if unclear else ";".join(names)
+
+
+def _binary_stdout() -> IO[bytes]:
+    if sys.stdout.isatty():
+        raise InputError("Parquet is not for the screen", hint="Name a file with --output, or use a pipe.")
+    return sys.stdout.buffer
+
+
 @contextmanager
-def _parquet_writer(place: Path) -> Iterator[Write]:
+def _parquet_writer(place: Path | IO[bytes]) -> Iterator[Write]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -139,45 +139,6 @@ def _parquet_writer(place: Path) -> Iterator[Write]:
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
 
         yield write
-
-
-def _records(path: Path, data_format: str | None) -> Iterator[Document]:
-    from tagwood.data import read_records
-
-    for record in read_records(path, data_format):
-        yield Document(record.text, record.id)
-
-
-def _plain_file(path: Path) -> Iterator[Document]:
-    from tagwood.data.files import BadLines, decoded_lines
-
-    for _, line in decoded_lines(path, BadLines(skip=False)):
-        if line.strip():
-            yield Document(line)
-
-
-def _lines(file: IO[str], name: str) -> Iterator[Document]:
-    """Yield a text for each line; a line that is a JSON object gives its text and id."""
-    from tagwood.data.formats.json_lines import parse_object, text_of
-    from tagwood.data.records import is_valid_text
-
-    try:
-        for number, line in enumerate(file, 1):
-            line = line.rstrip("\r\n")
-            if not line.strip():
-                continue
-            if not is_valid_text(line):
-                raise DataError("is not UTF-8 text", path=name, line=number)
-            if not line.lstrip().startswith("{"):
-                yield Document(line)
-                continue
-            try:
-                content = parse_object(line)
-                yield Document(text_of(content), str(content.get("id", "")))
-            except DataError as error:
-                raise DataError(error.reason, path=name, line=number, hint=error.hint) from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"is not UTF-8 text ({error.reason})", path=name) from error
 
 
 def _short(score: float) -> float:

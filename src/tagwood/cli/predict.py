@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tagwood.cli.output import JsonFlag, print_data, print_json, progress, say
+from tagwood.errors import InputError
 
 if TYPE_CHECKING:
     from tagwood.tagger import Tagger, Tags
@@ -23,6 +24,9 @@ def predict(
     promise: Annotated[
         str | None, typer.Option(help="Instead of a limit: precision>=0.9, recall>=0.8 or f1.")
     ] = None,
+    sets: Annotated[
+        bool, typer.Option("--sets", help="Instead of a limit: the model's own rule (see tune-threshold).")
+    ] = False,
     restrict: Annotated[list[str] | None, typer.Option(help="Only this label; repeat it.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Not this label; repeat it.")] = None,
     language: Annotated[str | None, typer.Option("--language", "-L", help="Of the label names.")] = None,
@@ -30,14 +34,25 @@ def predict(
         Path | None,
         typer.Option("--output", "-O", help="File to write: .jsonl, .csv, .tsv, .parquet; - is stdout."),
     ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="Format to write; default: by the name, jsonl on stdout.")
+    ] = None,
     data_format: Annotated[
-        str | None, typer.Option("--format", help="Of FILE; default: from the content.")
+        str | None,
+        typer.Option("--format", help="Of FILE or stdin; default: from the content, lines on stdin."),
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")] = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the output if it exists.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Suggest labels for a text, for each line of stdin, or for each row of a file."""
+    """Suggest labels for a text, for each line of stdin, or for each row of a file.
+
+    Files are read and written in batches, and an output file appears when it is complete, or not at all.
+    """
+    from tagwood.cli.documents import is_path
+
+    if sets and promise is not None:
+        raise InputError("--sets and --promise exclude each other")
     options: dict[str, Any] = {
         "k": limit,
         "threshold": threshold,
@@ -46,11 +61,14 @@ def predict(
         "exclude": exclude,
         "language": language,
     }
+    single = output is None and to is None and source != "-" and not is_path(source)
     tagger = load_tagger(model, jobs)
-    if output is None and source != "-" and not _is_path(source):
+    if sets:
+        options["promise"] = tagger.sets.rule
+    if single:
         _answer(tagger, source, options, json)
         return
-    done = tag_documents(tagger, source, data_format, output, force, options)
+    done = tag_documents(tagger, source, data_format, output, to, force, options)
     if output is not None and str(output) != "-":
         say(f"{output}: {done:,} texts")
 
@@ -72,14 +90,16 @@ def tag_documents(
     source: str,
     data_format: str | None,
     output: Path | None,
+    to: str | None,
     force: bool,
     options: dict[str, Any],
 ) -> int:
     """Tag all texts of a source, batch by batch, and return their number."""
-    from tagwood.cli.batches import in_batches, open_writer, read_documents
+    from tagwood.cli.batches import open_writer
+    from tagwood.cli.documents import in_batches, read_documents
 
     done = 0
-    with open_writer(output, overwrite=force) as write, progress("Tagging") as advance:
+    with open_writer(output, overwrite=force, to=to) as write, progress("Tagging") as advance:
         for batch in in_batches(read_documents(source, data_format)):
             write(batch, tagger.tag([document.text for document in batch], **options))
             done += len(batch)
@@ -88,7 +108,8 @@ def tag_documents(
 
 
 def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> None:
-    from tagwood.cli.batches import Document, as_dict
+    from tagwood.cli.batches import as_dict
+    from tagwood.cli.documents import Document
 
     text = text.encode(errors="surrogateescape").decode(
         errors="replace"
@@ -116,10 +137,3 @@ def tag_table(tags: Tags) -> Any:
     for tag in tags:
         table.add_row(f"{tag.score:.3f}", Text(tag.name))
     return table
-
-
-def _is_path(source: str) -> bool:
-    try:
-        return Path(source).exists()
-    except (OSError, ValueError):
-        return False

@@ -17,7 +17,7 @@ Decisions
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -141,10 +141,9 @@ def fit_set_rule(
     kind, value = parse_rule(rule)
     error = 1 - check_float(confidence, "confidence", low=0.5, high=1 - 1e-9)
     limit = None if max_size is None else check_int(max_size, "max_size", low=1)
-    if kind == "top":
-        return SetRule(rule, max_size=int(value), confidence=confidence)
-    if kind == "threshold":
-        return SetRule(rule, threshold=value, confidence=confidence)
+    fixed = fixed_rule(rule)
+    if fixed is not None:
+        return replace(fixed, confidence=confidence)
     laid = match(Y, probabilities)
     scores = probabilities.scores
     if scores.size and (scores.min() < 0 or scores.max() > 1):
@@ -160,6 +159,20 @@ def fit_set_rule(
         return _fit_recall(rule, laid, value, error)
     half = _best_f1(laid) / 2 if kind == "f1" else 0.0
     return SetRule(rule, threshold=half, missed=missed, confidence=confidence)
+
+
+def fixed_rule(rule: str) -> SetRule | None:
+    """Return a rule that says itself where to cut, and needs no probabilities; None if it has to be fitted.
+
+    Examples
+    --------
+    >>> fixed_rule("threshold>=0.3").threshold, fixed_rule("top-5").max_size, fixed_rule("f1")
+    (0.3, 5, None)
+    """
+    kind, value = parse_rule(rule)
+    if kind == "top":
+        return SetRule(rule, max_size=int(value))
+    return SetRule(rule, threshold=value) if kind == "threshold" else None
 
 
 def _fit_precision(rule: str, laid: Match, value: float, error: float, limit: int) -> SetRule:

@@ -18,6 +18,7 @@ from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.encoder import Encoder
 from tagwood.models.base import LabelModel
+from tagwood.models.set_rules import fixed_rule
 from tagwood.ranking import Ranking
 from tagwood.tagger.examples import ExampleTexts
 from tagwood.tagger.fitting import CANDIDATES
@@ -120,9 +121,9 @@ class Answers(Params):
     def rank_sets(self, texts: Iterable[str]) -> Ranking:
         """Return the label sets of `predict` as a `Ranking` with scores."""
         ranking = self._rank(as_texts(texts), CANDIDATES)
-        if self.probabilities_ is None:
+        if self.probabilities_ is None and fixed_rule(self.sets.rule) is None:
             return ranking.above(0.5)
-        return self.probabilities_.cut(ranking, self.sets.rule)[0]
+        return self._cut(ranking, self.sets.rule)[0]
 
     def explain(
         self,
@@ -183,12 +184,15 @@ class Answers(Params):
         return self.label_texts_.join(search.widened(ranking), texts, k, left_out)
 
     def _cut(self, ranking: Ranking, promise: str) -> tuple[Ranking, NDArray[np.bool_]]:
-        if self.probabilities_ is None:
+        if self.probabilities_ is not None:
+            return self.probabilities_.cut(ranking, promise)
+        rule = fixed_rule(promise)
+        if rule is None:
             raise InputError(
                 "a promise needs probabilities, and this Tagger has none",
                 hint="Fit with more rows or a larger sets.holdout, or call calibrate(texts, labels).",
             )
-        return self.probabilities_.cut(ranking, promise)
+        return rule.apply(ranking)
 
     def _fitted(self) -> LabelSearch:
         if not hasattr(self, "_search"):

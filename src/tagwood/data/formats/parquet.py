@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.fields import GROUP, ID, LABELS, join_text, pick
+from tagwood.data.fields import BODY, GROUP, ID, LABELS, TITLE, join_text, pick
 from tagwood.data.formats.json_lines import labels_of
 from tagwood.data.formats.tables import LabelCells
 from tagwood.data.records import ReadOptions, Record, build_dataset, need_texts
@@ -80,7 +80,8 @@ def _columns(path: Path, header: list[str], options: ReadOptions) -> list[str]:
         raise DataError(f"no column for text or title among {shown}", path=path)
     if options.need_labels and pick(header, LABELS) is None:
         raise DataError(f"no column for labels among {shown}", path=path)
-    return header
+    # Other columns (vectors, say) may be large.
+    return [name for name in header if pick([name], (*TITLE, *BODY, *LABELS, *ID, *GROUP)) is not None]
 
 
 def _record(content: dict[str, Any], row: int, cells: LabelCells) -> Record:

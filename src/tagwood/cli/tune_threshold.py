@@ -1,0 +1,171 @@
+"""`tagwood tune-threshold`: where to cut rankings into sets. In: a model, data it has not seen. Out: tables, a rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from tagwood.cli.output import JsonFlag, print_data, print_json, say
+from tagwood.errors import InputError
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from tagwood.ranking import Ranking
+    from tagwood.tagger import Tagger
+    from tagwood.tuning.cuts import Cut
+
+_SHOWN = 5  # every fifth of the hundred thresholds stands in the table
+
+
+def tune_threshold(
+    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    data: Annotated[Path, typer.Argument(help="Texts and labels that the model was not trained on.")],
+    metric: Annotated[
+        str, typer.Option("--metric", "-m", help="What is best: micro-F1, macro-F1, example-F1, ...")
+    ] = "micro-F1",
+    write: Annotated[
+        bool, typer.Option("--write", help="Store the best threshold in the model, as its rule for sets.")
+    ] = False,
+    data_format: Annotated[str | None, typer.Option("--format", help="Default: from the content.")] = None,
+    docs_limit: Annotated[
+        int | None, typer.Option("--docs-limit", "-d", help="Use the first rows only.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Find the best threshold, the best fixed number of labels, and what each promise gives.
+
+    With --write, predict --sets and eval then use the threshold; the model folder is replaced in one step.
+    """
+    from tagwood.cli.predict import load_tagger
+    from tagwood.cli.saving import save_changed
+    from tagwood.storage.publish import check_replaceable
+    from tagwood.tuning.cuts import check_metric
+
+    name = check_metric(metric)
+    if write:
+        check_replaceable(model, overwrite=True)
+    tagger = load_tagger(model, jobs)
+    found = measure_cuts(tagger, data, name, data_format, docs_limit)
+    before = tagger.sets.rule
+    if write:
+        tagger.sets = replace(tagger.sets, rule=found.threshold.rule)
+        save_changed(tagger, model, model)
+    if json:
+        print_json(as_dict(found, name, tagger.sets.rule))
+        return
+    report(found, name)
+    if write:
+        say(f"{model}: the rule for sets is now {found.threshold.rule}, was {before}")
+
+
+class Found(NamedTuple):
+    """All cuts, and the best of each kind; without probabilities there are no promises."""
+
+    n_rows: int
+    thresholds: list[Cut]
+    sizes: list[Cut]
+    promises: list[Cut]
+    own: list[Cut]
+    threshold: Cut
+    size: Cut
+
+
+def measure_cuts(
+    tagger: Tagger, data: Path, metric: str, data_format: str | None = None, docs_limit: int | None = None
+) -> Found:
+    """Rank the texts of a dataset and measure every way to cut the rankings."""
+    from tagwood.tuning import cuts
+
+    ranking, Y = _ranked(tagger, data, data_format, docs_limit)
+    thresholds = cuts.measure_thresholds(Y, ranking, metric)
+    sizes = cuts.measure_sizes(Y, ranking, metric)
+    promises, own = [], []
+    if tagger.probabilities_ is not None:
+        cut = tagger.probabilities_.cut
+        promises = cuts.measure_rules(Y, ranking, cut, metric)
+        own = cuts.measure_rules(Y, ranking, cut, metric, [tagger.sets.rule])
+    best = cuts.best_cut(thresholds, metric), cuts.best_cut(sizes, metric)
+    return Found(ranking.n_rows, thresholds, sizes, promises, own, *best)
+
+
+def report(found: Found, metric: str) -> None:
+    """Show the tables."""
+    shown = [cut for cut in found.thresholds if _is_shown(cut, found.threshold)]
+    print_data(cut_table("threshold", shown, metric, found.threshold))
+    most = max(5, int(found.size.rule.removeprefix("top-")) + 2)
+    print_data(cut_table("\nk", found.sizes[:most], metric, found.size))
+    if found.promises:
+        print_data(cut_table("\npromise", found.promises, metric, None))
+    else:
+        say("The model has no probabilities, and so no promises: it was trained on too few rows.")
+    rules = [found.threshold, found.size, *found.own]
+    best = ", ".join(f"{cut.rule} {100 * cut.measures[metric]:.1f}" for cut in _plain(rules))
+    say(f"{metric} on {found.n_rows:,} rows: {best} %")
+
+
+def cut_table(heading: str, cuts: list[Cut], metric: str, best: Cut | None) -> Any:
+    """Return cuts as a table, in percent; the best one has a star."""
+    from rich.table import Table
+
+    from tagwood.tuning.cuts import METRICS
+
+    names = list(dict.fromkeys([*METRICS, metric]))
+    table = Table(box=None, pad_edge=False)
+    table.add_column(heading, no_wrap=True)
+    for name in ("size", *names, "review"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for cut in cuts:
+        rule = cut.rule.removeprefix("threshold>=").removeprefix("top-")
+        figures = [f"{100 * cut.measures[name]:.1f}" for name in names]
+        mark = " *" if best is not None and cut.rule == best.rule else ""
+        table.add_row(rule + mark, f"{cut.labels:.2f}", *figures, f"{100 * cut.review:.1f}")
+    return table
+
+
+def as_dict(found: Found, metric: str, rule: str) -> dict[str, Any]:
+    """Return all cuts as JSON."""
+    return {
+        "metric": metric,
+        "rows": found.n_rows,
+        "rule": rule,
+        "best_threshold": found.threshold._asdict(),
+        "best_k": found.size._asdict(),
+        "thresholds": [cut._asdict() for cut in found.thresholds],
+        "sizes": [cut._asdict() for cut in found.sizes],
+        "promises": [cut._asdict() for cut in found.promises],
+    }
+
+
+def _ranked(
+    tagger: Tagger, data: Path, data_format: str | None, docs_limit: int | None
+) -> tuple[Ranking, sparse.csr_array]:
+    from tagwood.data import read_dataset
+    from tagwood.ranking import Ranking
+    from tagwood.tagger.fitting import CANDIDATES
+
+    # Labels that the model does not know join its table: it could not return them, and they count as missed.
+    rows = read_dataset(data, data_format, vocab=tagger.vocab_, on_unknown="add")
+    if docs_limit is not None:
+        rows = rows.rows(list(range(min(docs_limit, rows.n_rows))))
+    if rows.texts is None or rows.groups is not None:
+        what = "features only" if rows.texts is None else "labels of groups"
+        raise InputError(f"{data} must hold texts and the labels of each", given=what)
+    if rows.labels.nnz == 0:
+        raise InputError(f"{data} must hold labels", given="none")
+    found = tagger.rank(rows.texts, k=CANDIDATES)
+    return Ranking(found.indptr, found.labels, found.scores, rows.n_labels), rows.labels
+
+
+def _is_shown(cut: Cut, best: Cut) -> bool:
+    value = float(cut.rule.removeprefix("threshold>="))
+    return cut.rule == best.rule or value < 0.02 or round(100 * value) % _SHOWN == 0
+
+
+def _plain(cuts: list[Cut]) -> list[Cut]:
+    """Return cuts with each rule once."""
+    return list({cut.rule: cut for cut in reversed(cuts)}.values())[::-1]
