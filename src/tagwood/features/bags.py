@@ -49,8 +49,8 @@ class WordBags:
     >>> bags = WordBags.learn(["fir fir oak", "oak fir"], min_count=2)
     >>> bags.n_words, bags.n_features
     (2, 6)
-    >>> bags.rows(["oak, oak: birch"]).data.round(3).tolist()
-    [0.333, 0.667]
+    >>> bags.rows(["oak, oak: birch"]).data.round(3)
+    array([0.333, 0.667], dtype=float32)
     """
 
     slots: NDArray[np.uint64]

@@ -1,4 +1,4 @@
-"""Which label tree a softmax tree uses. In: a tree, or the name or λ of a shape. Out: a binary tree, one label a leaf."""
+"""Which label tree a softmax tree uses. In: a tree, or the name or λ of one. Out: a binary tree, one label a leaf."""
 
 from __future__ import annotations
 

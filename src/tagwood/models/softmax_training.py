@@ -68,10 +68,10 @@ def train(X: CsrParts, Y: sparse.csr_array, tree: LabelTree, plan: Plan, report:
     for epoch in range(plan.epochs):
         report("training", epoch / plan.epochs)
         targets = (indptr, labels) if plan.all_positives else _draw_one(indptr, labels, random)
-        rates = [plan.rate * (1 - done / plan.epochs) for done in (epoch, epoch + 1)]
+        first, last = (plan.rate * (1 - done / plan.epochs) for done in (epoch, epoch + 1))
         order = random.permutation(rows)
         _kernels.softmax_epoch(
-            inputs, outputs, plan.dimension, *X[:3], *targets, *paths, order, *rates, plan.threads
+            inputs, outputs, plan.dimension, *X[:3], *targets, *paths, order, first, last, plan.threads
         )
     _check_finite(outputs, plan.rate)
     return SoftmaxArrays(inputs, outputs, tree.parent, tree.child_ptr, tree.label_ptr, tree.labels, decision)

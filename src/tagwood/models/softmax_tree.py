@@ -4,8 +4,8 @@ In: texts and label sets. Out: a ranking whose scores are probabilities that sum
 
 Decisions
 ---------
-* Training is fastText's: vectors of words and hashed n-grams are averaged, and every decision on the way to a label is a
-  logistic regression on the average. A feature that stands c times in a text counts c-fold, but is read and moved once.
+* Training is fastText's: vectors of words and hashed n-grams are averaged, and every decision on the way to a label is
+  a logistic regression on the average. A feature that stands c times counts c-fold, but is read and moved once.
 * Rows are shuffled in every epoch, which fastText leaves to the user, and the rate falls by rows, not by words.
 * `min_count` counts texts, not occurrences.
 * A branch whose labels have no training rows is never taken before all others, as in `LinearTree`.
@@ -44,15 +44,14 @@ _EVERYTHING = np.empty(0, dtype=np.uint8)
 class SoftmaxTree(FittedModel):
     """Rank labels by a hierarchical softmax on averaged embeddings of words and word n-grams.
 
-    It needs no features and little time: choose it for short texts, many rows, and where one answer must come quickly. A
-    `LinearTree` is usually more precise on long texts.
+    It reads texts itself and takes little time to train and to answer; a `LinearTree` is usually more precise.
 
     Parameters
     ----------
     tree
-        Shape of the label tree: a number from 0 to 2 is the λ of `tagwood.trees.build_interpolated_tree` (0: like labels
-        together; towards 2: frequent labels near the root), or ``"balanced"``, ``"fano"``, ``"huffman"``. Huffman's
-        tree, which fastText uses, is quickest to train and search, and least precise.
+        Shape of the label tree: a number from 0 to 2 is the λ of `tagwood.trees.build_interpolated_tree` (0: like
+        labels together; towards 2: frequent labels near the root), or ``"balanced"``, ``"fano"``, ``"huffman"``.
+        Huffman's tree, which fastText uses, is the quickest to train and search.
     dimension
         Length of the embeddings, a multiple of 8.
     epochs
