@@ -255,6 +255,7 @@ def _terms_of(state: State, hash_bits: int) -> Terms:
 
 
 def stack_rows(pieces: list[CsrParts], n_features: int) -> CsrParts:
+    """Return the rows of all pieces, one after the other."""
     starts = np.cumsum([0, *(piece.indices.size for piece in pieces)])
     indptr = [piece.indptr[1:] + start for piece, start in zip(pieces, starts[:-1], strict=True)]
     return CsrParts(

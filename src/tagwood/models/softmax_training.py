@@ -71,8 +71,9 @@ def train(X: CsrParts, Y: sparse.csr_array, tree: LabelTree, plan: Plan, report:
         first, last = (plan.rate * (1 - done / plan.epochs) for done in (epoch, epoch + 1))
         order = random.permutation(rows)
         _kernels.softmax_epoch(
-            inputs, outputs, plan.dimension, *X[:3], *targets, *paths, order, first, last, plan.threads
-        )
+            inputs, outputs, plan.dimension, X.indptr, X.indices, X.data, targets[0], targets[1],
+            paths.ptr, paths.steps, order, first, last, plan.threads,
+        )  # fmt: skip
     _check_finite(outputs, plan.rate)
     return SoftmaxArrays(inputs, outputs, tree.parent, tree.child_ptr, tree.label_ptr, tree.labels, decision)
 
