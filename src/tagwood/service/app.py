@@ -93,7 +93,7 @@ def create_app(
 
     Examples
     --------
-    >>> tagger = Tagger().fit(["oak wood", "sea water"], [["tree"], ["water"]])
+    >>> tagger = Tagger().fit(["oak wood", "sea water"] * 3, [["tree"], ["water"]] * 3)
     >>> sorted(create_app(tagger).openapi()["paths"])[:3]
     ['/health', '/metrics', '/ready']
     """
@@ -153,6 +153,7 @@ def _add(app: FastAPI, route: Route) -> None:
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     state: ServiceState = app.state.service
+    state.open()
     await state.refresh()
     watching = asyncio.create_task(state.watch()) if state.settings.reload_seconds else None
     try:

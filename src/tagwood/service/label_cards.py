@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from tagwood.models.block_reader import read_classifier
 from tagwood.models.linear_tree import LinearTree
+from tagwood.models.tree_weights import TreeWeights
 from tagwood.service.loaded import Loaded
 from tagwood.tagger.feature_words import feature_words
 
@@ -43,27 +45,41 @@ def senses(loaded: Loaded, label: int, language: str | None) -> list[dict[str, A
     if not isinstance(model, LinearTree) or label >= model.n_labels_:
         return []
     found = []
-    word = feature_words(loaded.tagger.encoder_, "")
     for number, weights in enumerate(model.trees_):
         browser = loaded.trees[number]
         for copy in np.flatnonzero(weights.tree.labels == label):
             leaf = int(weights.tree.leaf_of_copy[copy])
-            output = int(copy) - int(weights.tree.label_ptr[leaf])
-            classifier = read_classifier(weights, leaf, output, model.n_features_)
-            best = np.argsort(-classifier.weights, kind="stable")[:_WORDS]
-            best = best[classifier.weights[best] > 0]
             others = [other for other in browser.leaf_labels(leaf) if other != label][:_BESIDE]
             found.append(
                 {
                     "tree": number,
                     "leaf": leaf,
                     "path": weights.tree.path(leaf),
-                    "words": [word(int(feature)) for feature in classifier.features[best]],
+                    "words": sense_words(loaded, weights, int(copy)),
                     "beside": [loaded.brief(other, language) for other in others],
                     "examples": [],
                 }
             )
     return found
+
+
+def sense_words(loaded: Loaded, weights: TreeWeights, copy: int) -> list[str]:
+    """Return what speaks most for a label in one leaf; where that is little, what leads to the leaf."""
+    tree = weights.tree
+    leaf = int(tree.leaf_of_copy[copy])
+    steps = [(leaf, copy - int(tree.label_ptr[leaf]))]
+    steps += [(above, child - int(tree.child_ptr[above])) for above, child in pairwise(tree.path(leaf))][::-1]
+    word = feature_words(loaded.tagger.encoder_, "")
+    n_features = int(loaded.tagger.model_.n_features_)  # type: ignore[attr-defined]
+    words: dict[str, None] = {}
+    for node, output in steps:
+        classifier = read_classifier(weights, node, output, n_features)
+        best = np.argsort(-classifier.weights, kind="stable")[:_WORDS]
+        best = best[classifier.weights[best] > 0]
+        words |= dict.fromkeys(word(int(feature)) for feature in classifier.features[best])
+        if len(words) >= _WORDS:
+            break
+    return list(words)[:_WORDS]
 
 
 def neighbours(loaded: Loaded, label: int, language: str | None) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ _NO_ROWS = (
     "No rows were held out when this model was trained (too few, or labels known for groups only); "
     "measure it with tagwood eval."
 )
-_NO_PARETO = "The shape of the tree was not tuned for this model."
+_NO_PARETO = "The shape of the tree was not tuned for this model (tagwood train --tree auto does it)."
 
 
 def model_facts(loaded: Loaded) -> dict[str, Any]:
@@ -45,7 +45,8 @@ def model_facts(loaded: Loaded) -> dict[str, Any]:
     counts, vocab = tagger.label_counts_, tagger.vocab_
     known = tagger.probabilities_
     order = np.argsort(-counts, kind="stable")[:_LARGEST]
-    missing = {"pareto": _NO_PARETO}
+    tuned = pareto(tagger.model_)
+    missing = {} if tuned is not None else {"pareto": _NO_PARETO}
     if known is None:
         missing |= {"metrics": _NO_ROWS, "calibration": _NO_ROWS}
     return {
@@ -61,7 +62,7 @@ def model_facts(loaded: Loaded) -> dict[str, Any]:
         "recipe": _recipe(loaded),
         "metrics": None if known is None else _measures(known),
         "calibration": None if known is None else calibration(known),
-        "pareto": None,
+        "pareto": tuned,
         "missing": missing,
         "largest": [loaded.brief(int(label)) for label in order],
     }
@@ -97,6 +98,23 @@ def tree_sizes(loaded: Loaded) -> dict[str, Any] | None:
         "labels_per_leaf": round(tree.labels.size / tree.n_leaves, 1),
         "features": int(getattr(loaded.tagger.model_, "n_features_", 0)),
     }
+
+
+def pareto(model: Any) -> dict[str, Any] | None:
+    """Return quality and cost along λ, if the model chose it by trials."""
+    sweep = getattr(model, "sweep_", None)
+    if sweep is None:
+        return None
+    points = [
+        {
+            "lam": point.lam,
+            "quality": point.measures["P@1"],
+            "cost": point.measures[sweep.cost],
+            "chosen": point.lam == model.lam_,
+        }
+        for point in sweep.points
+    ]
+    return {"quality": "P@1", "cost": sweep.cost, "points": points}
 
 
 def calibration(known: Probabilities) -> dict[str, Any]:

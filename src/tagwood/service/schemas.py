@@ -105,9 +105,7 @@ class SuggestRequest(Model):
     texts: str | list[str] = Field(
         description="One text, or a list of texts.", examples=["bark and leaves of old oaks"]
     )
-    k: Count = Field(
-        default=5, description="Most labels per text; a promise decides the number itself."
-    )
+    k: Count = Field(default=5, description="Most labels per text; a promise decides the number itself.")
     threshold: float | None = Field(default=None, ge=0, le=1, description="Least score of a label.")
     promise: str | None = Field(
         default=None,

@@ -39,8 +39,12 @@ class ServiceState:
         self.holder = holder
         self.telemetry = telemetry
         self.log = log
+
+    def open(self) -> None:
+        """Get threads and journals; after `close`, this begins anew."""
+        settings = self.settings
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="work")
-        self.gatherer = Gatherer(self.pool, gather=settings.gather, observe=telemetry.batch)
+        self.gatherer = Gatherer(self.pool, gather=settings.gather, observe=self.telemetry.batch)
         self.feedback = None if settings.feedback is None else Journal(settings.feedback)
         self.corrections = None if settings.corrections is None else Journal(settings.corrections)
 

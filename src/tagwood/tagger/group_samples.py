@@ -56,7 +56,8 @@ class GroupSamples:
 
         Examples
         --------
-        >>> data = Dataset([[0], [1], []], 2, texts=["a", "b", "c"], groups=["x", "x", ""])
+        >>> from tagwood.data.vocab import LabelVocab
+        >>> data = Dataset([[0], [1], []], LabelVocab.numbered(2), texts=["a", "b", "c"], groups=["x", "x", ""])
         >>> one = sparse.csr_array(np.array([[1, 0], [0, 1], [0, 0]], dtype=np.float32))
         >>> kept = GroupSamples.draw(data, Imputed(one, one, one), 10, 0)
         >>> list(kept.names), list(kept.texts), kept.rows.tolist(), kept.labels.tolist()

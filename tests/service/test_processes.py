@@ -1,0 +1,140 @@
+"""A real service: several processes, a model exchanged under load, workers killed, a shutdown in peace."""
+
+import json
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from library import make_library
+from services import Service, ask
+
+from tagwood import LinearTree, Tagger
+
+
+@pytest.fixture(scope="module")
+def models():
+    texts, labels = make_library(200)
+    return [Tagger(model=LinearTree(threads=1), seed=seed).fit(texts, labels) for seed in (0, 1)]
+
+
+@pytest.fixture
+def service(models, tmp_path):
+    models[0].save(tmp_path / "model")
+    service = Service(tmp_path / "model", "--workers", "2", "--reload-seconds", "0.1")
+    yield service
+    service.stop()
+
+
+class Load:
+    """Asks without a pause in some threads; `answers` are (status, model)."""
+
+    def __init__(self, service, threads=4):
+        self.answers = []
+        self._going = True
+        self._pool = ThreadPoolExecutor(threads)
+        self._done = [self._pool.submit(self._ask, service.address) for _ in range(threads)]
+
+    def _ask(self, address):
+        while self._going:
+            status, content = ask(address, "/v1/suggest", {"texts": "oak and sea", "k": 2})
+            self.answers.append((status, json.loads(content)["model"]))
+
+    def stop(self):
+        self._going = False
+        self._pool.shutdown()
+        for one in self._done:
+            one.result()
+
+
+def test_a_model_exchanged_twenty_times_under_load_fails_no_request(service, models, tmp_path):
+    load = Load(service)
+    for number in range(1, 21):
+        before = len(load.answers)
+        models[number % 2].save(tmp_path / "model", overwrite=True)
+        service.wait_for(lambda: len(service.events("model")) >= 2 * (number + 1))  # noqa: B023
+        service.wait_for(lambda: len(load.answers) > before)  # noqa: B023
+    load.stop()
+    assert {status for status, _ in load.answers} == {200}
+    assert len({model for _, model in load.answers}) >= 10  # every saved folder has a hash of its own
+    assert "tagwood_reload_failures_total 0" in ask(service.address, "/metrics")[1].decode()
+
+
+def test_a_broken_model_leaves_the_old_one_in_use(service, tmp_path):
+    before = json.loads(ask(service.address, "/ready")[1])
+    (tmp_path / "model" / "manifest.json").write_text("{}")
+    service.wait_for(lambda: len(service.events("model not loaded")) >= 2)
+    assert json.loads(ask(service.address, "/ready")[1]) == before
+    assert ask(service.address, "/v1/suggest", {"texts": "oak"})[0] == 200
+
+
+def test_a_killed_worker_comes_back_and_no_acknowledged_feedback_is_lost(service, tmp_path):
+    acknowledged, going, lock = [], True, threading.Lock()
+
+    def say(number):
+        while going:
+            try:
+                status, content = ask(service.address, "/v1/feedback", {"text": f"text {number}", "accepted": ["trees"]})
+            except OSError:
+                continue  # its worker was killed in the middle: nothing was promised
+            assert status == 201
+            with lock:
+                acknowledged.append(json.loads(content)["id"])
+
+    with ThreadPoolExecutor(4) as pool:
+        saying = [pool.submit(say, number) for number in range(4)]
+        for killed in range(1, 4):
+            count = len(acknowledged)
+            service.wait_for(lambda: len(acknowledged) > count + 5)  # noqa: B023
+            os.kill(service.worker_pids()[0], signal.SIGKILL)
+            service.wait_for(lambda: len(service.events("ready")) == 2 + killed)  # noqa: B023
+        going = False
+        for one in saying:
+            one.result()
+    lines = (tmp_path / "model.feedback.jsonl").read_text().splitlines()
+    stored = {json.loads(line)["id"] for line in lines}
+    assert set(acknowledged) <= stored
+    assert len(service.worker_pids()) == 2
+
+
+def test_requests_in_work_are_answered_when_the_service_ends(service):
+    with ThreadPoolExecutor(8) as pool:
+        texts = ["oak sea sun granite " * 400] * 900
+        working = [pool.submit(ask, service.address, "/v1/suggest", {"texts": texts}) for _ in range(4)]
+        service.wait_for(lambda: b"in_flight 0" not in ask(service.address, "/metrics")[1])
+        assert service.stop() == 0
+        for one in working:
+            status, content = one.result()
+            assert status == 200
+            assert len(json.loads(content)["results"]) == 900
+
+
+def test_counts_are_those_of_all_workers(service):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: ask(service.address, "/v1/suggest", {"texts": "oak"}), range(40)))
+    assert "tagwood_texts_total 40" in ask(service.address, "/metrics")[1].decode()
+    assert {line["worker"] for line in service.events("request")} <= {0, 1}
+
+
+def test_the_log_has_ids_but_no_texts(service):
+    ask(service.address, "/v1/suggest", {"texts": "verysecret oak"})
+    service.wait_for(lambda: any(line["route"] == "/v1/suggest" for line in service.events("request")))
+    assert "verysecret" not in json.dumps(service.lines)
+    assert all(line["id"] for line in service.events("request"))
+
+
+def test_workers_end_when_the_supervisor_is_killed(models, tmp_path):
+    models[0].save(tmp_path / "model")
+    service = Service(tmp_path / "model", "--workers", "2")
+    pids = service.worker_pids()
+    service.stop(signal.SIGKILL)
+    service.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}/cmdline") and _runs(pid) for pid in pids))
+
+
+def _runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().split(")")[1].split()[0] != "Z"
+    except OSError:
+        return False

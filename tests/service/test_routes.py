@@ -1,0 +1,302 @@
+"""What each route answers, asked in the same process."""
+
+import json
+
+import numpy as np
+import pytest
+from library import make_library
+from starlette.testclient import TestClient
+
+from tagwood import LinearTree, Tagger
+from tagwood.data import read_dataset
+from tagwood.service import schemas, schemas_browse
+from tagwood.service.app import ROUTES, create_app
+from tagwood.service.settings import Limits, Settings
+
+EVIL = "<script>alert(1)</script>"
+
+
+def suggest(client, **body):
+    return client.post("/v1/suggest", json=body)
+
+
+def problem(response, status, kind):
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+    content = schemas.Problem.model_validate(response.json())
+    assert content.type == f"urn:tagwood:problem:{kind}"
+    assert content.status == status
+    assert content.request_id == response.headers["x-request-id"]
+    return content
+
+
+def test_suggestions_are_those_of_the_tagger(client, tagger):
+    texts = ["oak and elm", "salt of the sea", ""]
+    answer = suggest(client, texts=texts, k=3).json()
+    for found, tags in zip(answer["results"], tagger.tag(texts, 3), strict=True):
+        assert [(one["id"], one["name"], one["uri"]) for one in found["labels"]] == [tuple(tag)[:3] for tag in tags]
+        assert [one["score"] for one in found["labels"]] == pytest.approx([tag.score for tag in tags])
+    assert answer["calibrated"] is True
+
+
+def test_one_text_is_a_list_of_one(client):
+    assert suggest(client, texts="oak").json()["results"] == suggest(client, texts=["oak"]).json()["results"]
+
+
+def test_options_of_a_request_reach_the_tagger(client, tagger):
+    options = {"k": 6, "exclude": ["trees", 1], "language": "de"}
+    names = [one["name"] for one in suggest(client, texts="oak", **options).json()["results"][0]["labels"]]
+    assert "Sterne" in names
+    assert not {"Bäume", "Wasser"} & set(names)
+    only = suggest(client, texts="oak sea", restrict=["http://example.org/1"]).json()["results"][0]["labels"]
+    assert [one["id"] for one in only] == [1]
+    sure = suggest(client, texts="oak", threshold=0.99).json()["results"][0]["labels"]
+    assert all(one["score"] >= 0.99 for one in sure)
+
+
+def test_a_promise_cuts_sets_as_the_tagger_does(client, tagger):
+    texts = ["oak elm ash", "zzz"]
+    expected = tagger.tag(texts, promise="recall>=0.8")
+    found = suggest(client, texts=texts, promise="recall>=80%").json()["results"]
+    assert [[one["id"] for one in result["labels"]] for result in found] == [[t.label for t in tags] for tags in expected]
+    assert [result["review"] for result in found] == [tags.review for tags in expected]
+
+
+def test_a_promise_needs_probabilities(settings):
+    small = Tagger(model=LinearTree(threads=1)).fit(["oak", "sea"] * 3, [["tree"], ["water"]] * 3)
+    with TestClient(create_app(small, settings)) as client:
+        problem(suggest(client, texts="oak", promise="f1"), 409, "conflict")
+        assert suggest(client, texts="oak").json()["calibrated"] is False
+        facts = client.get("/v1/model").json()
+        assert facts["calibration"] is None
+        assert "held out" in facts["missing"]["calibration"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"texts": []}, "#/texts"),
+        ({"texts": "x" * 2001}, "#/texts"),
+        ({"texts": ["ok", "x" * 2001]}, "#/texts/1"),
+        ({"texts": ["x"] * 21}, "#/texts"),
+        ({"texts": "x", "k": 51}, "#/k"),
+        ({"texts": "x", "k": 0}, "#/k"),
+        ({"texts": "x", "k": "5"}, "#/k"),
+        ({"texts": "x", "k": True}, "#/k"),
+        ({"texts": "x", "threshold": 1.5}, "#/threshold"),
+        ({"texts": "x", "promise": "precision>=1"}, "#/promise"),
+        ({"texts": "x", "exclude": [0] * 31}, "#/exclude"),
+        ({"texts": "x", "exclude": "trees"}, "#/exclude"),
+        ({"texts": "x", "kk": 3}, "#/kk"),
+        ({"texts": 5}, "#/texts"),
+        ({}, "#/texts"),
+    ],
+)
+def test_what_does_not_fit_is_named(client, body, pointer):
+    content = problem(client.post("/v1/suggest", json=body), 422, "invalid-request")
+    assert content.errors[0].pointer == pointer
+    assert content.detail
+
+
+def test_unknown_labels_are_answered_with_the_nearest(client):
+    content = problem(suggest(client, texts="x", exclude=["trees", "treez"]), 404, "unknown-label")
+    assert content.errors[0].pointer == "#/exclude/1"
+    assert "Did you mean 'trees'?" in content.detail
+    problem(suggest(client, texts="x", restrict=[6]), 404, "unknown-label")
+
+
+def test_an_explanation_marks_the_words_of_the_text(client, tagger):
+    text = "Elm, oak & the SEA"
+    answer = client.post("/v1/explain", json={"text": text, "label": "trees"}).json()
+    assert "".join(piece["text"] for piece in answer["segments"]) == text
+    marked = {piece["text"]: piece["weight"] for piece in answer["segments"] if piece["weight"] is not None}
+    assert marked["oak"] > 0
+    assert marked["SEA"] < marked["oak"]
+    assert answer["verdict"]["reason"] == "suggested"
+    assert answer["paths"][0]["steps"]
+    schemas.ExplainResponse.model_validate(answer)
+
+
+def test_an_explanation_says_why_not(client):
+    answer = client.post("/v1/explain", json={"text": "oak", "label": "water", "k": 1}).json()
+    assert answer["suggested"] is False
+    assert answer["verdict"]["reason"] == "beyond the limit"
+
+
+def test_labels_are_found_while_typing(client):
+    found = client.get("/v1/labels", params={"q": "tre"}).json()["labels"]
+    assert found[0] | {"rows": 0} == {
+        "id": 0,
+        "name": "trees",
+        "uri": "http://example.org/0",
+        "rows": 0,
+        "masked": False,
+        "match": "prefix",
+        "matched": "trees",
+    }
+    german = client.get("/v1/labels", params={"q": "baume", "language": "de"}).json()["labels"]
+    assert (german[0]["name"], german[0]["match"]) == ("Bäume", "exact")
+    assert client.get("/v1/labels", params={"q": "strees"}).json()["labels"][0]["match"] == "fuzzy"
+    assert len(client.get("/v1/labels", params={"limit": 3}).json()["labels"]) == 3
+    assert client.get("/v1/labels", params={"q": "script"}).json()["labels"][0]["name"] == EVIL
+
+
+def test_a_label_card_shows_where_the_label_sits(client, tagger):
+    card = client.get("/v1/labels/0").json()
+    schemas_browse.LabelCard.model_validate(card)
+    tree = tagger.model_.trees_[0].tree
+    assert [sense["leaf"] for sense in card["senses"]] == tree.leaves_of(0).tolist()
+    assert card["senses"][0]["path"] == tree.path(card["senses"][0]["leaf"])
+    assert {"oak", "elm"} & set(card["senses"][0]["words"])
+    assert card["names"] == {"de": "Bäume"}
+    assert card["rows"] == tagger.label_counts_[0]
+    assert all("trees" in example["labels"] for example in card["examples"])
+    problem(client.get("/v1/labels/6"), 404, "unknown-label")
+
+
+def test_the_tree_opens_node_by_node(client, tagger):
+    tree = tagger.model_.trees_[0].tree
+    root = client.get("/v1/tree", params={"depth": 8}).json()
+    schemas_browse.TreeResponse.model_validate(root)
+    assert [node["node"] for node in root["nodes"]] == list(range(tree.n_nodes))
+    assert root["nodes"][0]["labels"] == tree.labels.size
+    assert root["nodes"][0]["rows"] == tagger.label_counts_.sum()
+    for node in root["nodes"]:
+        below = [one for one in root["nodes"] if one["parent"] == node["node"]]
+        assert node["leaf"] or node["rows"] == sum(one["rows"] for one in below)
+    leaf = int(tree.leaves[-1])
+    shown = client.get("/v1/tree", params={"node": leaf}).json()
+    assert {one["id"] for one in shown["labels"]} == set(tree.leaf_labels(leaf).tolist())
+    assert [one["node"] for one in shown["path"]] == tree.path(leaf)[:-1]
+    problem(client.get("/v1/tree", params={"node": tree.n_nodes}), 404, "not-found")
+    problem(client.get("/v1/tree", params={"tree": 1}), 404, "not-found")
+
+
+def test_the_model_page_has_measures_of_held_out_rows(client, tagger):
+    facts = client.get("/v1/model").json()
+    schemas_browse.ModelResponse.model_validate(facts)
+    assert 0.5 < facts["metrics"]["P@1"] <= 1
+    sets = facts["calibration"]["sets"]
+    assert np.all(np.diff([point["size"] for point in sets]) > 0)
+    assert np.all(np.diff([point["recall"] for point in sets]) >= 0)
+    assert sum(point["count"] for point in facts["calibration"]["reliability"]) == tagger.probabilities_.held_out.labels.size
+    kept = [one for one in facts["calibration"]["promises"] if one["kept"] and one["promise"].startswith("recall")]
+    assert kept
+    assert all(one["recall"] >= float(one["promise"][-3:]) for one in kept)
+    assert facts["limits"]["texts"] == 20
+
+
+def test_feedback_is_a_line_that_can_be_trained_on(client, settings):
+    body = {"text": "oak 木", "accepted": ["trees"], "rejected": [1], "added": ["stars", "brand new"], "note": "n"}
+    answer = client.post("/v1/feedback", json=body)
+    assert answer.status_code == 201
+    record = json.loads(settings.feedback.read_text())
+    assert record["id"] == answer.json()["id"]
+    assert [one["label"] for one in record["labels"]] == ["trees", "stars", "brand new"]
+    assert [one["label"] for one in record["rejected"]] == ["water"]
+    data = read_dataset(settings.feedback)
+    assert list(data.texts) == ["oak 木"]
+    assert [data.vocab.name(label) for label in data.label_lists()[0]] == ["trees", "stars", "brand new"]
+
+
+def test_feedback_with_an_unknown_rejected_label_is_refused_and_not_stored(client, settings):
+    problem(client.post("/v1/feedback", json={"text": "x", "rejected": ["nothing"]}), 404, "unknown-label")
+    assert not settings.feedback.exists()
+
+
+def test_a_service_without_a_file_refuses_feedback(tagger):
+    with TestClient(create_app(tagger)) as client:
+        problem(client.post("/v1/feedback", json={"text": "x"}), 409, "conflict")
+        assert client.get("/v1/model").json()["feedback"] is False
+
+
+def test_feedback_that_cannot_be_stored_is_not_acknowledged(tagger, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with TestClient(create_app(tagger, Settings(feedback=tmp_path / "file" / "feedback.jsonl"))) as client:
+        problem(client.post("/v1/feedback", json={"text": "x"}), 507, "not-stored")
+        assert client.get("/health").status_code == 200
+
+
+def test_every_route_is_in_the_document_and_in_the_counts(client):
+    document = client.get("/openapi.json").json()
+    assert {(route.path, route.method.lower()) for route in ROUTES} == {
+        (path, method) for path, operations in document["paths"].items() for method in operations
+    }
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            assert "application/problem+json" in operation["responses"]["422"]["content"]
+    suggest(client, texts="oak")
+    text = client.get("/metrics").text
+    assert 'tagwood_requests_total{route="/v1/suggest",status="2xx"} 1' in text
+    assert "tagwood_texts_total 1" in text
+
+
+def test_without_a_group_model_there_is_nothing_to_review(client):
+    problem(client.get("/v1/groups"), 404, "not-found")
+
+
+def test_limits_stand_in_the_document(tagger):
+    app = create_app(tagger, Settings(limits=Limits(k=7, texts=3)))
+    schema = app.openapi()["components"]["schemas"]["SuggestRequest"]["properties"]
+    assert schema["k"]["maximum"] == 7
+    assert schema["texts"]["anyOf"][1]["maxItems"] == 3
+
+
+def test_names_are_looked_up_by_known_languages_only(client, tagger):
+    for number in range(20):
+        suggest(client, texts="oak", language=f"x{number}")
+    assert {language for _, language in tagger._search._names} <= {None, "de"}
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    texts, labels = make_library(200)
+    return Tagger(model=LinearTree(threads=1)).fit(texts, labels, [f"box {row // 4}" for row in range(200)])
+
+
+def test_groups_are_shown_corrected_and_exported(grouped, settings, tmp_path):
+    with TestClient(create_app(grouped, settings)) as client:
+        listing = client.get("/v1/groups", params={"limit": 10}).json()
+        assert (listing["total"], listing["in_training"], len(listing["groups"])) == (50, 50, 10)
+        sure = [one["confidence"] for one in listing["groups"]]
+        assert sure == sorted(sure)
+        number = listing["groups"][0]["group"]
+        group = client.get(f"/v1/groups/{number}").json()
+        schemas_browse.GroupResponse.model_validate(group)
+        inside = {label["id"] for sample in group["samples"] for label in sample["labels"]}
+        assert inside == {label["id"] for label in group["labels"]}
+        row = group["samples"][1]["row"]
+        for labels in (["trees"], ["trees", "stars"]):
+            body = {"samples": [{"row": row, "labels": labels}]}
+            assert client.post(f"/v1/groups/{number}/corrections", json=body).status_code == 201
+        again = client.get(f"/v1/groups/{number}").json()["samples"][1]
+        assert again["corrected"]
+        assert {label["name"] for label in again["labels"]} == {"trees", "stars"}
+        assert client.get("/v1/groups", params={"limit": 1}).json()["groups"][0]["corrected"]
+        exported = client.get("/v1/corrections")
+        assert exported.headers["content-type"] == "application/x-ndjson"
+        lines = [json.loads(line) for line in exported.text.splitlines()]
+        assert [[one["label"] for one in line["labels"]] for line in lines] == [["trees", "stars"]]
+        wrong = {"samples": [{"row": 10**6, "labels": []}]}
+        problem(client.post(f"/v1/groups/{number}/corrections", json=wrong), 404, "not-found")
+        problem(client.post("/v1/groups/x/corrections", json=wrong), 422, "invalid-request")
+        problem(client.get("/v1/groups/50"), 404, "not-found")
+    (tmp_path / "out.jsonl").write_text(exported.text)
+    assert list(read_dataset(tmp_path / "out.jsonl").texts) == [again["text"]]
+
+
+def test_group_samples_survive_saving(grouped, tmp_path):
+    grouped.save(tmp_path / "model")
+    kept = Tagger.load(tmp_path / "model").group_samples_
+    assert list(kept.texts) == list(grouped.group_samples_.texts)
+    assert kept.labels.tolist() == grouped.group_samples_.labels.tolist()
+    assert kept.n_in_training == 50
+
+
+def test_no_texts_are_kept_where_none_may_be():
+    texts, labels = make_library(40)
+    groups = [f"box {row // 4}" for row in range(40)]
+    tagger = Tagger(model=LinearTree(threads=1), keep_texts=0).fit(texts, labels, groups)
+    assert tagger.group_samples_ is None
+    few = Tagger(model=LinearTree(threads=1), keep_texts=10).fit(texts, labels, groups).group_samples_
+    assert (len(few), len(few.texts), few.n_in_training) == (2, 8, 10)
