@@ -47,6 +47,9 @@ def count_terms(
 def merge_counts(
     left_keys: _U64, left_counts: _I64, right_keys: _U64, right_counts: _I64
 ) -> tuple[_U64, _I64]: ...
+def merge_lists(
+    labels: _I32, scores: _F32, found: _I32, n_lists: int, k: int, threads: int
+) -> tuple[_I32, _F32, _I32]: ...
 def build_vocabulary(keys: _U64) -> _U64: ...
 def spell_terms(
     text: _U8,

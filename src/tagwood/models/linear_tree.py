@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from tagwood import _kernels
 from tagwood._check import check_choice, check_float, check_int, check_threads
 from tagwood._sparse import CsrParts, check_features, csr_parts, feature_parts
 from tagwood.errors import InputError
@@ -221,8 +222,11 @@ class LinearTree(FittedModel):
             tree.search(*args)
             for tree, args in self._searches(X, k, width, search, restrict, exclude, max_nodes)
         ]
-        rankings = [Ranking._of_places(f.labels, f.scores, f.found, self.n_labels_) for f in found]
-        return rankings[0] if len(rankings) == 1 else Ranking.merge(rankings).top(k)
+        places = (found[0].labels, found[0].scores, found[0].found)
+        if len(found) > 1:
+            joined = [np.concatenate([f[i] for f in found]) for i in range(3)]
+            places = _kernels.merge_lists(*joined, len(found), k, check_threads(self.threads))
+        return Ranking._of_places(*places, self.n_labels_)
 
     def search_effort(
         self, X: Any, k: int = 5, *, width: int = 10, search: str = "exact", max_nodes: int | None = None
