@@ -31,7 +31,7 @@ def test_the_default_ranges_fit_the_recipe_and_touch_features_tree_and_model():
     ("text", "message"),
     [
         ("[model]\ncosts = [1, 2]", "Did you mean 'cost'?"),
-        ("[modle]\ncost = [1, 2]", "Did you mean 'model'?"),
+        ("[mdel]\ncost = [1, 2]", "Did you mean 'model'?"),
         ("[model]\ncost = 3", "must be a list of values or a table with low and high"),
         ("[model]\ncost = []", "must be a list of values or a table with low and high"),
         ("[model]\ncost = {low = 1}", "must be a list of values or a table with low and high"),

@@ -162,9 +162,13 @@ def load_labels(
     ):
         typer.echo(line)
     if facts["left_out"]:
-        say(f"{facts['left_out']:,} labels of {source.name} are not in the model; --add takes them in.")
+        say(f"In {source.name} but not in the model: {facts['left_out']:,}; --add takes them in.")
     if facts["missing"] and not mask_missing:
-        say(f"{facts['missing']:,} labels of the model are not in {source.name}; --mask-missing masks them.")
+        say(f"In the model but not in {source.name}: {facts['missing']:,}; --mask-missing masks them.")
+    if 20 * (len(facts["added"]) + len(facts["described"])) > facts["trained"]:
+        say(
+            "Labels known by description alone compete with trained ones: expect less precision until a training."
+        )
     changes = "would change" if dry_run else "changed" if facts["changed"] else "is unchanged"
     say(f"{target} {changes}: names in {facts['language'] or 'the main language'}, by {facts['by']}")
 

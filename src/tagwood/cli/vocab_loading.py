@@ -55,7 +55,12 @@ def bring_in(
     if target is not None and (changed or target != model):
         tagger.update_labels(vocab=update.vocab, texts={_key(update, i): text for i, text in texts.items()})
         save_changed(tagger, model, target)
-    return {"model": str(target or model), "changed": changed} | _facts(update, texts)
+    facts = {
+        "model": str(target or model),
+        "changed": changed,
+        "trained": int((tagger.label_counts_ > 0).sum()),
+    }
+    return facts | _facts(update, texts)
 
 
 def _descriptions(tagger: Tagger, update: TableUpdate, newer: Source) -> dict[int, str]:
