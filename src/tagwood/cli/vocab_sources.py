@@ -39,7 +39,7 @@ class Source(NamedTuple):
         """Return a label as a line: training rows, name, mask, URI."""
         rows = "" if self.counts is None else f"{self.counts[label]:>9,}  "
         uri = self.vocab.uri(label)
-        mask = "  (masked)" if self.vocab.removed_mask()[label] else ""
+        mask = "  (masked)" if self._is_masked(label) else ""
         return f"{rows}{self.vocab.name(label, language)}{mask}{f'  <{uri}>' if uri else ''}"
 
     def entry(self, label: int, language: str | None = None) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Source(NamedTuple):
         facts["languages"] = {
             code: table[label] for code, table in self.vocab.languages.items() if table[label]
         }
-        facts["masked"] = bool(self.vocab.removed_mask()[label])
+        facts["masked"] = self._is_masked(label)
         if self.counts is not None:
             facts["rows"] = int(self.counts[label])
         if self.thesaurus is not None:
@@ -63,6 +63,9 @@ class Source(NamedTuple):
     def describe(self, label: int) -> str:
         """Return the words that describe a label: of a SKOS file with alternative names, else its name."""
         return self.vocab.name(label) if self.thesaurus is None else self.thesaurus.texts[label]
+
+    def _is_masked(self, label: int) -> bool:
+        return self.vocab.removed is not None and bool(self.vocab.removed[label])
 
     def _texts(self, label: int) -> list[str]:
         names = [self.vocab.name(label), *(table[label] for table in self.vocab.languages.values())]
