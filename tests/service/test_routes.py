@@ -34,7 +34,9 @@ def test_suggestions_are_those_of_the_tagger(client, tagger):
     texts = ["oak and elm", "salt of the sea", ""]
     answer = suggest(client, texts=texts, k=3).json()
     for found, tags in zip(answer["results"], tagger.tag(texts, 3), strict=True):
-        assert [(one["id"], one["name"], one["uri"]) for one in found["labels"]] == [tuple(tag)[:3] for tag in tags]
+        assert [(one["id"], one["name"], one["uri"]) for one in found["labels"]] == [
+            tuple(tag)[:3] for tag in tags
+        ]
         assert [one["score"] for one in found["labels"]] == pytest.approx([tag.score for tag in tags])
     assert answer["calibrated"] is True
 
@@ -58,7 +60,9 @@ def test_a_promise_cuts_sets_as_the_tagger_does(client, tagger):
     texts = ["oak elm ash", "zzz"]
     expected = tagger.tag(texts, promise="recall>=0.8")
     found = suggest(client, texts=texts, promise="recall>=80%").json()["results"]
-    assert [[one["id"] for one in result["labels"]] for result in found] == [[t.label for t in tags] for tags in expected]
+    assert [[one["id"] for one in result["labels"]] for result in found] == [
+        [t.label for t in tags] for tags in expected
+    ]
     assert [result["review"] for result in found] == [tags.review for tags in expected]
 
 
@@ -179,15 +183,26 @@ def test_the_model_page_has_measures_of_held_out_rows(client, tagger):
     sets = facts["calibration"]["sets"]
     assert np.all(np.diff([point["size"] for point in sets]) > 0)
     assert np.all(np.diff([point["recall"] for point in sets]) >= 0)
-    assert sum(point["count"] for point in facts["calibration"]["reliability"]) == tagger.probabilities_.held_out.labels.size
-    kept = [one for one in facts["calibration"]["promises"] if one["kept"] and one["promise"].startswith("recall")]
+    assert (
+        sum(point["count"] for point in facts["calibration"]["reliability"])
+        == tagger.probabilities_.held_out.labels.size
+    )
+    kept = [
+        one for one in facts["calibration"]["promises"] if one["kept"] and one["promise"].startswith("recall")
+    ]
     assert kept
     assert all(one["recall"] >= float(one["promise"][-3:]) for one in kept)
     assert facts["limits"]["texts"] == 20
 
 
 def test_feedback_is_a_line_that_can_be_trained_on(client, settings):
-    body = {"text": "oak 木", "accepted": ["trees"], "rejected": [1], "added": ["stars", "brand new"], "note": "n"}
+    body = {
+        "text": "oak 木",
+        "accepted": ["trees"],
+        "rejected": [1],
+        "added": ["stars", "brand new"],
+        "note": "n",
+    }
     answer = client.post("/v1/feedback", json=body)
     assert answer.status_code == 201
     record = json.loads(settings.feedback.read_text())

@@ -14,7 +14,9 @@ import urllib.request
 from tagwood.service.settings import Limits
 
 _MAIN = "from tagwood.cli import main; main()"
-LIMITS = Limits(body_bytes=20_000, text_chars=2_000, texts=20, k=50, labels=30, concurrent=64, body_seconds=0.5)
+LIMITS = Limits(
+    body_bytes=20_000, text_chars=2_000, texts=20, k=50, labels=30, concurrent=64, body_seconds=0.5
+)
 
 
 def ask(address, path, body=None, timeout=30):

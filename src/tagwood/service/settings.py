@@ -10,6 +10,8 @@ from typing import Any, Self
 from tagwood._check import check_float, check_int
 from tagwood.errors import InputError
 
+NO_MODEL = 3  # exit code of a worker that could not load the model
+GRACEFUL = 20  # seconds for requests in work when the service ends
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
 
 

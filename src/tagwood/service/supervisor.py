@@ -23,9 +23,7 @@ from types import FrameType
 from typing import Any
 
 from tagwood.errors import InputError
-from tagwood.service.settings import Settings
-from tagwood.service.telemetry import Telemetry
-from tagwood.service.worker import COUNTS, GRACEFUL, NO_MODEL
+from tagwood.service.settings import GRACEFUL, NO_MODEL, Settings
 
 _BACKLOG = 2048
 _SETTLED = 5.0  # seconds after which a worker counts as healthy
@@ -104,7 +102,6 @@ class Supervisor:
         """Serve until a signal comes; False if no worker could load the model."""
         folder = Path(tempfile.mkdtemp(prefix="tagwood-serve-"))
         self._settings = replace(self._settings, run_folder=folder)
-        Telemetry.create(folder / COUNTS, len(self._workers))
         before = {
             number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)
         }

@@ -6,6 +6,7 @@ again goes on counting in the row of the one before.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from pathlib import Path
 
@@ -82,13 +83,13 @@ class Telemetry:
 
     @classmethod
     def shared(cls, path: Path, workers: int, worker: int) -> Telemetry:
-        """Return the counts of one of several workers; `create` must have made the file."""
+        """Return the counts of one of several workers; the first of them makes the file."""
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(file, 8 * workers * _WIDTH)  # zeros; what others have counted stays
+        finally:
+            os.close(file)
         return cls(np.memmap(path, dtype=np.float64, mode="r+", shape=(workers, _WIDTH)), worker)
-
-    @staticmethod
-    def create(path: Path, workers: int) -> None:
-        """Make the file that workers share."""
-        path.write_bytes(bytes(8 * workers * _WIDTH))
 
     def request(self, route: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""

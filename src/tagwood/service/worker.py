@@ -24,14 +24,12 @@ import uvicorn
 from tagwood.service.app import create_app
 from tagwood.service.logs import Log, stderr_log
 from tagwood.service.protocol import CarefulProtocol
-from tagwood.service.settings import Settings
+from tagwood.service.settings import GRACEFUL, NO_MODEL, Settings
 from tagwood.service.state import ServiceState
 from tagwood.service.telemetry import Telemetry
 
 COUNTS = "counts.bin"
-NO_MODEL = 3  # exit code: the model could not be loaded
 KEEP_ALIVE = 75  # seconds; longer than that of usual proxies, so that they never meet a door just closing
-GRACEFUL = 20  # seconds for requests in work when the service ends
 
 
 class Acceptor:
