@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tagwood.groups import impute_labels
     from tagwood.metrics import compare, evaluate
     from tagwood.models.linear_tree import LinearTree
+    from tagwood.models.softmax_tree import SoftmaxTree
     from tagwood.models.tree_training import Solver
     from tagwood.ranking import Ranking
     from tagwood.storage import load, save
@@ -26,6 +27,7 @@ __all__ = [
     "LabelVocab",
     "LinearTree",
     "Ranking",
+    "SoftmaxTree",
     "Solver",
     "Tag",
     "Tagger",
@@ -47,6 +49,7 @@ _HOMES = {
     "LabelVocab": "tagwood.data",
     "LinearTree": "tagwood.models.linear_tree",
     "Ranking": "tagwood.ranking",
+    "SoftmaxTree": "tagwood.models.softmax_tree",
     "Solver": "tagwood.models.tree_training",
     "Tag": "tagwood.tagger",
     "Tagger": "tagwood.tagger",

@@ -23,19 +23,40 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from tagwood._check import check_choice
 from tagwood.errors import InputError
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.linear_tree import LinearTree
+from tagwood.models.softmax_tree import SoftmaxTree
 from tagwood.models.tree_training import Solver
+from tagwood.tagger.fitting import default_encoder
 from tagwood.tagger.settings import GroupRule, SetRules
 from tagwood.tagger.tagger import Tagger
 
-_TREE_KEYS = ("arity", "max_leaf_size", "n_trees", "tree", "lam")  # parameters of the model that shape its tree
+# Value of ``kind`` in [model] -> the class of the model; the first one is the default.
+MODELS: dict[str, type[LinearTree | SoftmaxTree]] = {"linear-tree": LinearTree, "softmax-tree": SoftmaxTree}
+_TREE_KEYS = (
+    "arity",
+    "max_leaf_size",
+    "n_trees",
+    "tree",
+    "lam",
+)  # parameters of the model that shape its tree
 _ALL = ("seed", "threads")  # of the whole run, in [model]
 
 
 def _names(target: Any) -> list[str]:
     return list(inspect.signature(target).parameters)
+
+
+def _model_keys(model: type) -> list[str]:
+    """Return what may be set of a model, wherever it stands."""
+    own = _names(model)
+    return [name for name in own if name != "solver"] + (_names(Solver) if "solver" in own else [])
+
+
+def _without_twice(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
 
 
 # Section -> the keys it may hold.
@@ -44,8 +65,10 @@ KEYS: dict[str, list[str]] = {
     "groups": _names(GroupRule),
     "tree": [*_TREE_KEYS],
     "model": [
-        *(name for name in _names(LinearTree) if name not in (*_TREE_KEYS, "solver")),
-        *_names(Solver),
+        "kind",
+        *_without_twice(
+            name for model in MODELS.values() for name in _model_keys(model) if name not in _TREE_KEYS
+        ),
         "keep_texts",
     ],
     "sets": _names(SetRules),
@@ -88,13 +111,12 @@ class Recipe:
         features: dict[str, Any] = {
             key: tuple(v) if isinstance(v, list) else v for key, v in part["features"].items()
         }
-        model = {key: v for key, v in part["model"].items() if key in _names(LinearTree)}
-        solver = {key: v for key, v in part["model"].items() if key in _names(Solver)}
         threads = {"threads": common["threads"]} if "threads" in common else {}
         extra = {key: part["model"][key] for key in ("keep_texts", "seed") if key in part["model"]}
+        model = _model(part["tree"], part["model"])
         tagger = Tagger(
-            TfidfEncoder(**features, **threads),
-            LinearTree(**model, **part["tree"], solver=Solver(**solver)),
+            default_encoder(model, **features, **threads),
+            model,
             groups=GroupRule(**part["groups"]),
             sets=SetRules(**part["sets"]),
             **extra,
@@ -131,15 +153,18 @@ def read_recipe(path: str | Path) -> Recipe:
 
 
 def recipe_of(tagger: Tagger) -> Recipe:
-    """Return the full recipe of a Tagger with TF-IDF features and a linear tree: every setting, defaults too."""
-    encoder, model = tagger.encoder or TfidfEncoder(), tagger.model or LinearTree()
-    if not isinstance(encoder, TfidfEncoder) or not isinstance(model, LinearTree):
+    """Return the full recipe of a Tagger with TF-IDF features and a model of `MODELS`: every setting, defaults too."""
+    model = tagger.model or LinearTree()
+    encoder = tagger.encoder or default_encoder(model)
+    kind = next((kind for kind, known in MODELS.items() if type(model) is known), None)
+    if not isinstance(encoder, TfidfEncoder) or kind is None:
         raise InputError(
-            "a recipe describes TF-IDF features and a linear tree",
+            f"a recipe describes TF-IDF features and one of {', '.join(MODELS)}",
             given=f"{type(encoder).__name__} and {type(model).__name__}",
         )
-    values = {**model.get_params(), **dataclasses.asdict(model.solver), "keep_texts": tagger.keep_texts}
-    values["seed"] = model.seed
+    values = {"kind": kind, **model.get_params(), "keep_texts": tagger.keep_texts}
+    if isinstance(model, LinearTree):
+        values |= dataclasses.asdict(model.solver)
     settings = {
         "features": encoder.get_params(),
         "groups": dataclasses.asdict(tagger.groups),
@@ -147,7 +172,25 @@ def recipe_of(tagger: Tagger) -> Recipe:
         "model": values,
         "sets": dataclasses.asdict(tagger.sets),
     }
-    return Recipe({name: {key: settings[name][key] for key in KEYS[name]} for name in KEYS})
+    return Recipe(
+        {name: {key: settings[name][key] for key in KEYS[name] if key in settings[name]} for name in KEYS}
+    )
+
+
+def _model(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> LinearTree | SoftmaxTree:
+    """Return the unfitted model that [tree] and [model] describe."""
+    kind = check_choice(settings.get("kind", next(iter(MODELS))), "kind", MODELS)
+    given = {**tree, **settings}
+    for key in given.keys() - {"kind", "keep_texts"} - set(_model_keys(MODELS[kind])):
+        raise InputError(
+            f"the model {kind!r} must be given only its own settings",
+            given=repr(key),
+            hint=f"Known: {', '.join(_model_keys(MODELS[kind]))}.",
+        )
+    own = {key: value for key, value in given.items() if key in _names(MODELS[kind])}
+    if "solver" in _names(MODELS[kind]):
+        own["solver"] = Solver(**{key: value for key, value in given.items() if key in _names(Solver)})
+    return MODELS[kind](**own)
 
 
 def _known(name: str, known: Iterable[str], what: str, where: str) -> None:

@@ -23,7 +23,8 @@ class LabelModel(Protocol):
 
     The constructor stores its keyword arguments under the same names and does nothing else (`threads` and `seed` are
     among them); `fit` returns self, forgets earlier fits and keeps no reference to the data; what was learned ends in
-    ``_``; prediction changes nothing.
+    ``_``; prediction changes nothing. A model that reads texts itself has an attribute ``takes = "texts"``, and X below
+    is then one text per row (see `takes_texts`).
     """
 
     def fit(self, X: Any, Y: Any) -> Self:
@@ -54,6 +55,19 @@ class LabelModel(Protocol):
     def from_state(cls, state: State) -> Self:
         """Rebuild the model."""
         ...
+
+
+def takes_texts(model: object) -> bool:
+    """Whether a model's `fit` and `rank` take texts where others take features: it says ``takes = "texts"``.
+
+    Examples
+    --------
+    >>> class Reader:
+    ...     takes = "texts"
+    >>> takes_texts(Reader()), takes_texts(object())
+    (True, False)
+    """
+    return getattr(model, "takes", "features") == "texts"
 
 
 class FittedModel(Params):

@@ -18,14 +18,13 @@ from tagwood.trees.frequencies import label_frequencies
 from tagwood.trees.interpolated import build_interpolated_tree
 from tagwood.trees.label_tree import LabelTree
 
-SHAPES = ("balanced", "fano", "huffman")
+SHAPES = ("interpolated", "balanced", "fano", "huffman")
 _TREE_FEATURES = 512  # largest features of a label that shape the tree, as in LinearTree
 
 
-def check_shape(shape: Any) -> None:
-    """Raise `InputError` unless `shape` is a name or a λ."""
+def _check_shape(shape: Any) -> None:
     if isinstance(shape, str):
-        check_choice(shape, "tree", SHAPES)
+        check_choice(shape, "tree", SHAPES[1:])
     else:
         check_float(shape, "tree", low=0.0, high=2.0)
 
@@ -48,7 +47,7 @@ def shape_tree(
                 f"the tree must be over the {Y.shape[1]:,} labels of Y", given=f"{shape.n_labels:,} labels"
             )
         return check_binary(shape)
-    check_shape(shape)
+    _check_shape(shape)
     frequencies = label_frequencies(Y)
     if shape in ("huffman", "fano"):
         report("label tree", 0.0)

@@ -27,7 +27,7 @@ from tagwood._check import check_choice, check_float, check_int, check_threads
 from tagwood.errors import InputError
 from tagwood.features.bags import WordBags
 from tagwood.models.base import FittedModel
-from tagwood.models.softmax_shape import check_shape, shape_tree
+from tagwood.models.softmax_shape import SHAPES, shape_tree
 from tagwood.models.softmax_training import Plan, check_rows, train
 from tagwood.models.softmax_weights import label_leaves, restore_arrays
 from tagwood.models.tree_inputs import allowed_labels, check_pairs
@@ -49,9 +49,11 @@ class SoftmaxTree(FittedModel):
     Parameters
     ----------
     tree
-        Shape of the label tree: a number from 0 to 2 is the λ of `tagwood.trees.build_interpolated_tree` (0: like
-        labels together; towards 2: frequent labels near the root), or ``"balanced"``, ``"fano"``, ``"huffman"``.
-        Huffman's tree, which fastText uses, is the quickest to train and search.
+        ``"interpolated"``: a tree of the given `lam`; ``"balanced"``; ``"fano"``; ``"huffman"``, which fastText uses
+        and which is the quickest to train and search.
+    lam
+        λ from 0 to 2. 0: like labels together, all at about the same depth, which is ``"balanced"``. Towards 2:
+        frequent labels ever nearer to the root.
     dimension
         Length of the embeddings, a multiple of 8.
     epochs
@@ -89,7 +91,8 @@ class SoftmaxTree(FittedModel):
     def __init__(
         self,
         *,
-        tree: str | float = 0.5,
+        tree: str = "interpolated",
+        lam: float = 0.5,
         dimension: int = 128,
         epochs: int = 25,
         learning_rate: float = 0.5,
@@ -101,6 +104,7 @@ class SoftmaxTree(FittedModel):
         threads: int | None = None,
     ) -> None:
         self.tree = tree
+        self.lam = lam
         self.dimension = dimension
         self.epochs = epochs
         self.learning_rate = learning_rate
@@ -128,8 +132,8 @@ class SoftmaxTree(FittedModel):
         Y
             (n_rows, n_labels) label sets: a sparse or dense 0/1 matrix, or the label ids of each row.
         tree
-            A binary tree with one label a leaf to use instead of building one, or a shape that goes before the
-            constructor's.
+            A binary tree with one label a leaf to use instead of building one; or the name or the λ of one to build
+            instead of the constructor's.
         progress
             Called with a stage's name and the share done, from time to time.
         """
@@ -137,7 +141,8 @@ class SoftmaxTree(FittedModel):
         threads = check_threads(self.threads)
         rows, labels = check_rows(texts, Y)
         report = progress or _ignore
-        shape = shape_tree(self.tree if tree is None else tree, rows, labels, self.seed, threads, report)
+        wanted = (self.lam if self.tree == "interpolated" else self.tree) if tree is None else tree
+        shape = shape_tree(wanted, rows, labels, self.seed, threads, report)
         report("words", 0.0)
         bags = WordBags.learn(
             rows, min_count=self.min_count, longest=self.ngrams, bits=self.hash_bits, threads=threads
@@ -243,7 +248,8 @@ class SoftmaxTree(FittedModel):
         )
 
     def _check_params(self) -> None:
-        check_shape(self.tree)
+        check_choice(self.tree, "tree", SHAPES)
+        check_float(self.lam, "lam", low=0.0, high=2.0)
         check_int(self.dimension, "dimension", low=8, high=1 << 14)
         if self.dimension % 8:
             raise InputError(

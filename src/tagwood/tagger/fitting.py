@@ -13,8 +13,9 @@ from scipy import sparse
 
 from tagwood.data.dataset import Dataset
 from tagwood.features.encoder import Encoder
+from tagwood.features.tfidf import TfidfEncoder
 from tagwood.groups import GroupedLabels, Imputed, impute_labels
-from tagwood.models.base import LabelModel
+from tagwood.models.base import LabelModel, takes_texts
 from tagwood.tagger.label_search import LabelSearch
 from tagwood.tagger.probabilities import Probabilities
 from tagwood.tagger.settings import GroupRule, SetRules
@@ -73,6 +74,15 @@ def fresh(part: Any) -> Any:
     return type(part)(**part.get_params()) if hasattr(part, "get_params") else part
 
 
+def default_encoder(model: LabelModel, **options: Any) -> TfidfEncoder:
+    """Return the encoder of a Tagger that was given none.
+
+    A model that reads texts itself leaves little to it: labels of groups, similar texts, descriptions of new labels.
+    For that, words are enough.
+    """
+    return TfidfEncoder(**({"ngrams": (1, 1)} | options if takes_texts(model) else options))
+
+
 def split_holdout(data: Dataset, sets: SetRules, seed: int) -> tuple[Dataset, Dataset | None]:
     """Return the rows to train on and the rows to keep for probabilities, if there are enough.
 
@@ -99,7 +109,8 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
         Y = imputed.labels
     options: dict[str, Any] = {"progress": report}
     accepted = inspect.signature(model.fit).parameters
-    model.fit(X, Y, **{name: value for name, value in options.items() if name in accepted})
+    rows = texts if takes_texts(model) else X
+    model.fit(rows, Y, **{name: value for name, value in options.items() if name in accepted})
     return Parts(encoder, model, Y, imputed)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError
 from tagwood.features.encoder import Encoder
-from tagwood.models.base import LabelModel
+from tagwood.models.base import LabelModel, takes_texts
 from tagwood.models.linear_tree import LinearTree
 from tagwood.ranking import Ranking
 from tagwood.tagger.label_keys import masked_ids
@@ -31,6 +31,8 @@ class LabelSearch:
         # Models outside the package take SciPy arrays; the linear tree also takes the encoder's own.
         direct = isinstance(model, LinearTree) and hasattr(encoder, "transform_parts")
         self._encode: Any = getattr(encoder, "transform_parts" if direct else "transform")
+        if takes_texts(model):
+            self._encode = list
         self._masked = masked_ids(vocab)
         self._n_known = int(getattr(model, "n_labels_", len(vocab)))
         self._names: dict[tuple[int, str | None], tuple[str, str | None]] = {}

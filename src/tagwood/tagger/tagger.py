@@ -21,13 +21,12 @@ from tagwood._check import check_int
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError
 from tagwood.features.encoder import Encoder
-from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import LabelModel
 from tagwood.models.linear_tree import LinearTree
 from tagwood.storage import State, storable
 from tagwood.tagger.answers import Answers, as_texts
 from tagwood.tagger.examples import ExampleTexts
-from tagwood.tagger.fitting import CANDIDATES, Plan, Progress, learn
+from tagwood.tagger.fitting import CANDIDATES, Plan, Progress, default_encoder, learn
 from tagwood.tagger.group_samples import GroupSamples
 from tagwood.tagger.label_keys import Label, updated_vocab, with_texts
 from tagwood.tagger.label_search import LabelSearch
@@ -51,7 +50,8 @@ class Tagger(Answers):
     Parameters
     ----------
     encoder
-        What turns texts into features; default ``TfidfEncoder()``.
+        What turns texts into features; default ``TfidfEncoder()``. Models that read texts themselves (`SoftmaxTree`)
+        leave to it what else needs features: labels of groups, similar texts, descriptions of new labels.
     model
         What ranks labels; default ``LinearTree()``.
     groups
@@ -122,8 +122,8 @@ class Tagger(Answers):
         start = perf_counter()
         self.check_settings()
         data = training_data(texts, labels, groups, vocab)
-        encoder = TfidfEncoder() if self.encoder is None else self.encoder
         model = LinearTree() if self.model is None else self.model
+        encoder = default_encoder(model) if self.encoder is None else self.encoder
         plan = Plan(encoder, model, self.groups, self.sets, self.seed)
         parts, self.probabilities_ = learn(data, plan, progress)
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab

@@ -1,0 +1,61 @@
+"""`WordBags`: which words and n-grams are features, and what a text's row is."""
+
+import numpy as np
+import pytest
+
+from tagwood.errors import InputError
+from tagwood.features.bags import WordBags
+
+TEXTS = ["Fir trees, fir wood", "fir and oak", "oak trees", "zebra"]
+
+
+def test_words_are_kept_by_the_number_of_their_texts_and_n_grams_all():
+    bags = WordBags.learn(TEXTS, min_count=2, bits=16)
+    assert bags.n_words == 3  # fir, oak, trees; fir stands twice in one text
+    assert bags.n_features == 1 + 3 + 6
+    assert np.count_nonzero(bags.buckets >= 0) == 6
+    alone = WordBags.learn(TEXTS, min_count=1, longest=1)
+    assert (alone.n_words, alone.n_features, alone.buckets.size) == (6, 7, 0)
+
+
+def test_rows_sum_to_one_and_unknown_words_do_not_count():
+    bags = WordBags.learn(TEXTS, min_count=2, bits=16)
+    rows = bags.rows(["oak", "", "oak oak unknown", "FIR oak"])
+    sizes = np.diff(rows.indptr)
+    np.testing.assert_allclose(np.add.reduceat(rows.data, rows.indptr[:-1]), 1.0, rtol=1e-6)
+    assert sizes.tolist() == [2, 1, 2, 3]
+    assert rows.data[3:5].tolist() == pytest.approx([1 / 3, 2 / 3])
+    assert np.all(rows.indices[rows.indptr[:-1]] == 0)
+
+
+def test_frequent_features_come_first():
+    bags = WordBags.learn(["elm"] * 2 + ["oak"] * 5 + ["ash"] * 3, min_count=1)
+    firsts = [int(bags.rows([word]).indices[1]) for word in ("oak", "ash", "elm")]
+    assert firsts == [1, 2, 3]
+
+
+def test_n_grams_below_their_count_are_no_features():
+    bags = WordBags.learn(["oak elm", "oak elm", "elm oak"], min_ngram_count=2, bits=16)
+    assert bags.n_features == 1 + 2 + 1
+
+
+def test_threads_and_chunks_do_not_matter():
+    texts = [f"word{i % 7} and word{i % 5}" for i in range(300)]
+    bags = WordBags.learn(texts)
+    one, two = bags.rows(texts, threads=1), bags.rows(texts, threads=3)
+    for name in ("indptr", "indices", "data"):
+        assert getattr(one, name).tobytes() == getattr(two, name).tobytes()
+    again = WordBags.learn(texts, threads=3)
+    assert again.slots.tobytes() == bags.slots.tobytes()
+    assert again.buckets.tobytes() == bags.buckets.tobytes()
+
+
+def test_a_stored_table_is_restored():
+    bags = WordBags.learn(TEXTS)
+    again = WordBags.from_state(bags.state())
+    assert again.rows(TEXTS).data.tobytes() == bags.rows(TEXTS).data.tobytes()
+
+
+def test_texts_without_frequent_words_are_refused():
+    with pytest.raises(InputError, match=r"at least one word must stand in 3 texts or more.*Lower min_count"):
+        WordBags.learn(TEXTS, min_count=3)
