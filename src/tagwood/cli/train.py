@@ -24,6 +24,9 @@ def train(
     data: Annotated[Path, typer.Argument(help="File or folder with texts and labels, in any known format.")],
     output: Annotated[Path, typer.Option("--output", "-O", help="Model folder to write.")],
     recipe: Annotated[Path | None, typer.Option(help="Settings in a TOML file.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Kind of model: linear-tree or softmax-tree; default linear-tree.")
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="One setting, such as tree.arity=16; repeat it.")
     ] = None,
@@ -54,9 +57,9 @@ def train(
     """
     from tagwood.storage.publish import check_replaceable
 
-    chosen = choose_recipe(
-        recipe, [*(settings or []), *([] if tree is None else [f"tree.tree={tree}"])], jobs
-    )
+    named = {"model.kind": model, "tree.tree": tree}
+    changes = [f"{key}={value}" for key, value in named.items() if value is not None]
+    chosen = choose_recipe(recipe, [*(settings or []), *changes], jobs)
     check_replaceable(output, overwrite=force)
     rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit)
     with stages("Training") as advance:
