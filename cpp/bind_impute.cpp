@@ -26,6 +26,7 @@ struct GroupArrays {
             label_groups.data(),
             label_starts.data(),
             background.data(),
+            static_cast<int64_t>(group_indptr.shape(0)) - 1,
             static_cast<int64_t>(label_indptr.shape(0)) - 1};
   }
 };

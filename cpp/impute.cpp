@@ -10,6 +10,8 @@ namespace tagwood {
 
 namespace {
 
+constexpr int64_t kSumsLimit = 1 << 26; // entries of all group sums together (512 MB)
+
 // Labels with many rows first, so that no thread is left with the largest one at the end.
 std::vector<int64_t> by_falling_work(const GroupsView &groups) {
   std::vector<int64_t> work(groups.n_labels, 0);
@@ -27,10 +29,13 @@ std::vector<std::vector<Entry>> solve_all(const GroupsView &groups, const Impute
                                           Read &&read) {
   std::vector<std::vector<Entry>> found(groups.n_labels);
   const std::vector<int64_t> order = by_falling_work(groups);
+  const GroupSums sums(groups, kSumsLimit, threads);
+  const float *data = groups.x.data;
+  const bool negative = std::any_of(data, data + groups.x.indptr[groups.x.n_rows], [](float v) { return v < 0; });
   std::vector<std::vector<LabelSolver>> solvers(std::max(1, threads));
   parallel_chunks(groups.n_labels, threads, 4, [&](int64_t begin, int64_t end, int thread) {
     if (solvers[thread].empty())
-      solvers[thread].emplace_back(groups, settings);
+      solvers[thread].emplace_back(groups, sums, settings, negative);
     for (int64_t i = begin; i < end; ++i) {
       solvers[thread][0].solve(order[i]);
       found[order[i]] = read(solvers[thread][0]);

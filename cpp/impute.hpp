@@ -19,6 +19,7 @@ struct GroupsView {
   const int32_t *label_groups;
   const int32_t *label_starts;
   const float *background;
+  int64_t n_groups;
   int64_t n_labels;
 };
 
