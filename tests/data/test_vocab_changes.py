@@ -1,7 +1,7 @@
 """Two label tables: what changed between them, and how a newer one is brought into a model's."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tagwood.data import LabelVocab
@@ -64,6 +64,7 @@ def test_names_in_languages_are_compared_where_both_have_them():
     assert compare_vocabs(old, new).renamed == [Renamed(0, 0, "de", "Esche", "Eschen")]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcdefgh"), unique=True), st.lists(st.sampled_from("abcdefgh"), unique=True))
 def test_every_label_is_added_removed_or_in_both(old, new):
     diff = compare_vocabs(table(*(f"u:{x} {x}" for x in old)), table(*(f"u:{x} {x}" for x in new)))

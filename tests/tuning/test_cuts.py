@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tagwood import Ranking, evaluate
@@ -34,6 +34,7 @@ def test_the_smallest_loss_is_the_best():
     assert best_cut(cuts, "hamming").rule == "threshold>=0.5"
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10_000))
 def test_every_threshold_is_measured_as_its_own_rule_cuts(seed):
     random = np.random.default_rng(seed)
