@@ -9,7 +9,8 @@ Decisions
 * A label that no matched row carries keeps the leaves it had, so that every label stays covered.
 * With `max_leaf_size`, a copy goes to a full leaf only in place of nothing: the strongest claims are served first, a
   claim on a full leaf passes on to the label's next leaf, and a label that would end without any keeps its old leaf.
-* Leaves that lose all labels disappear, and inner nodes without leaves with them.
+* Leaves that lose all labels disappear, and inner nodes without leaves with them, unless they are to be kept for a
+  matcher that knows them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ from tagwood.trees.label_tree import LabelTree
 
 
 def reassign_labels(
-    tree: LabelTree, Y: Any, matched: ArrayLike, copies: int = 2, *, max_leaf_size: int | None = None
+    tree: LabelTree,
+    Y: Any,
+    matched: ArrayLike,
+    copies: int = 2,
+    *,
+    max_leaf_size: int | None = None,
+    keep_empty: bool = False,
 ) -> LabelTree:
     """Return `tree` with every label in the leaves where most of its rows arrive.
 
@@ -43,6 +50,8 @@ def reassign_labels(
         Most leaves of a label. 1 re-assigns without overlap.
     max_leaf_size
         Most labels in a leaf; default no limit.
+    keep_empty
+        Keep leaves without labels, so that all nodes keep their numbers.
 
     Examples
     --------
@@ -52,9 +61,7 @@ def reassign_labels(
     ([1, 2], [2])
     """
     check_int(copies, "copies", low=1)
-    labels = check_labels(Y)
-    if labels.shape[1] != tree.n_labels:
-        raise InputError(f"Y must have the tree's {tree.n_labels:,} labels", given=f"{labels.shape[1]:,}")
+    labels = _check_label_sets(tree, Y)
     counts = count_arrivals(tree, labels, matched)
     limit = tree.n_labels if max_leaf_size is None else check_int(max_leaf_size, "max_leaf_size", low=1)
     if limit >= tree.n_labels:
@@ -63,7 +70,8 @@ def reassign_labels(
         leaf = best.indices.astype(np.int64)
     else:
         label, leaf = _assign_with_room(counts, copies, limit)
-    return _with_labels(tree, label, leaf)
+    new = with_copies(tree, label, leaf)
+    return new if keep_empty else without_empty_leaves(new)[0]
 
 
 def duplicate_at_random(tree: LabelTree, n_copies: int, seed: int = 0) -> LabelTree:
@@ -72,19 +80,15 @@ def duplicate_at_random(tree: LabelTree, n_copies: int, seed: int = 0) -> LabelT
     rng = np.random.default_rng(seed)
     label = np.concatenate([tree.labels, rng.integers(0, tree.n_labels, n_copies)])
     leaf = np.concatenate([tree.leaf_of_copy, rng.choice(tree.leaves, n_copies)])
-    return _with_labels(tree, label, leaf)
+    return without_empty_leaves(with_copies(tree, label, leaf))[0]
 
 
 def count_arrivals(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> sparse.csr_array:
     """Return Y'M: (n_labels, n_nodes) how many rows of each label the matcher sends to each leaf."""
-    places = np.asarray(matched)
-    if places.ndim != 2 or places.shape[0] != Y.shape[0] or places.dtype.kind not in "iu":
-        raise InputError(f"matched must hold leaves for each of the {Y.shape[0]:,} rows of Y")
+    places = check_matched(tree, matched, Y.shape[0])
     used = places >= 0
-    leaves = places[used]
-    if leaves.size and (leaves.max() >= tree.n_nodes or not np.isin(leaves, tree.leaves).all()):
-        raise InputError("matched must hold leaves of the tree", given="other nodes")
     indptr = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
+    leaves = places[used]
     arrived = sparse.csr_array(
         (np.ones(leaves.size, dtype=np.float32), leaves, indptr), shape=(Y.shape[0], tree.n_nodes)
     )
@@ -93,37 +97,68 @@ def count_arrivals(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> 
     return counts
 
 
-def _assign_with_room(
-    counts: sparse.csr_array, copies: int, limit: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    label = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    order = np.lexsort((counts.indices, label, -counts.data))
-    room = np.full(counts.shape[1], limit)
-    left = np.full(counts.shape[0], copies)
-    taken = np.zeros(order.size, dtype=bool)
-    for place in order:
-        leaf = counts.indices[place]
-        if left[label[place]] and room[leaf]:
-            left[label[place]] -= 1
-            room[leaf] -= 1
-            taken[place] = True
-    return label[taken], counts.indices[taken].astype(np.int64)
+def check_matched(tree: LabelTree, matched: ArrayLike, n_rows: int) -> NDArray[Any]:
+    """Return the (n_rows, width) leaves that rows were matched to, checked."""
+    places = np.asarray(matched)
+    if places.ndim != 2 or places.shape[0] != n_rows or places.dtype.kind not in "iu":
+        raise InputError(f"matched must hold leaves for each of the {n_rows:,} rows of Y")
+    leaves = places[places >= 0]
+    if leaves.size and (leaves.max() >= tree.n_nodes or not np.isin(leaves, tree.leaves).all()):
+        raise InputError("matched must hold leaves of the tree", given="other nodes")
+    return places
 
 
-def _with_labels(tree: LabelTree, label: NDArray[np.integer], leaf: NDArray[np.integer]) -> LabelTree:
+def with_copies(tree: LabelTree, label: NDArray[np.integer], leaf: NDArray[np.integer]) -> LabelTree:
+    """Return `tree` with labels put into leaves, pair by pair; labels without a pair keep their leaves.
+
+    Nodes keep their numbers; leaves may end empty.
+    """
     lost = np.ones(tree.n_labels, dtype=bool)
     lost[label] = False
     keep = lost[tree.labels]
     label = np.concatenate([label, tree.labels[keep]]).astype(np.int64)
     leaf = np.concatenate([leaf, tree.leaf_of_copy[keep]]).astype(np.int64)
     places = np.unique(leaf * tree.n_labels + label)
-    leaf, label = places // tree.n_labels, places % tree.n_labels
-    alive = np.zeros(tree.n_nodes, dtype=bool)
-    alive[leaf] = True
-    for node in range(tree.n_nodes - 1, 0, -1):  # children have larger numbers than their parents
-        alive[tree.parent[node]] |= alive[node]
+    sizes = np.bincount(places // tree.n_labels, minlength=tree.n_nodes)
+    label_ptr = np.concatenate([[0], np.cumsum(sizes)])
+    return LabelTree(tree.parent, label_ptr, places % tree.n_labels, tree.n_labels)
+
+
+def without_empty_leaves(tree: LabelTree) -> tuple[LabelTree, NDArray[np.int64]]:
+    """Return `tree` without leaves that hold no label, and the former number of each node that is left.
+
+    Examples
+    --------
+    >>> new, former = without_empty_leaves(LabelTree.from_nested([[0, 1], [], [2]]))
+    >>> new.n_leaves, former.tolist()
+    (2, [0, 1, 3])
+    """
+    alive = tree.nodes_with(np.ones(tree.n_labels, dtype=bool))
     number = np.cumsum(alive) - 1
     parent = tree.parent[alive].astype(np.int64)
     parent[1:] = number[parent[1:]]
-    sizes = np.bincount(number[leaf], minlength=int(alive.sum()))
-    return LabelTree(parent, np.concatenate([[0], np.cumsum(sizes)]), label, tree.n_labels)
+    label_ptr = np.append(tree.label_ptr[:-1][alive], tree.label_ptr[-1])
+    return LabelTree(parent, label_ptr, tree.labels, tree.n_labels), np.flatnonzero(alive)
+
+
+def _check_label_sets(tree: LabelTree, Y: Any) -> sparse.csr_array:
+    labels = check_labels(Y)
+    if labels.shape[1] != tree.n_labels:
+        raise InputError(f"Y must have the tree's {tree.n_labels:,} labels", given=f"{labels.shape[1]:,}")
+    return labels
+
+
+def _assign_with_room(
+    counts: sparse.csr_array, copies: int, limit: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    label = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    leaf = counts.indices.astype(np.int64)
+    order = np.lexsort((leaf, label, -counts.data))
+    room, left = [limit] * counts.shape[1], [copies] * counts.shape[0]
+    taken = []
+    for place, of, to in zip(order.tolist(), label[order].tolist(), leaf[order].tolist(), strict=True):
+        if left[of] and room[to]:
+            left[of] -= 1
+            room[to] -= 1
+            taken.append(place)
+    return label[taken], leaf[taken]
