@@ -21,6 +21,7 @@ const banner = document.getElementById("banner");
 const built = new Map();
 let context = null;
 let shown = null;
+let wanted = null;
 
 /** What pages may use of the frame. */
 function makeContext(model) {
@@ -94,23 +95,29 @@ function languageName(code) {
   }
 }
 
-/** Show the page of the address; #/labels/12 gives the page "labels" and the rest ["12"]. */
-async function show() {
+/**
+ * Show the page of the address; #/labels/12 gives the page "labels" and the rest ["12"].
+ * `moved` says that the user went there: then the focus goes to the heading.
+ */
+async function show(moved = false) {
   if (!context) return;
-  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/"); // names and numbers: nothing to decode
   const page = available().find((one) => one.name === name) ?? PAGES[0];
   for (const link of document.querySelectorAll("#nav a")) {
     if (link.dataset.page === page.name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.title = `${page.title} · tagwood`;
+  wanted = location.hash;
+  const asked = wanted;
   const view = await viewOf(page);
+  if (asked !== wanted) return; // the user is somewhere else by now
   const before = shown;
   shown = view;
   if (before !== view) {
     for (const one of built.values()) one.element.hidden = one !== view;
     window.scrollTo(0, 0);
-    if (before) view.heading.focus();
+    if (moved) view.heading.focus();
   }
   view.visit?.(rest, before === view);
 }
@@ -140,7 +147,7 @@ connection.addEventListener("back", () => {
   if (!context) start();
 });
 window.addEventListener("hashchange", (event) => {
-  if (new URL(event.newURL).hash !== "#content") show();
+  if (new URL(event.newURL).hash !== "#content") show(true);
 });
 window.addEventListener("dragover", (event) => event.preventDefault());
 window.addEventListener("drop", (event) => event.preventDefault());

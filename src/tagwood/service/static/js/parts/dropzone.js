@@ -33,9 +33,7 @@ export function fileButton(text, accept, take, style = "button") {
   const input = h("input", {
     type: "file",
     accept,
-    class: "unseen",
-    tabindex: "-1",
-    "aria-label": text,
+    hidden: true,
     onchange: () => {
       if (input.files[0]) take(input.files[0]);
       input.value = "";

@@ -55,9 +55,7 @@ export class Icicle {
     const depth = (cell.node?.depth ?? cell.parent.depth + 1) % 8;
     const names = cell.label ? cell.label.name : cell.node.largest.slice(0, 3).map((one) => one.name).join(", ");
     const more = cell.label ? plural(cell.label.rows, "text") : plural(cell.node.labels, "label");
-    const spoken = cell.label
-      ? `Label ${names}, ${plural(cell.label.rows, "training text")}`
-      : `${cell.node.parent === null ? "All" : "Branch"}: ${plural(cell.node.labels, "label")}, ${plural(cell.node.rows, "training text")}: ${names}`;
+    const spoken = cell.label ? `${names} ${more}` : `${names} ${more}, ${plural(cell.node.rows, "training text")}`;
     return h(
       "button",
       {
@@ -71,6 +69,7 @@ export class Icicle {
         onclick: () => (cell.label ? this.openLabel(cell.label.id) : this.zoom(cell.node.node)),
       },
       h("span", { class: "cell-name" }, bdi(names)),
+      " ",
       h("span", { class: "cell-more" }, more),
     );
   }
