@@ -48,7 +48,7 @@ class WordBags:
     --------
     >>> bags = WordBags.learn(["fir fir oak", "oak fir"], min_count=2)
     >>> bags.n_words, bags.n_features
-    (2, 6)
+    (2, 3)
     >>> bags.rows(["oak, oak: birch"]).data.round(3)
     array([0.333, 0.667], dtype=float32)
     """
@@ -63,14 +63,13 @@ class WordBags:
     def learn(
         cls,
         texts: Sequence[str],
-        *,
         min_count: int = 1,
+        *,
         longest: int = 2,
-        min_ngram_count: int = 1,
         bits: int = 21,
         threads: int = 1,
     ) -> WordBags:
-        """Choose features: words in `min_count` texts or more, and buckets in `min_ngram_count` texts or more.
+        """Choose features: words, and buckets of n-grams, that stand in `min_count` texts or more.
 
         Both are numbered by falling frequency, so that what is used most lies together in memory.
         """
@@ -84,7 +83,7 @@ class WordBags:
         buckets = np.empty(0, dtype=np.int32)
         used = np.empty(0, dtype=np.uint64)
         if longest > 1:
-            used = _frequent(texts, (2, longest, 0, 0, bits), min_ngram_count, threads)
+            used = _frequent(texts, (2, longest, 0, 0, bits), min_count, threads)
             buckets = np.full(1 << bits, -1, dtype=np.int32)
             buckets[used] = np.arange(words.size + 1, words.size + 1 + used.size, dtype=np.int32)
         slots = _kernels.build_vocabulary(words)

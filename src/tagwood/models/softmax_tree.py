@@ -7,7 +7,8 @@ Decisions
 * Training is fastText's: vectors of words and hashed n-grams are averaged, and every decision on the way to a label is
   a logistic regression on the average. A feature that stands c times counts c-fold, but is read and moved once.
 * Rows are shuffled in every epoch, which fastText leaves to the user, and the rate falls by rows, not by words.
-* `min_count` counts texts, not occurrences.
+* `min_count` counts texts, not occurrences, and holds for n-grams too: n-grams of one text are half of all and more,
+  and leaving them out changed P@1 on held-out rows by no more than chance.
 * A branch whose labels have no training rows is never taken before all others, as in `LinearTree`.
 * Scores of a row's labels compete, so a label of a row with m labels has about 1/m at best: `predict` keeps the labels
   with at least half of that, m being the mean of the training rows. A Tagger calibrates the scores instead.
@@ -61,7 +62,7 @@ class SoftmaxTree(FittedModel):
     learning_rate
         Of stochastic gradient descent; it falls evenly to 0.
     min_count
-        Keep words that stand in at least so many texts.
+        Keep words and buckets of n-grams that stand in at least so many texts.
     ngrams
         Most words in an n-gram; 1 uses words only.
     hash_bits
@@ -144,9 +145,7 @@ class SoftmaxTree(FittedModel):
         wanted = (self.lam if self.tree == "interpolated" else self.tree) if tree is None else tree
         shape = shape_tree(wanted, rows, labels, self.seed, threads, report)
         report("words", 0.0)
-        bags = WordBags.learn(
-            rows, min_count=self.min_count, longest=self.ngrams, bits=self.hash_bits, threads=threads
-        )
+        bags = WordBags.learn(rows, self.min_count, longest=self.ngrams, bits=self.hash_bits, threads=threads)
         plan = Plan(
             self.dimension, self.epochs, self.learning_rate, self.positives == "sum", self.seed, threads
         )
