@@ -242,9 +242,16 @@ def test_foreign_host_names_are_refused(server):
 
 @pytest.mark.parametrize(
     "given",
-    ["", "Authorization: Bearer wrong", f"Authorization: Basic {TOKEN}", f"Authorization: {TOKEN}", "Authorization: Bearer",
-     f"Authorization: Bearer {TOKEN}x", "Authorization: Bearer \xff\xfe"],
-)  # fmt: skip
+    [
+        "",
+        "Authorization: Bearer wrong",
+        f"Authorization: Basic {TOKEN}",
+        f"Authorization: {TOKEN}",
+        "Authorization: Bearer",
+        f"Authorization: Bearer {TOKEN}x",
+        "Authorization: Bearer \xff\xfe",
+    ],
+)
 def test_wrong_tokens_are_refused(locked, given):
     answer = locked.get("/v1/model", *([given] if given else []))
     assert kind(answer) == (401, "unauthorized")
@@ -282,7 +289,8 @@ def test_every_answer_has_safe_headers(server):
 def test_too_many_requests_at_once_are_refused(tagger):
     server = Server(tagger, Settings(limits=LIMITS.__class__(concurrent=2, body_seconds=0.5)))
     try:
-        head = b"POST /v1/suggest HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+        head = b"POST /v1/suggest HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head += b"Content-Length: 9\r\n\r\n"
         waiting = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
         for sock in waiting:
             sock.sendall(head)

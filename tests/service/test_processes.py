@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from library import make_library
@@ -153,12 +154,11 @@ def test_workers_end_when_the_supervisor_is_killed(models, tmp_path):
     service = Service(tmp_path / "model", "--workers", "2")
     pids = service.worker_pids()
     service.stop(signal.SIGKILL)
-    service.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}/cmdline") and _runs(pid) for pid in pids))
+    service.wait_for(lambda: not any(map(_runs, pids)))
 
 
 def _runs(pid):
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().split(")")[1].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
     except OSError:
         return False

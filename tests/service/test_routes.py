@@ -128,7 +128,7 @@ def test_an_explanation_says_why_not(client):
 
 
 def test_labels_are_found_while_typing(client):
-    found = client.get("/v1/labels", params={"q": "tre"}).json()["labels"]
+    found = client.get("/v1/labels", params={"q": "tree"}).json()["labels"]
     assert found[0] | {"rows": 0} == {
         "id": 0,
         "name": "trees",

@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 from tagwood.service.settings import Limits
 
@@ -58,9 +59,8 @@ class Service:
         return [line for line in list(self.lines) if line["event"] == name]
 
     def worker_pids(self):
-        children = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
-        with open(children) as file:
-            return [int(pid) for pid in file.read().split()]
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in children.read_text().split()]
 
     def wait_for(self, condition, seconds=30):
         end = time.monotonic() + seconds

@@ -133,7 +133,7 @@ def parse_limits(given: list[str]) -> Limits:
         from tagwood.service.settings import Limits
     except ImportError as error:
         raise MissingExtraError("the service", extra="serve") from error
-    known = {field.name: type(field.default) for field in dataclasses.fields(Limits)}
+    known: dict[str, Any] = {name: type(value) for name, value in dataclasses.asdict(Limits()).items()}
     values: dict[str, Any] = {}
     for item in given:
         name, _, value = item.partition("=")

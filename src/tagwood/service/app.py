@@ -117,8 +117,8 @@ def create_app(
     for error, handler in handlers.items():
         app.add_exception_handler(error, handler)
     document: dict[str, Any] = {}
-    app.openapi = lambda: document or document.update(make_openapi(app, settings)) or document  # type: ignore[method-assign,func-returns-value]
-    app.add_middleware(Guard, settings=settings, telemetry=telemetry, log=log)
+    app.openapi = lambda: document or document.update(make_openapi(app, settings)) or document  # type: ignore[method-assign]
+    app.add_middleware(Guard, settings=settings, telemetry=telemetry, log=log, owner=app)
     return app
 
 

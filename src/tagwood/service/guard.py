@@ -1,4 +1,4 @@
-"""`Guard`: what every request passes, before any route. In: an ASGI request. Out: refused, or answered with safe headers.
+"""`Guard`: what every request passes before any route. In: an ASGI request. Out: a refusal, or a safe answer.
 
 Checks host name, token, CORS and the number of requests in work; gives each request an id; writes one log line and one
 count per request. Nothing that comes from outside is repeated in a header, but an id of harmless letters.
@@ -12,12 +12,15 @@ import re
 from time import perf_counter
 from typing import Any
 
-from starlette.requests import ClientDisconnect
+from fastapi import FastAPI
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tagwood.errors import InputError
+from tagwood.service.bodies import JsonRoute
 from tagwood.service.logs import Log
-from tagwood.service.problems import ProblemError, problem_response
+from tagwood.service.problems import ProblemError, from_input_error, problem_response
 from tagwood.service.settings import Settings
 from tagwood.service.telemetry import Telemetry
 
@@ -50,10 +53,20 @@ class Guard:
         Of the service.
     telemetry, log
         Where requests are counted and written down.
+    owner
+        The FastAPI app, whose routes with a body and a fixed path are called directly.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, telemetry: Telemetry, log: Log) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Settings, telemetry: Telemetry, log: Log, owner: FastAPI
+    ) -> None:
         self._app = app
+        self._owner = owner
+        self._direct = {
+            ("POST", route.path): route
+            for route in owner.router.routes
+            if isinstance(route, JsonRoute) and "{" not in route.path
+        }
         self._token = None if settings.token is None else settings.token.encode()
         self._origins = {origin.encode() for origin in settings.origins}
         self._hosts = {host.encode() for host in settings.hosts}
@@ -111,10 +124,16 @@ class Guard:
                 response = Response(status_code=204)
             else:
                 self._check(scope, headers)
-                await self._app(scope, receive, send)
-                return
+                route = self._direct.get((scope["method"], scope["path"]))
+                if route is None:
+                    await self._app(scope, receive, send)
+                    return
+                scope["app"], scope["route"] = self._owner, route
+                response = await route.answer(Request(scope, receive))
         except ProblemError as problem:
             response = problem_response(problem, scope["request_id"])
+        except InputError as error:
+            response = problem_response(from_input_error(error), scope["request_id"])
         await response(scope, receive, send)
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:

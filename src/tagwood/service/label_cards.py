@@ -1,4 +1,4 @@
-"""Cards of labels: what a label is, where it sits, what is like it. In: a loaded model and a label. Out: JSON values."""
+"""Cards of labels: what a label is, where it sits, what is like it. In: a model and a label. Out: JSON values."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def neighbours(loaded: Loaded, label: int, language: str | None) -> list[dict[st
     own = copy - int(weights.tree.label_ptr[leaf])
     inside = weights.tree.leaf_labels(leaf)
     compared = np.unique(np.append(np.arange(inside.size)[:_COMPARED], own))
-    rows = [_dense(read_classifier(weights, leaf, int(output), model.n_features_)) for output in compared]
+    rows = [_parts(read_classifier(weights, leaf, int(output), model.n_features_)) for output in compared]
     mine = rows[int(np.flatnonzero(compared == own)[0])]
     scored = [
         (_cosine(mine, row), int(inside[output]))
@@ -125,7 +125,7 @@ def example_texts(loaded: Loaded, label: int, language: str | None, n: int) -> l
     ]
 
 
-def _dense(classifier: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _parts(classifier: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return classifier.features, classifier.weights
 
 

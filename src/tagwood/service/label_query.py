@@ -1,4 +1,4 @@
-"""`LabelQuery`: type-ahead over label names. In: what was typed. Out: labels, exact and prefix matches before fuzzy ones.
+"""`LabelQuery`: type-ahead over label names. In: what was typed. Out: labels, exact matches before fuzzy ones.
 
 1. Names that are, or begin with, what was typed; 2. names with a later word that does; 3. names with all its words;
 4. names that differ by few letters: those that share most letter triples are compared letter by letter.
@@ -81,12 +81,10 @@ class LabelQuery:
         found: dict[int, FoundName] = {}
         entries, places = self._starting_with(typed)
         self._take(found, entries[places == 0], "prefix", limit, typed)
-        for kind, more in (
-            ("word", lambda: entries[places > 0]),
-            ("word", lambda: self._with_all_words(typed)),
-        ):
-            if len(found) < limit:
-                self._take(found, more(), kind, limit)
+        if len(found) < limit:
+            self._take(found, entries[places > 0], "word", limit)
+        if len(found) < limit:
+            self._take(found, self._with_all_words(typed), "word", limit)
         if len(found) < limit and len(plain) > 1:
             for entry in self._like(plain, limit):
                 self._add(found, entry, "fuzzy")
@@ -167,6 +165,8 @@ class LabelQuery:
         best = best[shared[best] > 0]
         names = [index.name(entry).decode(errors="replace")[:_LONGEST] for entry in best]
         distance, at = edit_distances(plain, names)
+        inside = np.array([plain in name for name in names], dtype=bool)  # in the middle of a word
+        distance = np.where(inside, np.minimum(distance, 1), distance)
         allowed = 1 if len(plain) < 5 else 2 if len(plain) < 9 else len(plain) // 4
         counts = self._counts[index.labels[best]]
         lengths = np.array([len(name) for name in names], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Check requests against the limits that the operator set. In: checked bodies. Out: values, or a problem that says more."""
+"""Check requests against the operator's limits. In: checked bodies. Out: values, or a problem that says more."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ and keeps it to its end; a new model is loaded beside the old one and then takes
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -182,7 +181,7 @@ class ModelHolder:
 def identity(folder: Path) -> Identity | None:
     """Return what changes when another model is put into a folder, or None while there is none."""
     try:
-        info = os.stat(folder / MANIFEST)
+        info = (folder / MANIFEST).stat()
     except OSError:
         return None
     return info.st_ino, info.st_mtime_ns, info.st_size

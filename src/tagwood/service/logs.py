@@ -1,4 +1,4 @@
-"""`Log`: one JSON object a line on stderr. In: events. Out: lines without texts, tokens or addresses, unless asked for."""
+"""`Log`: one JSON object a line on stderr. In: events. Out: lines without tokens, addresses or texts."""
 
 from __future__ import annotations
 

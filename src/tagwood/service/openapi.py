@@ -51,9 +51,9 @@ def _problem_schemas() -> dict[str, Any]:
 
 def _add_problems(operation: dict[str, Any], path: str, settings: Settings) -> None:
     kinds = [*_ALWAYS, *(_WITH_BODY if "requestBody" in operation else ())]
-    if path not in ("/health",):
+    if path != "/health":
         kinds.append("not-ready")
-    if "requestBody" in operation and path != "/v1/suggest" and path != "/v1/explain":
+    if "requestBody" in operation and path not in {"/v1/suggest", "/v1/explain"}:
         kinds.append("not-stored")
     if "corrections" in path:
         kinds.append("conflict")

@@ -1,4 +1,4 @@
-"""`CarefulProtocol`: uvicorn's HTTP parser with clocks and a size for headers. In: bytes. Out: requests, or a closed door.
+"""`CarefulProtocol`: uvicorn's HTTP parser with clocks and a size for headers. In: bytes. Out: requests.
 
 Bodies have a limit and a clock of their own (`bodies`), which answer in words; the clocks here also end connections
 that send nothing, or headers without end.

@@ -27,6 +27,8 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
     loaded, limits = state.holder.current, state.settings.limits
     texts = check_texts(body.texts, limits)
     options = _options(loaded, body, limits)
+    if state.settings.log_texts:
+        state.log.event("texts", id=request.scope["request_id"], texts=texts)
     results = await state.gatherer.ask(loaded, texts, options)
     state.telemetry.add("texts", len(texts))
     return {"results": results, "calibrated": loaded.calibrated, "model": loaded.name}
@@ -45,8 +47,8 @@ async def explain(request: Request, body: ExplainRequest) -> Any:
 async def feedback(request: Request, body: FeedbackRequest) -> Any:
     """Store what a person thinks of the labels of a text.
 
-    The record is on the disk before the answer comes. The lines of the file can be trained on: `text` and `labels` (what
-    was accepted or added).
+    The record is on the disk before the answer comes. The lines of the file can be trained on: `text`, and in `labels`
+    what was accepted or added.
     """
     state = state_of(request)
     loaded, limits = state.holder.current, state.settings.limits

@@ -31,7 +31,6 @@ LabelKey = Annotated[
     LabelId | Annotated[str, Field(min_length=1, max_length=2000)],
     Field(description="A label: its id (a number), or its name or URI (a text).", examples=["oak", 12]),
 ]
-Share = Annotated[float, Field(ge=0, le=1)]
 Language = Annotated[
     str | None,
     Field(max_length=35, description="Language of the label names; unknown ones give the main names."),

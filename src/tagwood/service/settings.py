@@ -1,4 +1,4 @@
-"""`Settings` and `Limits`: what the operator of a service decides. In: options of `tagwood serve`. Out: frozen values."""
+"""`Settings` and `Limits`: what the operator decides. In: options of `tagwood serve`. Out: frozen values."""
 
 from __future__ import annotations
 

@@ -44,12 +44,15 @@ class _Worker:
 
 def open_socket(host: str, port: int) -> socket.socket:
     """Return a listening socket, or raise `InputError` if the address cannot be had."""
+    sock = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         sock = socket.socket(found[0], found[1])
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(found[4])
     except OSError as error:
+        if sock is not None:
+            sock.close()
         raise InputError(
             f"the address {host}:{port} must be free and on this machine",
             given=error.strerror or str(error),

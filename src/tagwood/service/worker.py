@@ -1,4 +1,4 @@
-"""One worker process of the service: ``python -m tagwood.service.worker``. In: a job on stdin. Out: answers on a socket.
+"""One worker process of the service: ``python -m tagwood.service.worker``. In: a job on stdin. Out: answers.
 
 The socket is open before the worker starts and stays open when it ends: what comes in between waits. The worker ends
 when its stdin does, so that none is left behind when the supervisor is gone.

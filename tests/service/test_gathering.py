@@ -1,0 +1,115 @@
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tagwood.errors import InputError
+from tagwood.service.gathering import Gatherer, Options, as_json
+from tagwood.service.loaded import Loaded
+
+
+@pytest.fixture(scope="module")
+def loaded(tagger):
+    return Loaded.of(tagger)
+
+
+def run(loaded, questions, *, gather=True):
+    """Ask all questions at once; return the answers and the sizes of the batches."""
+    sizes = []
+
+    async def work():
+        with ThreadPoolExecutor(1) as pool:
+            gatherer = Gatherer(pool, gather=gather, observe=sizes.append)
+            return await asyncio.gather(
+                *(gatherer.ask(loaded, texts, options) for texts, options in questions),
+                return_exceptions=True,
+            )
+
+    return asyncio.run(work()), sizes
+
+
+QUESTIONS = [([f"oak {number}", "sea"][: 1 + number % 2], Options(k=1 + number % 3)) for number in range(30)]
+
+
+@pytest.mark.parametrize("gather", [True, False])
+def test_answers_are_those_of_single_questions(loaded, tagger, gather):
+    answers, sizes = run(loaded, QUESTIONS, gather=gather)
+    for (texts, options), answer in zip(QUESTIONS, answers, strict=True):
+        assert answer == [as_json(tags) for tags in tagger.tag(texts, options.k)]
+    assert sum(sizes) == sum(len(texts) for texts, _ in QUESTIONS)
+
+
+def test_questions_of_the_same_kind_are_answered_together(loaded):
+    _, sizes = run(loaded, [(["oak"], Options())] * 20)
+    assert sizes == [20]
+    _, sizes = run(loaded, QUESTIONS)
+    assert len(sizes) == 3  # one for each k
+    _, sizes = run(loaded, [(["oak"], Options())] * 20, gather=False)
+    assert sizes == [1] * 20
+
+
+def test_batches_have_a_largest_size(loaded):
+    _, sizes = run(loaded, [(["oak"], Options())] * 150)
+    assert sizes == [64, 64, 22]
+    _, sizes = run(loaded, [(["oak " * 5000], Options())] * 4)
+    assert sizes == [2, 2]
+
+
+def test_an_idle_service_does_not_wait(loaded):
+    async def work():
+        turns = 0
+
+        async def count():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        with ThreadPoolExecutor(1) as pool:
+            gatherer = Gatherer(pool)
+            counting = asyncio.create_task(count())
+            await gatherer.ask(loaded, ["oak"], Options())
+            counting.cancel()
+        return turns
+
+    assert asyncio.run(work()) <= 6  # turns of the loop, no clock
+
+
+def test_long_work_leaves_the_loop_free(loaded):
+    async def work():
+        with ThreadPoolExecutor(1) as pool:
+            gatherer = Gatherer(pool)
+            gatherer._seconds_per_unit = 1.0  # as if the model were slow
+            asking = asyncio.create_task(gatherer.ask(loaded, ["oak"], Options()))
+            turns = 0
+            while not asking.done():
+                turns += 1
+                await asyncio.sleep(0)
+            return turns, await asking
+
+    turns, answer = asyncio.run(work())
+    assert turns > 3
+    assert answer[0]["labels"]
+
+
+def test_an_error_reaches_only_those_who_asked_so(loaded):
+    answers, _ = run(
+        loaded, [(["oak"], Options()), (["oak"], Options(promise="nonsense")), (["sea"], Options())]
+    )
+    assert isinstance(answers[1], InputError)
+    assert answers[0][0]["labels"]
+    assert answers[2][0]["labels"]
+
+
+def test_a_question_given_up_does_not_disturb_others(loaded):
+    async def work():
+        with ThreadPoolExecutor(1) as pool:
+            gatherer = Gatherer(pool)
+            asking = [asyncio.create_task(gatherer.ask(loaded, ["oak"], Options())) for _ in range(3)]
+            await asyncio.sleep(0)
+            asking[1].cancel()
+            return await asyncio.gather(*asking, return_exceptions=True)
+
+    first, second, third = asyncio.run(work())
+    assert first == third
+    assert isinstance(second, asyncio.CancelledError)
