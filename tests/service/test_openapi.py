@@ -1,7 +1,7 @@
 """Schemathesis asks the service whatever its own OpenAPI document allows, and what it does not.
 
 No answer may be a 5xx or differ from the document, no wrong request may be accepted and no right one refused. The suite
-runs a slice in one process; the whole, against a running service, is one command: ``python tests/support/ask_whole.py``.
+runs a slice in one process; the whole, against a running service, is one command: python tests/support/ask_whole.py.
 """
 
 import pytest

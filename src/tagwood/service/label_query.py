@@ -17,8 +17,8 @@ from tagwood.data.vocab import LabelVocab
 from tagwood.service.label_index import KEY_BYTES, LabelIndex, fold, triple_bits
 
 _REMEMBERED = 4096
-_COMPARED = 400  # names that are compared letter by letter
-_LOOKED_AT = 5000  # names in which all words are looked for
+_COMPARED = 300  # names that are compared letter by letter
+_LOOKED_AT = 2000  # names in which all words are looked for
 _LONGEST = 120
 
 
@@ -158,11 +158,7 @@ class LabelQuery:
         index = self._index
         if index.n_entries == 0:
             return []
-        bits = triple_bits(plain.encode())
-        shared = np.bitwise_count(index.triples[0] & bits[0]) + np.bitwise_count(index.triples[1] & bits[1])
-        n = min(_COMPARED, index.n_entries)
-        best = np.argpartition(shared, index.n_entries - n)[index.n_entries - n :]
-        best = best[shared[best] > 0]
+        best = self._sharing_triples(plain)
         names = [index.name(entry).decode(errors="replace")[:_LONGEST] for entry in best]
         distance, at = edit_distances(plain, names)
         inside = np.array([plain in name for name in names], dtype=bool)  # in the middle of a word
@@ -174,6 +170,20 @@ class LabelQuery:
             np.lexsort((best, lengths, -counts, at, distance)) if best.size else np.zeros(0, dtype=np.int64)
         )
         return [int(best[place]) for place in order if distance[place] <= allowed][: 2 * limit]
+
+    def _sharing_triples(self, plain: str) -> NDArray[np.int64]:
+        """Return the names that share most letter triples with what was typed; of equals the shorter ones."""
+        index, bits = self._index, triple_bits(plain.encode())
+        shared = np.bitwise_count(index.triples[0] & bits[0])
+        shared += np.bitwise_count(index.triples[1] & bits[1])
+        least = int(shared.max())
+        while least > 1 and np.count_nonzero(shared >= least - 1) <= _COMPARED:
+            least -= 1
+        best = np.flatnonzero(shared >= max(1, least))
+        if best.size > _COMPARED:
+            sizes = index.offsets[best + 1] - index.offsets[best]
+            best = best[np.argpartition(sizes, _COMPARED)[:_COMPARED]]
+        return best
 
 
 def edit_distances(typed: str, names: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -194,17 +204,17 @@ def edit_distances(typed: str, names: list[str]) -> tuple[NDArray[np.int64], NDA
     starts = np.zeros((len(names), width + 1), dtype=bool)
     starts[:, 0] = True
     starts[:, 1:] = letters == 32
-    steps = np.arange(width + 1)
+    steps = np.arange(width + 1, dtype=np.int16)
     # Sellers' algorithm on all names at once: a match may begin at a word and end anywhere.
     free, fixed = (_distances(typed, letters, start, steps) for start in (starts, starts & (steps == 0)))
     return free, fixed > free
 
 
 def _distances(
-    typed: str, letters: NDArray[np.uint32], starts: NDArray[np.bool_], steps: NDArray[np.int64]
+    typed: str, letters: NDArray[np.uint32], starts: NDArray[np.bool_], steps: NDArray[np.int16]
 ) -> NDArray[np.int64]:
-    far = 1 << 20
-    before = np.minimum.accumulate(np.where(starts, 0, far) - steps, axis=1) + steps
+    far = np.int16(1 << 13)
+    before = np.minimum.accumulate(np.where(starts, np.int16(0), far) - steps, axis=1) + steps
     older, last = before, None
     for letter in map(ord, typed):
         now = np.empty_like(before)
@@ -215,5 +225,4 @@ def _distances(
             now[:, 2:] = np.minimum(now[:, 2:], np.where(swap, older[:, :-2] + 1, far))
         now = np.minimum.accumulate(now - steps, axis=1) + steps
         older, before, last = before, now, letter
-    nearest: NDArray[np.int64] = before.min(axis=1) if before.size else np.zeros(0, dtype=np.int64)
-    return nearest
+    return before.min(axis=1).astype(np.int64) if before.size else np.zeros(0, dtype=np.int64)
