@@ -8,15 +8,21 @@ NATIVE := $(wildcard cpp/*.cpp cpp/*.hpp) CMakeLists.txt pyproject.toml
 EXTRAS := neural,serve,plots,scale,skos,tune,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix bench docs build clean
+.PHONY: help demo serve test check fix bench docs screenshots build clean
 
 help: ## List these commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.base ## Build, install and tag real text: the main job on an embedded default
-	$(BIN)/tagwood demo
+	$(BIN)/tagwood demo --output .cache/demo
+	@echo "or, with what it needs installed: make serve"
+
+serve: $(VENV)/.serve ## Show the demo model in the browser, at http://127.0.0.1:8000/
+	test -d .cache/demo || $(BIN)/tagwood demo --output .cache/demo
+	$(BIN)/tagwood serve .cache/demo
 
 test: $(VENV)/.all ## Install with all extras and run the whole test suite
+	scripts/install-browser.sh
 	$(BIN)/python -m pytest src tests
 
 check: $(VENV)/.all ## Lint, types, import directions, C++ format, spelling
@@ -38,6 +44,11 @@ bench: $(VENV)/.all ## Measure, side by side with the peers; results go to docs/
 docs: $(VENV)/.all ## Build the site into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+screenshots: $(VENV)/.all ## Take the pictures of the web page into docs/images
+	scripts/install-browser.sh
+	TAGWOOD_SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/e2e/test_screenshots.py
+	if command -v pngquant >/dev/null; then pngquant --force --ext .png --skip-if-larger docs/images/page-*.png; fi
+
 build: $(VENV)/.base ## Build the native module and install the package
 
 clean: ## Remove what the other commands made
@@ -51,6 +62,10 @@ $(VENV)/.tools: constraints.txt
 
 $(VENV)/.base: $(VENV)/.tools $(NATIVE)
 	$(PIP) --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.serve: $(VENV)/.base
+	$(PIP) --no-build-isolation --editable ".[serve]"
 	touch $@
 
 # torch first and by its pinned version: any other pulls gigabytes of CUDA.

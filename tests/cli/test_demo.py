@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from tagwood import Tagger
 from tagwood.cli import app
 from tagwood.data import Dataset, LabelVocab, pydocs
 
@@ -37,6 +38,14 @@ def test_demo_answers_three_questions_with_label_names(capsys):
     assert "noisy" in result["answers"][0]["why"]
     assert result["metrics"]["measures"]["P@1"]["value"] == 1.0
     assert result["data"]["rows"] == 9
+
+
+def test_demo_offers_to_serve_the_model_it_saved(capsys, tmp_path):
+    for _ in range(2):  # a model that is there is replaced
+        assert app.run(["demo", "-O", str(tmp_path / "demo")]) == 0
+    words = " ".join(capsys.readouterr().err.split())
+    assert "tagwood serve" in words
+    assert Tagger.load(tmp_path / "demo").tag_one("smooth a noisy signal", 1).names == ["scipy.signal"]
 
 
 def test_demo_prints_tables_on_stdout_and_words_on_stderr(capsys):

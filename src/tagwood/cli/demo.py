@@ -5,6 +5,7 @@ In: nothing. Out: tables, or one JSON object. The corpus is `data.pydocs`; it ne
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,6 +34,10 @@ def demo(
     questions: Annotated[
         list[str] | None, typer.Argument(help="What you want to do, in quotes; default: three examples.")
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-O", help="Folder to save the model in, to serve or show it later."),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Tag real text: the docstrings of this machine's Python.
@@ -58,6 +63,8 @@ def demo(
         tagger = Tagger().fit(train.texts or [], train.labels, vocab=train.vocab, progress=report_stage)
     report = evaluate(test.labels, tagger.rank(test.texts or [], 5), train_labels=train.labels)
     answers = [answer(tagger, question) for question in questions or QUESTIONS]
+    if output is not None:
+        tagger.save(output, notes="Made by tagwood demo", overwrite=True)
     if json:
         print_json(
             {
@@ -71,6 +78,17 @@ def demo(
         say(f"Trained a linear tree in {tagger.training_seconds_:.1f} s.")
         print_data(report.to_table())
         print_data(_answer_table(answers))
+        if output is not None:
+            say(offer(output))
+
+
+def offer(folder: Path) -> str:
+    """Return how to see a model in the browser."""
+    from importlib.util import find_spec
+
+    missing = any(find_spec(name) is None for name in ("fastapi", "uvicorn", "httptools"))
+    first = "pip install 'tagwood[serve]' && " if missing else ""
+    return f"See it in the browser: {first}tagwood serve {folder}"
 
 
 def answer(tagger: Tagger, question: str, k: int = 5) -> dict[str, Any]:
