@@ -54,7 +54,7 @@ class SoftmaxTree(FittedModel):
         and which is the quickest to train and search.
     lam
         λ from 0 to 2. 0: like labels together, all at about the same depth, which is ``"balanced"``. Towards 2:
-        frequent labels ever nearer to the root.
+        frequent labels ever nearer to the root. On held-out rows of real sets 1 was best or close to it.
     dimension
         Length of the embeddings, a multiple of 8.
     epochs
@@ -93,7 +93,7 @@ class SoftmaxTree(FittedModel):
         self,
         *,
         tree: str = "interpolated",
-        lam: float = 0.5,
+        lam: float = 1.0,
         dimension: int = 128,
         epochs: int = 25,
         learning_rate: float = 0.5,
