@@ -18,6 +18,7 @@ BENCHMARKS = (
     ("tfidf",),
     ("promises",),
     ("impute",),
+    ("softmax_tree",),
     ("linear_tree", "--scaling"),
     ("linear_tree",),
 )
