@@ -19,6 +19,7 @@ BENCHMARKS = (
     ("promises",),
     ("impute",),
     ("softmax_tree",),
+    ("service",),
     ("linear_tree", "--scaling"),
     ("linear_tree",),
 )

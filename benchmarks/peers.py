@@ -24,9 +24,10 @@ PACKAGES: dict[str, list[list[str]]] = {
     "pecos": [["numpy==1.26.4", "scipy==1.13.1", "scikit-learn==1.6.1"], ["--no-deps", "libpecos==1.2.8"]],
     "omikuji": [["numpy==2.4.6", "scipy==1.17.1", "omikuji==0.5.2"]],
     "napkinxc": [["numpy==2.4.6", "scipy==1.17.1"], ["--no-deps", "napkinxc==0.7.2"]],
+    "annif": [["annif[omikuji]==1.4.3"]],
     "fasttext": [["numpy==1.26.4", "fasttext-wheel==0.9.2"]],
 }
-DISTRIBUTIONS = {"pecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinxc", "tagwood": "tagwood"}
+DISTRIBUTIONS = {name: name for name in (*PACKAGES, "tagwood")} | {"pecos": "libpecos"}
 DISTRIBUTIONS["fasttext"] = "fasttext-wheel"
 
 

@@ -55,6 +55,20 @@ def test_batches_have_a_largest_size(loaded):
     assert sizes == [2, 2]
 
 
+def test_a_request_that_is_alone_is_answered_in_the_same_turn(loaded):
+    async def work():
+        with ThreadPoolExecutor(1) as pool:
+            gatherer = Gatherer(pool)
+            gatherer.alone = lambda: True
+            asking = gatherer.ask(loaded, ["oak"], Options())
+            try:
+                asking.send(None)  # one step, without the loop
+            except StopIteration as answer:
+                return answer.value
+
+    assert asyncio.run(work())[0]["labels"]
+
+
 def test_an_idle_service_does_not_wait(loaded):
     async def work():
         turns = 0

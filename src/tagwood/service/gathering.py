@@ -1,9 +1,9 @@
 """`Gatherer`: questions that come at the same time are answered together. In: texts and options. Out: JSON values.
 
 Decisions: nobody waits for company. A question is put on a list, and the list is worked off in the next turn but one of
-the event loop: until then, the loop takes in what other connections have already sent. An idle service thus answers at
-once, a busy one in batches. What is expected to take long (measured, per character) goes to a thread, so that the loop
-stays free; short work is done in the loop, because handing it over costs more than the work itself.
+the event loop: until then, the loop takes in what other connections have already sent. A request that is alone is
+answered at once, others in batches. What is expected to take long (measured, per character) goes to a thread, so that
+the loop stays free; short work is done in the loop, because handing it over costs more than the work itself.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ class Gatherer:
         self._pool = pool
         self._gather = gather
         self._observe = observe
+        self.alone: Callable[[], bool] = lambda: (
+            False
+        )  # whether no other request is in work; the worker knows
         self._waiting: list[_Question] = []
         self._seconds_per_unit = 1e-6
 
@@ -66,7 +69,7 @@ class Gatherer:
         """Return the labels of each text."""
         loop = asyncio.get_running_loop()
         question = _Question(loaded, options, texts, loop.create_future())
-        if not self._gather:
+        if not self._gather or (not self._waiting and self.alone()):
             self._start([question])
         else:
             if not self._waiting:

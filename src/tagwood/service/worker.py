@@ -109,6 +109,7 @@ class WorkerServer(uvicorn.Server):
         def protocol() -> asyncio.Protocol:
             return CarefulProtocol(self.config, self.server_state, self.lifespan.state)
 
+        self._state.gatherer.alone = lambda: len(self.server_state.tasks) <= 1
         loop = asyncio.get_running_loop()
         self.servers = [Acceptor(sock, protocol) for sock in sockets or []]  # type: ignore[misc]
         loop.add_signal_handler(signal.SIGHUP, self._refresh)
