@@ -48,7 +48,7 @@ def test_topics_are_learned_on_every_tree(problem, tree, positives, ngrams):
     Y = sparse.lil_array((len(texts), 12))
     for row, ids in enumerate(labels):
         Y[row, ids] = 1
-    assert evaluate(Y.tocsr(), fitted.rank(texts, k=1), metrics=["P@1"])["P@1"] > 0.97
+    assert evaluate(Y.tocsr(), fitted.rank(texts, k=1), metrics=["P@1"])["P@1"] > 0.95
 
 
 def test_it_is_a_label_model_that_takes_texts(model):
@@ -69,7 +69,7 @@ def test_one_thread_gives_the_same_bits_and_forgets_earlier_fits(problem, model)
 def test_several_threads_learn_as_well(problem):
     texts, labels = topic_texts(200, seed=1)
     found = small(threads=2).fit(*problem).rank(texts, k=1)
-    assert np.mean([label in ids for label, ids in zip(found.labels, labels, strict=True)]) > 0.97
+    assert np.mean([label in ids for label, ids in zip(found.labels, labels, strict=True)]) > 0.95
 
 
 def test_scores_are_probabilities_that_sum_to_one_and_fall(model):
