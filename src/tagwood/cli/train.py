@@ -41,6 +41,9 @@ def train(
     ] = 0.1,
     vocab: Annotated[Path | None, typer.Option(help="Label table (TSV or CSV).")] = None,
     on_unknown: Annotated[str, typer.Option(help="Labels missing in --vocab: error, add or skip.")] = "error",
+    corrections: Annotated[
+        Path | None, typer.Option(help="Corrected labels of grouped rows, as tagwood serve stores them.")
+    ] = None,
     data_format: Annotated[str | None, typer.Option("--format", help="Default: from the content.")] = None,
     docs_limit: Annotated[
         int | None, typer.Option("--docs-limit", "-d", help="Use the first rows only.")
@@ -62,6 +65,8 @@ def train(
     chosen = choose_recipe(recipe, [*(settings or []), *changes], jobs)
     check_replaceable(output, overwrite=force)
     rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit)
+    if corrections is not None:
+        rows = with_corrections(rows, corrections)
     with stages("Training") as advance:
         trained = train_tagger(rows, chosen, test_fraction, advance)
     folder = trained.tagger.save(output, notes=notes, overwrite=force)
@@ -123,6 +128,16 @@ def read_rows(
     if rows.labels.nnz == 0:
         raise InputError(f"{data} must hold labels", given="none", hint="Look at it with: tagwood check")
     return rows
+
+
+def with_corrections(rows: Dataset, path: Path) -> Dataset:
+    """Put corrected labels into grouped rows, and say how many found their row."""
+    from tagwood.groups.corrections import apply_corrections, read_corrections
+
+    found = read_corrections(path)
+    mended, used = apply_corrections(rows, found)
+    say(f"{path}: {used:,} of {len(found):,} corrections used")
+    return mended
 
 
 def train_tagger(rows: Dataset, recipe: Recipe, test_fraction: float, progress: Any = None) -> Trained:
