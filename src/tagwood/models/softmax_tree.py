@@ -7,8 +7,8 @@ Decisions
 * Training is fastText's: vectors of words and hashed n-grams are averaged, and every decision on the way to a label is
   a logistic regression on the average. A feature that stands c times counts c-fold, but is read and moved once.
 * Rows are shuffled in every epoch, which fastText leaves to the user, and the rate falls by rows, not by words.
-* `min_count` counts texts, not occurrences, and holds for n-grams too: n-grams of one text are half of all and more,
-  and leaving them out changed P@1 on held-out rows by no more than chance.
+* `min_count` counts texts, not occurrences, and holds for n-grams too: n-grams of one text are half of all and more.
+  Leaving them out moved P@1 on held-out rows of two sets by -0.3 to +1.2 points (one seed).
 * A branch whose labels have no training rows is never taken before all others, as in `LinearTree`.
 * Scores of a row's labels compete, so a label of a row with m labels has about 1/m at best: `predict` keeps the labels
   with at least half of that, m being the mean of the training rows. A Tagger calibrates the scores instead.
@@ -54,7 +54,8 @@ class SoftmaxTree(FittedModel):
         and which is the quickest to train and search.
     lam
         λ from 0 to 2. 0: like labels together, all at about the same depth, which is ``"balanced"``. Towards 2:
-        frequent labels ever nearer to the root. On held-out rows of real sets 1 was best or close to it.
+        frequent labels ever nearer to the root. Of 0, 0.5, 1 and 1.5, 1 had the best mean of
+        P@1, P@3 and P@5 on held-out rows of two sets out of three (one seed).
     dimension
         Length of the embeddings, a multiple of 8.
     epochs
