@@ -7,10 +7,11 @@ import pytest
 from library import make_library
 from starlette.testclient import TestClient
 
-from tagwood import LinearTree, Tagger
+from tagwood import Disentangled, LinearTree, Tagger
 from tagwood.data import read_dataset
 from tagwood.service import schemas, schemas_browse
 from tagwood.service.app import ROUTES, create_app
+from tagwood.service.loaded import Loaded
 from tagwood.service.settings import Limits, Settings
 
 EVIL = "<script>alert(1)</script>"
@@ -158,6 +159,23 @@ def test_a_label_card_shows_where_the_label_sits(client, tagger):
     problem(client.get("/v1/labels/6"), 404, "unknown-label")
 
 
+def test_a_label_with_two_meanings_shows_the_texts_of_each(settings):
+    texts, labels = make_library(600)
+    fused = [["both" if name in ("trees", "stars") else name for name in row] for row in labels]
+    fused = [[*dict.fromkeys(row), f"{row[0]} {number % 5}"] for number, row in enumerate(fused)]
+    model = Disentangled(LinearTree(max_leaf_size=3, arity=2), copies=2, threads=1)
+    tagger = Tagger(model=model).fit(texts, fused)
+    with TestClient(create_app(tagger, settings)) as client:
+        label = client.get("/v1/labels", params={"q": "both"}).json()["labels"][0]["id"]
+        card = client.get(f"/v1/labels/{label}").json()
+    schemas_browse.LabelCard.model_validate(card)
+    leaves = tagger.model_.trees_[0].tree.leaves_of(label).tolist()
+    assert [sense["leaf"] for sense in card["senses"]] == leaves
+    shown = [example["text"] for sense in card["senses"] for example in sense["examples"]]
+    assert shown
+    assert len(shown) == len(set(shown))  # each text has one sense
+
+
 def test_the_tree_opens_node_by_node(client, tagger):
     tree = tagger.model_.trees_[0].tree
     root = client.get("/v1/tree", params={"depth": 8}).json()
@@ -257,10 +275,9 @@ def test_limits_stand_in_the_document(tagger):
     assert schema["texts"]["anyOf"][1]["maxItems"] == 3
 
 
-def test_names_are_looked_up_by_known_languages_only(client, tagger):
-    for number in range(20):
-        suggest(client, texts="oak", language=f"x{number}")
-    assert {language for _, language in tagger._search._names} <= {None, "de"}
+def test_only_known_languages_reach_the_tagger_which_remembers_names_by_language(tagger):
+    loaded = Loaded.of(tagger)
+    assert [loaded.language(code) for code in ("de", "x1", "", None)] == ["de", None, None, None]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tagwood._sparse import check_features, csr_parts
 from tagwood.models.block_reader import read_classifier
+from tagwood.models.explanation import explain_label
 from tagwood.models.linear_tree import LinearTree
 from tagwood.models.tree_weights import TreeWeights
 from tagwood.service.loaded import Loaded
@@ -18,6 +20,8 @@ _NEIGHBOURS = 8
 _EXAMPLES = 5
 _WORDS = 12
 _BESIDE = 5
+_SORTED = 20  # texts that are sorted by sense
+_PER_SENSE = 3
 _COMPARED = 200  # labels of a leaf that are compared; leaves are usually smaller
 
 
@@ -45,6 +49,7 @@ def senses(loaded: Loaded, label: int, language: str | None) -> list[dict[str, A
     if not isinstance(model, LinearTree) or label >= model.n_labels_:
         return []
     found = []
+    texts = sense_texts(loaded, label, language)
     for number, weights in enumerate(model.trees_):
         browser = loaded.trees[number]
         for copy in np.flatnonzero(weights.tree.labels == label):
@@ -57,9 +62,24 @@ def senses(loaded: Loaded, label: int, language: str | None) -> list[dict[str, A
                     "path": weights.tree.path(leaf),
                     "words": sense_words(loaded, weights, int(copy)),
                     "beside": [loaded.brief(other, language) for other in others],
-                    "examples": [],
+                    "examples": texts.get((number, leaf), [])[:_PER_SENSE],
                 }
             )
+    return found
+
+
+def sense_texts(
+    loaded: Loaded, label: int, language: str | None
+) -> dict[tuple[int, int], list[dict[str, Any]]]:
+    """Return the kept training texts of a label by (tree, leaf) where they arrive, if it sits in several leaves."""
+    tagger, model = loaded.tagger, loaded.tagger.model_
+    found: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    if not isinstance(model, LinearTree) or not any(one.tree.has_copies for one in model.trees_):
+        return found
+    for example in example_texts(loaded, label, language, _SORTED):
+        x = csr_parts(check_features(tagger.encoder_.transform([example["text"]])))
+        for path in explain_label(model, x, label, n_top=0):
+            found.setdefault((path.tree, path.steps[-1].node), []).append(example)
     return found
 
 
