@@ -53,7 +53,9 @@ def group_server(group_tagger, stored):
 @pytest.fixture(scope="session")
 def browser():
     if CHROMIUM is None:
-        pytest.skip("chromium is not installed; scripts/install-browser.sh installs it where that is possible")
+        pytest.skip(
+            "chromium is not installed; scripts/install-browser.sh installs it where that is possible"
+        )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         yield browser

@@ -31,10 +31,14 @@ def prepare(page, route):
 def violations(page, rules=()):
     """What axe-core holds against a page, serious and worse; by all rules, or by those named."""
     if not AXE.exists():
-        pytest.skip("axe-core is not installed; scripts/install-browser.sh installs it where that is possible")
+        pytest.skip(
+            "axe-core is not installed; scripts/install-browser.sh installs it where that is possible"
+        )
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
-    run = "rules => axe.run(document, {resultTypes: ['violations'], ...rules}).then(found => found.violations)"
+    run = (
+        "rules => axe.run(document, {resultTypes: ['violations'], ...rules}).then(found => found.violations)"
+    )
     found = page.evaluate(run, {"runOnly": list(rules)} if rules else {})
     bad = [one for one in found if one["impact"] in ("serious", "critical")]
     return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in bad for node in one["nodes"]]
@@ -123,9 +127,9 @@ def test_csv_is_read_as_python_reads_it(visit, server):
     read = "async text => (await import('./js/csv.js')).parse(text)"
     cases = {
         "a,b\r\n1,2\r\n": [["a", "b"], ["1", "2"]],
-        "\ufeffa;b\n\"x;\"\"y\"\"\nz\";2": [["a", "b"], ['x;"y"\nz', "2"]],
+        '\ufeffa;b\n"x;""y""\nz";2': [["a", "b"], ['x;"y"\nz', "2"]],
         "a\tb\n1\t\n\t2\n": [["a", "b"], ["1", ""], ["", "2"]],
-        "a,b\n\n,\n1,\"open": [["a", "b"], ["", ""], ["1", "open"]],
+        'a,b\n\n,\n1,"open': [["a", "b"], ["", ""], ["1", "open"]],
         "only": [["only"]],
         "": [],
     }

@@ -62,7 +62,9 @@ def test_a_text_that_is_too_long_is_said_before_it_is_sent(visit, server):
     sent = []
     page.on("request", lambda request: sent.append(request.url))
     page.get_by_label("Text to tag").fill("honey " * 1000)
-    expect(page.get_by_role("alert")).to_contain_text("The text has 6,000 characters; this service takes at most 5,000")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "The text has 6,000 characters; this service takes at most 5,000"
+    )
     assert not any("suggest" in url for url in sent)
 
 
@@ -105,7 +107,11 @@ def test_trying_again_after_a_fault(visit, server):
 def test_loading_is_shown_until_the_answer_comes(visit, server):
     page = visit(server)
     waiting = []
-    page.route("**/v1/labels/8*", lambda route: waiting.append(route))
+
+    def wait(route):
+        waiting.append(route)
+
+    page.route("**/v1/labels/8*", wait)
     page.goto(f"{server.url}#/labels/8")
     expect(page.locator(".label-card .loading")).to_be_visible()
     expect(page.locator(".label-card")).to_have_attribute("aria-busy", "true")
@@ -119,7 +125,8 @@ def test_a_model_without_probabilities_counts_labels_instead(visit, server):
 
     def bare(route):
         content = route.fetch().json()
-        route.fulfill(json={**content, "calibration": None, "metrics": None, "missing": {"metrics": "Nothing was held out."}})
+        missing = {"metrics": "Nothing was held out."}
+        route.fulfill(json={**content, "calibration": None, "metrics": None, "missing": missing})
 
     page.route("**/v1/model", bare)
     page.reload()

@@ -20,7 +20,10 @@ FIELDS = {
     },
     "Astronomy": {
         "Comets": ("Kometen", "comets tails orbits ices perihelia meteors showers nuclei"),
-        "Telescopes": ("Teleskope", "telescopes mirrors lenses observatories eyepieces domes refractors apertures"),
+        "Telescopes": (
+            "Teleskope",
+            "telescopes mirrors lenses observatories eyepieces domes refractors apertures",
+        ),
         "Planets": ("Planeten", "planets moons rings craters atmospheres rovers volcanoes eclipses"),
         "Stars": ("Sterne", "stars supernovae dwarfs spectra clusters constellations luminosity fusion"),
         "Calendars": ("Kalender", "calendars solstices months leap years almanacs feasts equinoxes"),
@@ -41,14 +44,17 @@ FIELDS = {
     },
     "Medicine": {
         "Nursing": ("Krankenpflege", "nurses wards patients bandages hospitals shifts care recovery"),
-        "Surgery": ("Chirurgie", "surgeons scalpels sutures anaesthesia operations wounds transplants theatres"),
+        "Surgery": (
+            "Chirurgie",
+            "surgeons scalpels sutures anaesthesia operations wounds transplants theatres",
+        ),
         "Vaccination": ("Impfung", "vaccines doses immunity outbreaks measles boosters trials epidemics"),
         "Pharmacy": ("Pharmazie", "drugs tablets pharmacists prescriptions herbs remedies dosages ointments"),
         "Nutrition": ("Ernährung", "diets vitamins meals proteins calories vegetables fasting kitchens"),
     },
     "Economics": {
         "Banking": ("Bankwesen", "banks loans deposits interest branches credit bankers savings"),
-        "Trade": ("Handel", "merchants tariffs exports ports markets treaties cargo caravans"),
+        "Trade": ("Außenhandel", "merchants tariffs exports ports markets treaties cargo caravans"),
         "Taxation": ("Besteuerung", "taxes revenue levies budgets incomes exemptions treasuries duties"),
         "Labour": ("Arbeit", "workers unions wages strikes factories contracts pensions apprentices"),
         "Insurance": ("Versicherung", "premiums risks claims policies insurers losses actuaries damages"),
@@ -56,7 +62,10 @@ FIELDS = {
     "Computing": {
         "Cryptography": ("Kryptographie", "ciphers keys primes signatures encryption codes secrets proofs"),
         "Databases": ("Datenbanken", "tables queries indexes transactions records joins schemas backups"),
-        "<script>alert(1)</script>": ("<b>Skript</b>", "scripts browsers injection escaping forms cookies attacks filters"),
+        "<script>alert(1)</script>": (
+            "<b>Skript</b>",
+            "scripts browsers injection escaping forms cookies attacks links",
+        ),
     },
     "Languages": {
         "النحو العربي": ("Arabische Grammatik", "النحو الفعل الاسم الجملة القواعد اللغة الحروف الكلام"),
@@ -94,10 +103,21 @@ def vocabulary():
     """The label table with URIs and German names."""
     german = {name: other for field in FIELDS.values() for name, (other, _) in field.items()}
     names = subjects()
-    fields = ("Landwirtschaft", "Astronomie", "Seefahrt", "Musik", "Medizin", "Wirtschaft", "Informatik", "Sprachen")
+    fields = (
+        "Landwirtschaft",
+        "Astronomie",
+        "Seefahrt",
+        "Musik",
+        "Medizin",
+        "Wirtschaft",
+        "Informatik",
+        "Sprachen",
+    )
     uris = [f"https://subjects.example/{number}" for number in range(len(names))]
     german |= dict(zip(FIELDS, fields, strict=True))
-    return LabelVocab.from_names(names, uris=uris, languages={"en": names, "de": [german[name] for name in names]})
+    return LabelVocab.from_names(
+        names, uris=uris, languages={"en": names, "de": [german[name] for name in names]}
+    )
 
 
 def catalogue(n_rows=2400, seed=0):
@@ -130,7 +150,9 @@ def boxes(n_boxes=60, seed=1):
 
 def _record(random, field):
     own = list(FIELDS[field])
-    chosen = [str(name) for name in random.choice(own, size=min(len(own), random.integers(1, 3)), replace=False)]
+    chosen = [
+        str(name) for name in random.choice(own, size=min(len(own), random.integers(1, 3)), replace=False)
+    ]
     if random.random() < 0.25:
         other = str(random.choice([name for name in FIELDS if name not in (field, "Languages")]))
         chosen.append(str(random.choice(list(FIELDS[other]))))

@@ -145,7 +145,8 @@ class TagPage {
   question(label) {
     const { ask, threshold } = this.slider.step();
     const body = { text: this.result.text, label, language: this.context.language() };
-    return ask.k ? { ...body, k: ask.k } : { ...body, k: Math.max(this.result.found.length, 1), threshold };
+    const least = Math.floor(threshold * 1000) / 1000; // as people read it
+    return ask.k ? { ...body, k: ask.k } : { ...body, k: Math.max(this.result.found.length, 1), threshold: least };
   }
 
   async explain(id) {

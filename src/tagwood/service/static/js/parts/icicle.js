@@ -81,6 +81,7 @@ export class Icicle {
       this.cells.delete(key);
       const { element } = cell;
       element.inert = true;
+      element.removeAttribute("data-key"); // the cell may come back before this one is gone
       element.classList.add("cell-leaving");
       if (toward) {
         const depth = cell.node?.depth ?? cell.parent.depth + 1;
