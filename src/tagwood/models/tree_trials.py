@@ -86,7 +86,7 @@ class SweepPlan:
 
 
 # What `LinearTree(tree="auto")` tries.
-QUICK = SweepPlan(lams=(0.0, 0.25, 0.4, 2 / 3, 1.0), train_rows=20_000, held_rows=4000, latency=False)
+QUICK = SweepPlan(lams=(0.0, 0.15, 0.25, 0.4, 2 / 3), train_rows=20_000, held_rows=4000, latency=False)
 
 
 def choose_tree(model: LinearTree, X: CsrParts, Y: sparse.csr_array, **options: Any) -> TreeSweep | None:
