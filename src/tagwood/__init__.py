@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tagwood.features import ConcatEncoder, TfidfEncoder
     from tagwood.groups import impute_labels
     from tagwood.metrics import compare, evaluate
+    from tagwood.models.disentangled import Assignment, Disentangled
     from tagwood.models.linear_tree import LinearTree
     from tagwood.models.softmax_tree import SoftmaxTree
     from tagwood.models.tree_training import Solver
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 __version__ = version("tagwood")
 
 __all__ = [
+    "Assignment",
     "ConcatEncoder",
     "Dataset",
+    "Disentangled",
     "LabelVocab",
     "LinearTree",
     "Ranking",
@@ -44,8 +47,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Assignment": "tagwood.models.disentangled",
     "ConcatEncoder": "tagwood.features",
     "Dataset": "tagwood.data",
+    "Disentangled": "tagwood.models.disentangled",
     "LabelVocab": "tagwood.data",
     "LinearTree": "tagwood.models.linear_tree",
     "Ranking": "tagwood.ranking",

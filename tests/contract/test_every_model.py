@@ -50,7 +50,7 @@ def test_fit_returns_the_model_and_stores_parameters_only_by_name(make, problem)
     assert set(vars(model)) == set(model.get_params())
     before = {name: copy.deepcopy(value) for name, value in model.get_params().items()}
     assert model.fit(problem.X_train, problem.Y_train) is model
-    assert model.get_params() == before
+    assert repr(model.get_params()) == repr(before)  # models among them have no equality
     assert all(name in before or name.endswith("_") for name in vars(model))
 
 
@@ -177,7 +177,7 @@ def test_parameters_can_be_read_set_and_cloned(make):
     assert list(params) == list(inspect.signature(type(model)).parameters)
     other = clone(model)
     assert other is not model
-    assert other.get_params() == params
+    assert repr(other.get_params()) == repr(params)
     assert other.set_params(seed=77) is other
     assert (other.seed, model.seed) == (77, params["seed"])
     assert "seed=77" in repr(other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tagwood import LinearTree, Solver
+from tagwood import Disentangled, LinearTree, Solver
 
 # Name -> how to make a fresh, unfitted model. Leaves are small, so that small problems need real trees.
 MODELS: dict[str, Callable[[], Any]] = {
@@ -20,5 +20,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     ),
     "LinearTree, logistic": lambda: LinearTree(
         max_leaf_size=3, link="sigmoid", solver=Solver(loss="logistic", weights="float16"), threads=1
+    ),
+    "Disentangled": lambda: Disentangled(LinearTree(max_leaf_size=4), threads=1),
+    "Disentangled, auto, three trees": lambda: Disentangled(
+        LinearTree(max_leaf_size=3, arity=2, n_trees=3), copies="auto", merge="mean", threads=1
     ),
 }

@@ -163,7 +163,7 @@ class LinearTree(FittedModel):
         weights = entry_weights(labels, sample_weight, self.tail)
         if tree is None:
             options = {"label_features": label_features, "sample_weight": sample_weight, "progress": progress}
-            sweep = choose_tree(self, features, labels, **options) if self.tree == "auto" else None
+            sweep = choose_tree(self._plain(), features, labels, **options) if self.tree == "auto" else None
             lam = float(self.lam) if sweep is None else sweep.lam
             if progress is not None:
                 progress("label features", 0.0)
@@ -172,7 +172,6 @@ class LinearTree(FittedModel):
         else:
             lam, sweep = None, None
             trees = check_trees(tree, self.n_trees, weights.label_rows.n_rows)
-        matcher_width = 10 if self.negatives == "teacher+matcher" else None
         fitted = []
         for number, shape in enumerate(trees):
             training = TreeTraining(
@@ -184,7 +183,7 @@ class LinearTree(FittedModel):
                 seed=self.seed + number,
                 threads=threads,
             )
-            fitted.append(training.train(shape, matcher_width, progress))
+            fitted.append(self._train(training, shape, labels, progress))
         self.trees_, self.lam_, self.sweep_ = fitted, lam, sweep
         self.n_features_ = features.n_cols
         self.n_labels_ = weights.label_rows.n_rows
@@ -271,7 +270,11 @@ class LinearTree(FittedModel):
         """Return the stored form of the model."""
         self._check_fitted()
         params = {**self.get_params(), "solver": asdict(self.solver)}
-        learned: dict[str, Any] = {"n_features": self.n_features_, "n_labels": self.n_labels_, "lam": self.lam_}
+        learned: dict[str, Any] = {
+            "n_features": self.n_features_,
+            "n_labels": self.n_labels_,
+            "lam": self.lam_,
+        }
         learned["sweep"] = None if self.sweep_ is None else self.sweep_.to_dict()
         parts = {f"tree_{i}": tree_weights_state(tree) for i, tree in enumerate(self.trees_)}
         return State("LinearTree", params={"init": params, **learned}, parts=parts)
@@ -318,6 +321,23 @@ class LinearTree(FittedModel):
         check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
         check_threads(self.threads)
 
+    def _train(
+        self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, progress: Progress | None
+    ) -> TreeWeights:
+        """Train one tree; models that change the tree while they learn do it here."""
+        return training.train(tree, self._matcher_width(), progress)
+
+    def _matcher_width(self) -> int | None:
+        return 10 if self.negatives == "teacher+matcher" else None
+
+    def _plain(self) -> LinearTree:
+        """Return a model with these settings that trials may copy."""
+        return self
+
+    def _merge(self, search: str) -> str:
+        """Return how copies of a label are joined."""
+        return "mean" if search == "beam" else "max"
+
     def _trees(
         self, V: sparse.csr_array, Y: sparse.csr_array, lam: float, threads: int, progress: Progress | None
     ) -> list[LabelTree]:
@@ -347,7 +367,7 @@ class LinearTree(FittedModel):
         trusted = isinstance(X, CsrParts) and X.n_cols == self.n_features_  # straight from an encoder
         features = X if trusted else feature_parts(X, self.n_features_)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
-        plan = SearchPlan(search == "exact", width, budget, "mean" if search == "beam" else "max", allowed)
+        plan = SearchPlan(search == "exact", width, budget, self._merge(search), allowed)
         # Members of an ensemble are asked for more, so that labels which only some of them rank high are scored by all.
         wanted = min(k if self.n_trees == 1 else max(4 * k, 20), self.n_labels_)
         return [(tree, (features, wanted, plan, check_threads(self.threads))) for tree in self.trees_]

@@ -99,12 +99,19 @@ class TreeTraining:
     threads: int
 
     def train(
-        self, tree: LabelTree, matcher_width: int | None, progress: Progress | None = None
+        self,
+        tree: LabelTree,
+        matcher_width: int | None,
+        progress: Progress | None = None,
+        known: TrainedBlocks | None = None,
     ) -> TreeWeights:
-        """Train all classifiers of `tree`; with `matcher_width`, also on the rows a beam of that width sends."""
-        teacher = self._teacher_rows(tree)
+        """Train all classifiers of `tree`; with `matcher_width`, also on the rows a beam of that width sends.
+
+        Nodes whose blocks are `known` are not trained again.
+        """
+        teacher = self.rows_of_nodes(tree)
         done, total = 0.0, float(self._costs(tree, teacher, np.arange(tree.n_nodes)).sum()) or 1.0
-        trained: list[TrainedBlocks] = []
+        trained: list[TrainedBlocks] = [] if known is None else [known]
         for nodes in self._stages(tree, matcher_width):
             seen = teacher
             if matcher_width is not None and nodes[0] != 0:
@@ -112,14 +119,23 @@ class TreeTraining:
                 seen = NodeRows(
                     *with_matched_rows(teacher, matcher, self.X, nodes, matcher_width, self.threads)
                 )
-            for portion in self._portions(tree, teacher, nodes):
+            todo = nodes if known is None else np.setdiff1d(nodes, known.nodes)
+            for portion in self._portions(tree, teacher, todo):
                 trained.append(self._train_nodes(tree, portion, seen, teacher))
                 done += float(self._costs(tree, teacher, portion).sum())
                 if progress is not None:
                     progress("training", min(done / total, 1.0))
         return self._assemble(tree, trained)
 
-    def _teacher_rows(self, tree: LabelTree) -> NodeRows:
+    def train_matcher(self, tree: LabelTree) -> TreeWeights:
+        """Train the inner nodes of `tree` alone: enough to match rows to leaves, not to rank labels."""
+        rows = self.rows_of_nodes(tree)
+        inner = np.flatnonzero(np.diff(tree.child_ptr) > 0)
+        portions = self._portions(tree, rows, inner)
+        return self._assemble(tree, [self._train_nodes(tree, portion, rows, rows) for portion in portions])
+
+    def rows_of_nodes(self, tree: LabelTree) -> NodeRows:
+        """Return the rows with a label below each node."""
         head = (*self.weights.label_rows[:3], self.X.n_rows)
         return NodeRows(*_kernels.node_rows(*head, tree.parent, tree.label_ptr, tree.labels, self.threads))
 
@@ -140,9 +156,9 @@ class TreeTraining:
     def _portions(
         self, tree: LabelTree, rows: NodeRows, nodes: NDArray[np.int64]
     ) -> Iterator[NDArray[np.int64]]:
-        # Inner nodes and leaves have different outputs, so they are never mixed in one call.
+        # Inner nodes and leaves have different outputs, so they are never mixed in one call. Empty leaves have none.
         leaf = np.diff(tree.child_ptr)[nodes] == 0
-        for kind in (nodes[~leaf], nodes[leaf]):
+        for kind in (nodes[~leaf], nodes[leaf & (np.diff(tree.label_ptr)[nodes] > 0)]):
             if kind.size:
                 part = np.cumsum(self._costs(tree, rows, kind)) // (_PORTION * self.threads)
                 yield from np.split(kind, np.flatnonzero(np.diff(part)) + 1)

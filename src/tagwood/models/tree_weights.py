@@ -85,16 +85,28 @@ class TreeWeights:
         return (self.arrays, self.tree.n_labels, self.max_outputs, self.link_power)
 
     @cached_property
-    def _has_copies(self) -> bool:
-        return self.tree.has_copies
+    def most_copies(self) -> int:
+        """Largest number of leaves that a label sits in."""
+        if not self.tree.has_copies:
+            return 1
+        labels = self.tree.labels  # of a forged model they may be anything
+        known = labels[(labels >= 0) & (labels < self.tree.n_labels)]
+        return max(2, int(np.bincount(known, minlength=1).max()))
 
     def search(self, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
-        """Find the best `k` labels of each row."""
+        """Find the best `k` labels of each row; copies of a label are joined as the plan says."""
+        if self.most_copies == 1:
+            return self.search_places(X, k, plan, 0, threads)
+        from tagwood.models.copy_search import search_copies
+
+        return search_copies(self, X, k, plan, threads)
+
+    def search_places(self, X: CsrParts, k: int, plan: SearchPlan, copies: int, threads: int) -> Found:
+        """Call the kernel for the best `k` places; `copies`: 0 left apart, 1 joined by mean, 2 by maximum."""
         label_mask = node_mask = _EMPTY_MASK
         if plan.allowed is not None:
             label_mask = plan.allowed.astype(np.uint8)
             node_mask = self.tree.nodes_with(plan.allowed).astype(np.uint8)
-        copies = 0 if not self._has_copies else 1 if plan.merge == "mean" else 2
         # More than every node is no more: the kernel sets places for the whole beam aside.
         width, max_nodes = min(plan.width, self.tree.n_nodes), min(plan.max_nodes, self.tree.n_nodes)
         return Found(

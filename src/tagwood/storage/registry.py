@@ -34,6 +34,7 @@ _Class = TypeVar("_Class", bound=type[Storable])
 MODULES: Final[dict[str, str]] = {
     "Calibrator": "tagwood.models.calibration",
     "ConcatEncoder": "tagwood.features.concat",
+    "Disentangled": "tagwood.models.disentangled",
     "LinearTree": "tagwood.models.linear_tree",
     "SetRule": "tagwood.models.set_rules",
     "SoftmaxTree": "tagwood.models.softmax_tree",
