@@ -11,7 +11,7 @@ using RowsOut = std::tuple<Out<int64_t>, Out<int32_t>, Out<int64_t>, Out<int32_t
                            std::tuple<int64_t, int32_t, int64_t>>;
 
 RowsOut py_parse_rows(In<uint8_t> text, bool last, int64_t max_rows, int64_t n_labels, int64_t n_features) {
-  TextRows rows;
+  ParsedRows rows;
   {
     nb::gil_scoped_release release;
     parse_rows(reinterpret_cast<const char *>(text.data()), static_cast<int64_t>(text.shape(0)), last, max_rows,

@@ -130,7 +130,7 @@ RowProblem read_labels(Cursor &in, int64_t n_labels, std::vector<int32_t> &label
   }
 }
 
-RowProblem read_feature(Cursor &in, int64_t n_features, TextRows &out) {
+RowProblem read_feature(Cursor &in, int64_t n_features, ParsedRows &out) {
   int64_t feature;
   if (!read_index(in, feature) || !in.is(':'))
     return RowProblem::feature;
@@ -152,7 +152,7 @@ bool first_token_is_feature(Cursor in) {
   return in.is(':');
 }
 
-RowProblem read_row(Cursor in, int64_t n_labels, int64_t n_features, TextRows &out, const char *&token) {
+RowProblem read_row(Cursor in, int64_t n_labels, int64_t n_features, ParsedRows &out, const char *&token) {
   const bool labels_first = !in.done() && !is_space(*in.at);
   in.skip_spaces();
   token = in.at;
@@ -173,7 +173,7 @@ RowProblem read_row(Cursor in, int64_t n_labels, int64_t n_features, TextRows &o
 } // namespace
 
 void parse_rows(const char *text, int64_t size, bool last, int64_t max_rows, int64_t n_labels, int64_t n_features,
-                TextRows &out) {
+                ParsedRows &out) {
   int64_t at = 0;
   for (int64_t row = 0; at < size && row < max_rows; ++row) {
     const char *line = text + at;

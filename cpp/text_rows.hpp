@@ -17,7 +17,7 @@ enum class RowProblem : int32_t {
   value_range = 6,   // the value is infinite or too large for float32
 };
 
-struct TextRows {
+struct ParsedRows {
   std::vector<int64_t> label_ends;
   std::vector<int32_t> labels;
   std::vector<int64_t> feature_ends;
@@ -31,6 +31,6 @@ struct TextRows {
 // Parses complete lines, at most max_rows, and stops before the first bad one. A line without a line break at the
 // end is parsed only if `last`. A first token with a colon is a feature: such a row has no labels.
 void parse_rows(const char *text, int64_t size, bool last, int64_t max_rows, int64_t n_labels, int64_t n_features,
-                TextRows &out);
+                ParsedRows &out);
 
 } // namespace tagwood
