@@ -127,7 +127,7 @@ def test_each_way_to_lose_a_label_is_named(library):
         assert reason(text, topic) == "suggested"
         assert all(reason(text, other, k=1) == "beyond the limit" for other in others)
         assert all(reason(text, other, threshold=0.9) == "below the threshold" for other in others)
-        assert reason(text, "unicorns") == "never in training"
+        assert reason(text, "unicorns", k=4) == "never in training"
     tagger.update_labels(mask=["water"])
     assert reason("sea wave", "water") == "masked"
 
