@@ -135,3 +135,18 @@ def test_a_model_without_probabilities_counts_labels_instead(visit, server):
     expect(page.locator('[data-kind="kept"]')).to_have_count(5)
     page.get_by_role("link", name="Model").click()
     expect(page.get_by_text("Nothing was held out.")).to_be_visible()
+
+
+def test_a_new_model_is_offered(visit, server):
+    page = visit(server)
+    page.get_by_text("No text yet").wait_for()
+
+    def newer(route):
+        route.fulfill(json={**route.fetch().json(), "model": "another"})
+
+    page.route("**/v1/suggest", newer)
+    page.get_by_label("Text to tag").fill(ABSTRACT)
+    expect(page.locator("#banner")).to_contain_text("The service has a new model.")
+    page.unroute_all()
+    page.get_by_role("button", name="Load it").click()
+    expect(page.locator("#banner")).to_be_hidden()

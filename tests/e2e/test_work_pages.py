@@ -5,10 +5,11 @@ import io
 import json
 
 import pytest
+from page_server import PageServer
 from playwright.sync_api import expect
 from subject_catalogue import ABSTRACT, catalogue
 
-from tagwood import read_dataset
+from tagwood.groups.corrections import read_corrections
 
 
 def table(rows, mark=","):
@@ -149,11 +150,26 @@ def test_a_moved_label_is_stored_and_exported_for_training(visit, group_server, 
         page.get_by_role("button", name="Export 1 group as JSONL").click()
     path = tmp_path / "corrections.jsonl"
     found.value.save_as(path)
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    right = {line["text"]: [one["label"] for one in line["labels"]] for line in lines}
+    right = {one.text: one.labels for one in read_corrections(path) if one.group == "Box 4"}
+    assert set(right) == set(texts)
     assert label not in right[texts[0]]
     assert label in right[texts[1]]
-    assert read_dataset(path).n_rows >= len(texts)
+
+
+def test_corrections_that_no_service_stores_are_exported_by_the_page(visit, group_tagger, tmp_path):
+    server = PageServer(group_tagger)
+    page = visit(server, "review/3")
+    page.locator(".sample").first.wait_for()
+    found = [labels.all_inner_texts() for labels in page.locator(".sample").locator(".imputed-name").all()]
+    page.get_by_role("button", name="Accept and save").click()
+    expect(page.get_by_text("Kept in this page")).to_be_visible()
+    with page.expect_download() as exported:
+        page.get_by_role("button", name="Export 1 group as JSONL").click()
+    exported.value.save_as(tmp_path / "corrections.jsonl")
+    corrections = read_corrections(tmp_path / "corrections.jsonl")
+    assert {one.group for one in corrections} == {"Box 4"}
+    assert [[name] for one in corrections for name in one.labels] == found
+    server.stop()
 
 
 def test_changes_can_be_undone_and_labels_added(visit, group_server):

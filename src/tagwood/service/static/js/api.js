@@ -15,12 +15,16 @@ export class Problem extends Error {
   }
 }
 
-/** Events of the connection: "gone" and "back"; the shell shows the first, pages try again at the second. */
+/**
+ * Events of the connection: "gone" (the shell says so), "back" (pages try again), and "changed" (another model answers
+ * now: names and numbers of labels may be others).
+ */
 export const connection = new EventTarget();
 
 let askForToken = () => Promise.resolve(null);
 let asking = null;
 let away = false;
+let answering = null;
 
 /** Say who asks the user for a token: a function (refused) -> Promise of a token or null. */
 export function onTokenNeeded(ask) {
@@ -68,11 +72,18 @@ async function send(method, path, query, body, signal, token) {
 
 async function read(response) {
   try {
-    return await response.json();
+    const value = await response.json();
+    if (typeof value.model === "string") noteModel(value.model);
+    return value;
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem("fault", "The answer could not be read", "It is not the JSON that this page expects.");
   }
+}
+
+function noteModel(name) {
+  if (answering !== null && answering !== name) connection.dispatchEvent(new Event("changed"));
+  answering = name;
 }
 
 async function problemOf(response) {

@@ -142,6 +142,10 @@ connection.addEventListener("gone", () => {
   put(banner, icon("warn"), h("span", null, "The service does not answer. Trying again …"));
   banner.hidden = false;
 });
+connection.addEventListener("changed", () => {
+  put(banner, h("span", null, "The service has a new model."), h("button", { type: "button", class: "button", onclick: () => location.reload() }, "Load it"));
+  banner.hidden = false;
+});
 connection.addEventListener("back", () => {
   banner.hidden = true;
   if (!context) start();

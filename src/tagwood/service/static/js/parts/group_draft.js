@@ -43,9 +43,10 @@ export class GroupDraft {
     return { samples: this.samples.map(({ row, labels }) => ({ row, labels: labels.map((label) => label.id) })) };
   }
 
-  /** One line of JSONL for each sample. */
+  /** One line of JSONL for each sample, as the service would store it and `tagwood train --corrections` reads it. */
   lines() {
-    return this.samples.map(({ text, labels }) => `${JSON.stringify({ text, labels: labels.map((label) => label.name) })}\n`);
+    const named = ({ name, uri }) => (uri ? { label: name, uri } : { label: name });
+    return this.samples.map(({ row, text, labels }) => `${JSON.stringify({ row, from_group: this.name, text, labels: labels.map(named) })}\n`);
   }
 }
 
