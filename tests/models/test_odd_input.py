@@ -204,3 +204,11 @@ def test_features_may_be_sparse_and_dense_side_by_side(problem):
     model = fit(sparse.hstack([X, dense], format="csr"), Y)
     assert model.n_features_ == 44
     assert model.rank(np.hstack([X.toarray(), dense])).n_rows == 60
+
+
+def test_plans_of_searches_are_remembered_by_type_too():
+    model = LinearTree(threads=1).fit(np.eye(4, dtype=np.float32), [[0], [1], [2], [3]])
+    model.rank(np.eye(4, dtype=np.float32), k=1)
+    for k in (True, 1.0, [1], "1"):
+        with pytest.raises(InputError, match="k must be a whole number of at least 1"):
+            model.rank(np.eye(4, dtype=np.float32), k=k)

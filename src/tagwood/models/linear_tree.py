@@ -13,7 +13,7 @@ Decisions
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Self
 
 import numpy as np
@@ -27,7 +27,7 @@ from tagwood.errors import InputError
 from tagwood.models.base import FittedModel
 from tagwood.models.entry_weights import entry_weights
 from tagwood.models.links import link_power
-from tagwood.models.tree_inputs import allowed_labels, check_pairs, check_training_data
+from tagwood.models.tree_inputs import allowed_labels, check_pairs, check_search, check_training_data
 from tagwood.models.tree_shapes import build_trees, check_trees, shaping_features
 from tagwood.models.tree_state import tree_weights_from_state, tree_weights_state
 from tagwood.models.tree_sweep import TreeSweep
@@ -39,7 +39,6 @@ from tagwood.storage import State, storable
 from tagwood.trees.label_tree import LabelTree
 
 _NEGATIVES = ("teacher", "teacher+matcher")
-_SEARCHES = ("beam", "exact")
 _TREES = ("interpolated", "auto")
 _INT32_MAX = np.iinfo(np.int32).max
 
@@ -358,16 +357,12 @@ class LinearTree(FittedModel):
         max_nodes: int | None,
     ) -> list[tuple[TreeWeights, tuple[CsrParts, int, SearchPlan, int]]]:
         self._check_fitted()
-        check_int(k, "k", low=1)
-        check_int(width, "width", low=1)
-        check_choice(search, "search", _SEARCHES)
-        budget = 0 if max_nodes is None else check_int(max_nodes, "max_nodes", low=1)
-        if budget and search != "exact":
-            raise InputError("max_nodes belongs to search='exact'", given=f"search={search!r}")
+        plan = check_search(k, width, search, max_nodes, self._merge(search))
         trusted = isinstance(X, CsrParts) and X.n_cols == self.n_features_  # straight from an encoder
         features = X if trusted else feature_parts(X, self.n_features_)
-        allowed = allowed_labels(restrict, exclude, self.n_labels_)
-        plan = SearchPlan(search == "exact", width, budget, self._merge(search), allowed)
+        if restrict is not None or exclude is not None:
+            plan = replace(plan, allowed=allowed_labels(restrict, exclude, self.n_labels_))
         # Members of an ensemble are asked for more, so that labels which only some of them rank high are scored by all.
         wanted = min(k if self.n_trees == 1 else max(4 * k, 20), self.n_labels_)
-        return [(tree, (features, wanted, plan, check_threads(self.threads))) for tree in self.trees_]
+        arguments = (features, wanted, plan, check_threads(self.threads))
+        return [(tree, arguments) for tree in self.trees_]

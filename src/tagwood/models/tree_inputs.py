@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from tagwood._check import check_choice, check_int
 from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts
 from tagwood.errors import InputError
+from tagwood.models.tree_weights import SearchPlan
+
+SEARCHES = ("beam", "exact")
 
 
 def check_training_data(X: Any, Y: Any) -> tuple[CsrParts, sparse.csr_array]:
@@ -23,6 +28,30 @@ def check_training_data(X: Any, Y: Any) -> tuple[CsrParts, sparse.csr_array]:
             "Y must hold at least one label", given="none", hint="Check that the label column was read."
         )
     return features, labels
+
+
+def check_search(k: Any, width: Any, search: Any, max_nodes: Any, merge: str) -> SearchPlan:
+    """Return the plan of a search for `k` labels, or say which argument does not fit.
+
+    Plans are remembered: for a service that asks row by row the checks would take as long as a small search.
+    """
+    try:
+        return _known_plan(k, width, search, max_nodes, merge)
+    except TypeError:  # what cannot be remembered is no number and no word: the checks say so
+        return _checked_plan(k, width, search, max_nodes, merge)
+
+
+def _checked_plan(k: Any, width: Any, search: Any, max_nodes: Any, merge: str) -> SearchPlan:
+    check_int(k, "k", low=1)
+    check_int(width, "width", low=1)
+    check_choice(search, "search", SEARCHES)
+    budget = 0 if max_nodes is None else check_int(max_nodes, "max_nodes", low=1)
+    if budget and search != "exact":
+        raise InputError("max_nodes belongs to search='exact'", given=f"search={search!r}")
+    return SearchPlan(search == "exact", int(width), budget, merge)
+
+
+_known_plan = lru_cache(maxsize=256, typed=True)(_checked_plan)  # typed: True is no number of labels, 1 is
 
 
 def allowed_labels(
