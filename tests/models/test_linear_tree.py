@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from tree_problems import planted_problem, random_tree, same_arrays
 
 from tagwood import LinearTree, Ranking, Solver
@@ -229,3 +230,15 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(problem, stage):
         model.fit(X[:50, :30], Y[:50], progress=interrupt)
     assert model.n_features_ == X.shape[1]
     assert model.rank(X) == before
+
+
+def test_a_label_without_rows_comes_after_every_other_label(problem):
+    X, Y = problem
+    wider = sparse.csr_array(sparse.hstack([sparse.csr_array((X.shape[0], 3)), Y]))
+    for arity in (2, 64):
+        model = LinearTree(arity=arity, max_leaf_size=4, threads=1).fit(X, wider)
+        for search in ("beam", "exact"):
+            for row in model.rank(X, k=23, width=30, search=search):
+                unseen = [label < 3 for label, _ in row]
+                assert sum(unseen) == 3
+                assert all(unseen[-3:])

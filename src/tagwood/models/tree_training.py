@@ -29,6 +29,9 @@ WEIGHT_DTYPES = {"float32": 0, "float16": 1, "int8": 2}
 # Work handed to the kernel at once, in row visits: between two portions Python shows progress and hears Ctrl-C.
 _PORTION = 4_000_000
 
+# Bias of a label without rows: behind every label that some row has.
+_NO_ROWS_MARGIN = -100.0
+
 Progress = Callable[[str, float], None]
 
 
@@ -209,4 +212,8 @@ class TreeTraining:
         return TrainedBlocks(block_nodes, trained[:-1])  # the last one counts sweeps
 
     def _assemble(self, tree: LabelTree, trained: list[TrainedBlocks]) -> TreeWeights:
-        return assemble(tree, trained, self.link, link_power(self.link), self.solver.weights)
+        weights = assemble(tree, trained, self.link, link_power(self.link), self.solver.weights)
+        leaf_of = np.repeat(np.arange(tree.n_nodes), np.diff(tree.label_ptr))
+        without_rows = np.flatnonzero(np.diff(self.weights.label_rows.indptr)[tree.labels] == 0)
+        weights.arrays.bias[tree.child_ptr[leaf_of[without_rows]] - 1 + without_rows] = _NO_ROWS_MARGIN
+        return weights
