@@ -1,7 +1,7 @@
 """A browser, and services to look at: one for all tests, on a small catalogue that is learned once."""
 
 import pytest
-from browsing import CHROMIUM, FLAGS, PATIENCE, Visitor
+from browsing import CHROMIUM, FLAGS, PATIENCE, Visitor, new_context
 from page_server import PageServer
 from playwright.sync_api import expect, sync_playwright
 from subject_catalogue import boxes, catalogue, vocabulary
@@ -62,20 +62,29 @@ def browser():
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def context(browser):
+    """The surroundings that tests share which need none of their own."""
+    context = new_context(browser)
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def visit(browser):
+def visit(browser, context):
     """Open windows with `visit(server, route, **options of the browser context)`; faults fail the test."""
-    visitors = []
+    visitors, own = [], []
 
     def visit(server, route="", **options):
-        visitor = Visitor(browser, **options)
-        visitors.append(visitor)
-        return visitor.open(server, route)
+        if options:
+            own.append(new_context(browser, **options))
+        visitors.append(Visitor(own[-1] if options else context))
+        return visitors[-1].open(server, route)
 
     yield visit
     faults = [fault for visitor in visitors for fault in visitor.faults]
-    for visitor in visitors:
-        visitor.context.close()
+    for opened in [*(visitor.page for visitor in visitors), *own]:
+        opened.close()
     assert faults == []
 
 

@@ -12,13 +12,18 @@ AXE = Path(__file__).parents[2] / "build/npm/node_modules/axe-core/axe.min.js"
 PATIENCE = 8_000  # milliseconds
 
 
+def new_context(browser, **options):
+    """Make a window's surroundings: storage, cache, sizes, colours."""
+    context = browser.new_context(reduced_motion="reduce", locale="en-GB", **options)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    return context
+
+
 class Visitor:
     """A browser window that notes what must not happen: script errors, blocked content, dialogs, foreign requests."""
 
-    def __init__(self, browser, **options):
-        self.context = browser.new_context(reduced_motion="reduce", locale="en-GB", **options)
-        self.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        self.page = self.context.new_page()
+    def __init__(self, context):
+        self.page = context.new_page()
         self.page.set_default_timeout(PATIENCE)
         self.faults = []
         self.page.on("pageerror", lambda error: self.faults.append(f"script error: {error}"))
