@@ -28,7 +28,9 @@ SETS = (
 class Problem:
     """A set as features and labels, with its label features; labels without training rows are left out."""
 
-    def __init__(self, name: str, n_rows: int | None, threads: int, ngrams: tuple[int, int] = (1, 1)) -> None:
+    def __init__(
+        self, name: str, n_rows: int | None, threads: int, encoder: TfidfEncoder | None = None
+    ) -> None:
         self.name, self.threads = name, threads
         folder = DATA / name
         if not folder.exists():
@@ -39,7 +41,7 @@ class Problem:
         else:
             train = read_dataset(folder / "train.jsonl.gz")
             test = read_dataset(folder / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
-            encoder = TfidfEncoder(ngrams=ngrams, threads=threads)
+            encoder = TfidfEncoder(ngrams=(1, 1), threads=threads) if encoder is None else encoder
             self.X, self.X_test = encoder.fit_transform(train.texts), encoder.transform(test.texts)
         self.Y, self.Y_test = train.labels, test.labels
         if n_rows is not None:
