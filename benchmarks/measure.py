@@ -61,8 +61,8 @@ class Meter:
 
     def __enter__(self) -> Meter:
         gc.collect()
-        _give_back_memory()
-        self._before = _resident_mb("VmRSS")
+        give_back_memory()
+        self._before = resident_mb("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")  # the highest resident set starts anew
         self._busy, self._cpu, self._wall = _machine_cpu(), cpu_seconds(), time.perf_counter()
         return self
@@ -71,7 +71,7 @@ class Meter:
         self.wall = time.perf_counter() - self._wall
         self.cpu = cpu_seconds() - self._cpu
         self.others = max(0.0, _machine_cpu() - self._busy - self.cpu) / max(self.wall, 1e-9)
-        self.peak_mb = max(0.0, _resident_mb("VmHWM") - self._before)
+        self.peak_mb = max(0.0, resident_mb("VmHWM") - self._before)
 
     def as_dict(self, prefix: str) -> dict[str, float]:
         """Return the figures, their names starting with `prefix`."""
@@ -115,7 +115,7 @@ def folder_mb(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
-def _resident_mb(field: str) -> float:
+def resident_mb(field: str) -> float:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024 / 1e6
@@ -130,7 +130,7 @@ def _machine_cpu() -> float:
     return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
 
 
-def _give_back_memory() -> None:
+def give_back_memory() -> None:
     """Let glibc return freed pages, so that memory freed before does not hide growth."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -35,13 +35,13 @@ COMMANDS = {
     "eval": Command("tagwood.cli.eval", "eval_command", "Measure a model, or saved predictions."),
     "explain": Command("tagwood.cli.explain", "explain", "Say why a label was suggested, or why not."),
     "info": Command("tagwood.cli.info", "info", "Show versions, hardware and extras, or a model's passport."),
+    "plan": Command("tagwood.cli.plan", "plan", "Forecast memory, time and size before training."),
     "predict": Command("tagwood.cli.predict", "predict", "Suggest labels for texts (also: suggest)."),
     "serve": Command("tagwood.cli.serve", "serve", "Serve a model: REST interface and web page."),
     "show": Command("tagwood.cli.show", "show", "Show what a model is: passport, recipe, tree, labels."),
     "suggest": Command("tagwood.cli.predict", "predict", "The same as predict."),
     "train": Command("tagwood.cli.train", "train", "Train a model on texts and their labels."),
     "tune": Command("tagwood.cli.tune", "tune", "Search for better settings with a time limit."),
-    "tune-tree": Command("tagwood.cli.tune_tree", "tune_tree", "Find the fastest label tree that loses nothing."),
     "tune-threshold": Command(
         "tagwood.cli.tune_threshold", "tune_threshold", "Find where to cut suggestions into sets."
     ),

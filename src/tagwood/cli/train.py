@@ -49,15 +49,25 @@ def train(
         int | None, typer.Option("--docs-limit", "-d", help="Use the first rows only.")
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")] = None,
+    max_ram: Annotated[
+        str | None, typer.Option(help="Most memory, such as 4GB; default: what this machine has free.")
+    ] = None,
     notes: Annotated[str | None, typer.Option(help="Words for the model's passport.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out and count them.")] = False,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace a model that is there.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", "-f", help="Replace a model that is there; train whatever the forecast says."
+        ),
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Train a model on texts and their labels.
 
-    The folder appears when the model is complete, or not at all.
+    What will not fit into memory by the forecast (see tagwood plan) is refused before it begins. The folder appears
+    when the model is complete, or not at all.
     """
+    from tagwood.cli.budget import check_budget
     from tagwood.storage.publish import check_replaceable
 
     named = {"model.kind": model, "tree.tree": tree}
@@ -67,6 +77,7 @@ def train(
     rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit)
     if corrections is not None:
         rows = with_corrections(rows, corrections)
+    check_budget(rows, chosen, test_fraction, max_ram, force=force)
     with stages("Training") as advance:
         trained = train_tagger(rows, chosen, test_fraction, advance)
     folder = trained.tagger.save(output, notes=notes, overwrite=force)

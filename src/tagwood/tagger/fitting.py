@@ -23,7 +23,7 @@ from tagwood.tagger.settings import GroupRule, SetRules
 Progress = Callable[[str, float], None]
 
 CANDIDATES = 50  # labels per text that sets are chosen from
-_WORTH_REFITTING = 0.02  # share of held-out rows above which the model is trained again on all
+WORTH_REFITTING = 0.02  # share of held-out rows above which the model is trained again on all
 
 
 class Parts(NamedTuple):
@@ -64,7 +64,7 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
         list(held.texts or ()), CANDIDATES, None, []
     )
     probabilities = Probabilities.fit(ranking, held.labels)
-    if plan.sets.refit and held.n_rows > _WORTH_REFITTING * data.n_rows:
+    if plan.sets.refit and held.n_rows > WORTH_REFITTING * data.n_rows:
         parts = fit_parts(plan, data, lambda stage, share: report(f"{stage}, all rows", share))
     return Learned(parts, probabilities)
 

@@ -1,0 +1,209 @@
+"""`forecast_training`: what training will need, from figures of the data and the settings of a Tagger.
+
+The terms follow the algorithm, the constants are measured: n-grams are counted once per text; label features sum the
+rows of each label; a label tree goes over the labels' features once per generation; a classifier sweeps over the rows
+of its node, and the more rows its label has, the more often; memory holds features, label features and the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tagwood.errors import InputError
+from tagwood.features.tfidf import TfidfEncoder
+from tagwood.models.linear_tree import LinearTree
+from tagwood.planning.coefficients import Coefficients, read_coefficients
+from tagwood.planning.figures import DataFigures
+from tagwood.planning.tree_shape import TreeShape, tree_shape
+from tagwood.tagger import Tagger
+from tagwood.tagger.fitting import CANDIDATES, WORTH_REFITTING
+
+TOGETHER = (0.62, 0.40)  # see `tree_shape`; measured on the sets that the constants were fitted to
+_ROW_OVERHEAD = 15.0  # what a visit of a row costs beside its features, in features
+_WEIGHT_BYTES = {"int8": 1, "float16": 2, "float32": 4}
+_OPENED = 5  # nodes of a level that a beam looks into, about
+_COUNT_BYTES = 48  # of an n-gram while n-grams are counted: two tables become a third
+_PROCESS_BYTES = 90e6  # Python with everything that training imports
+
+
+class Value(NamedTuple):
+    """A forecast and the factor that nine of ten measured sets lay within."""
+
+    expected: float
+    band: float
+
+    @property
+    def low(self) -> float:
+        """Lower end of the band."""
+        return self.expected / self.band
+
+    @property
+    def high(self) -> float:
+        """Upper end of the band."""
+        return self.expected * self.band
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What training will need.
+
+    Parameters
+    ----------
+    peak_bytes
+        Highest memory of the process, the data that are in it already included.
+    cpu_seconds
+        Of all threads, from the texts in memory to the stored model.
+    model_bytes
+        Of the model folder.
+    depth, n_nodes
+        Of a label tree.
+    latency_seconds
+        Labels for one text, from Python.
+    batch_seconds
+        CPU time for one text of many.
+    """
+
+    peak_bytes: Value
+    cpu_seconds: Value
+    model_bytes: Value
+    depth: int
+    n_nodes: int
+    n_features: int
+    latency_seconds: Value
+    batch_seconds: Value
+
+
+class Terms(NamedTuple):
+    """The work behind each group of constants, in their order."""
+
+    features: tuple[float, ...]
+    label_features: tuple[float, ...]
+    tree: tuple[float, ...]
+    rest: tuple[float, ...]
+    label_work: tuple[float, float]
+    encoder_bytes: float
+    asked: tuple[float, ...]
+
+
+def forecast_training(
+    figures: DataFigures, tagger: Tagger, *, used_bytes: float, coefficients: Coefficients | None = None
+) -> Forecast:
+    """Forecast the training of an unfitted Tagger.
+
+    Parameters
+    ----------
+    figures
+        From `measure_figures`, with the Tagger's encoder.
+    tagger
+        With a `TfidfEncoder` and a `LinearTree`, or the defaults.
+    used_bytes
+        Memory of the process that holds the data now.
+    """
+    known = read_coefficients() if coefficients is None else coefficients
+    model = parts_of(tagger)[1]
+    shape = tree_shape(figures.labels, model, TOGETHER)
+    terms = work_terms(figures, tagger, shape)
+    n_entries = entries(known.entries, terms.label_work)
+    weights = n_entries * model.n_trees
+    stages = (
+        (known.features, terms.features),
+        (known.label_features, terms.label_features),
+        (known.tree, terms.tree),
+    )
+    cpu = n_fits(figures, tagger) * sum(_dot(c, t) for c, t in stages) + _dot(known.rest, terms.rest)
+    counting = known.memory[0] + _COUNT_BYTES * figures.texts.distinct
+    peak = used_bytes + max(_dot(known.memory, memory_terms(figures, weights)), counting)
+    size = _dot(known.size, size_terms(weights, model, terms.encoder_bytes))
+    bands = known.bands
+    return Forecast(
+        Value(max(peak, _PROCESS_BYTES), bands["memory"]),
+        Value(cpu, bands["cpu"]),
+        Value(size, bands["size"]),
+        shape.depth,
+        round(sum(level.nodes for level in shape.levels)),
+        round(figures.texts.n_features),
+        Value(_dot(known.latency, terms.asked), bands["latency"]),
+        Value(_dot(known.batch, terms.asked), bands["batch"]),
+    )
+
+
+def parts_of(tagger: Tagger) -> tuple[TfidfEncoder, LinearTree]:
+    """Return encoder and model of a Tagger that a forecast is made for."""
+    encoder = TfidfEncoder() if tagger.encoder is None else tagger.encoder
+    model = LinearTree() if tagger.model is None else tagger.model
+    if not isinstance(encoder, TfidfEncoder) or not isinstance(model, LinearTree):
+        raise InputError(
+            "a forecast is made for TF-IDF features and a linear tree",
+            given=f"{type(encoder).__name__} and {type(model).__name__}",
+        )
+    return encoder, model
+
+
+def n_fits(figures: DataFigures, tagger: Tagger) -> float:
+    """Return how often the rows are trained on: twice where held-out rows are added again, the first time fewer."""
+    kept = min(round(tagger.sets.holdout * figures.rows), tagger.sets.largest)
+    if figures.grouped or kept < tagger.sets.smallest:
+        return 1.0
+    first = 1 - kept / figures.rows
+    return first + 1 if tagger.sets.refit and kept > WORTH_REFITTING * figures.rows else first
+
+
+def work_terms(figures: DataFigures, tagger: Tagger, shape: TreeShape) -> Terms:
+    """Return the terms of a forecast; those of stages are for one fit."""
+    model = parts_of(tagger)[1]
+    texts, labels = figures.texts, figures.labels
+    per_row = texts.per_row + _ROW_OVERHEAD
+    *inner, leaves = shape.levels
+    above = sum(level.visits * level.outputs * np.log1p(level.rows_per_output) for level in inner)
+    held = min(tagger.sets.holdout * figures.rows, tagger.sets.largest)
+    ranked = held + 0.1 * figures.rows
+    opened = sum(min(level.nodes, _OPENED) for level in shape.levels)
+    return Terms(
+        features=(figures.rows * texts.tokens, texts.n_features),
+        label_features=(labels.pairs * per_row,),
+        tree=(
+            labels.tree_features * shape.generations * model.n_trees,
+            leaves.visits * leaves.outputs * per_row * labels.log_rows * model.n_trees,
+            float(above) * per_row * model.n_trees,
+        ),
+        rest=(1.0, ranked * (texts.tokens + CANDIDATES)),
+        label_work=(labels.features, model.solver.threshold * texts.per_row**0.5),
+        encoder_bytes=encoder_bytes(tagger, texts.n_features),
+        asked=(model.n_trees, texts.tokens, texts.per_row * opened * model.n_trees),
+    )
+
+
+def entries(constants: Sequence[float], label_work: tuple[float, float]) -> float:
+    """Return the stored weights of a tree: those of label features that stay above the threshold.
+
+    A row of norm 1 with z features has values of about 1/sqrt(z), and weights are sums of them.
+    """
+    features, relative_threshold = label_work
+    return float(constants[0] * features * np.exp(-constants[1] * relative_threshold))
+
+
+def memory_terms(figures: DataFigures, weights: float) -> tuple[float, ...]:
+    """Return the bytes of what training holds: what is always there, features, label features, weights."""
+    return 1.0, 8 * figures.rows * figures.texts.per_row, 8 * figures.labels.tree_features, 2 * weights
+
+
+def size_terms(weights: float, model: LinearTree, encoder: float) -> tuple[float, ...]:
+    """Return the bytes of the parts of a model folder: what is always there, weights, the encoder."""
+    return 1.0, weights * (3 + _WEIGHT_BYTES[model.solver.weights]), encoder
+
+
+def encoder_bytes(tagger: Tagger, n_features: float) -> float:
+    """Return the bytes of vocabulary, idf and spelling."""
+    encoder = parts_of(tagger)[0]
+    if encoder.hash_bits:
+        return float(4 << encoder.hash_bits)
+    slots = float(8 << int(2 * max(1.0, n_features)).bit_length())
+    return slots + 24 * n_features
+
+
+def _dot(constants: Sequence[float], terms: Sequence[float]) -> float:
+    return float(np.dot(constants, terms))

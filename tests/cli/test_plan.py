@@ -1,0 +1,84 @@
+"""`plan`, and the forecast inside `train`: what is shown, chosen, written and refused."""
+
+import csv
+import json
+
+import pytest
+from library import make_library
+
+from tagwood import Tagger
+from tagwood.cli.app import run
+from tagwood.recipe import read_recipe
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plan") / "library.csv"
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["title", "subjects"])
+        table.writerows((text, ";".join(names)) for text, names in zip(*make_library(600), strict=True))
+    return str(path)
+
+
+def test_a_forecast_is_a_table_or_json(library, capsys):
+    assert run(["plan", library]) == 0
+    out = capsys.readouterr().out
+    for words in ("peak memory", "training CPU", "model size", "label tree", "one text"):
+        assert words in out
+    assert run(["plan", library, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["peak_bytes"]["low"] < found["peak_bytes"]["expected"] < found["peak_bytes"]["high"]
+    assert found["changes"] == []
+    assert found["depth"] == 0
+
+
+def test_limits_choose_settings_that_train_takes(library, tmp_path, capsys):
+    assert run(["plan", library, "--json"]) == 0
+    size = json.loads(capsys.readouterr().out)["model_bytes"]["high"]
+    recipe = tmp_path / "small.toml"
+    assert run(["plan", library, "--max-size", f"{0.8 * size / 1e3:.3f}kB", "--write", str(recipe)]) == 0
+    assert "To keep to the limits: " in capsys.readouterr().err
+    chosen = read_recipe(recipe).tagger()
+    assert chosen.model.solver.threshold > 0.1 or chosen.encoder.ngrams == (1, 1)
+    model = str(tmp_path / "model")
+    assert run(["train", library, "-O", model, "--recipe", str(recipe), "-j", "1"]) == 0
+    assert Tagger.load(model).model_.solver == chosen.model.solver
+
+
+def test_train_refuses_what_does_not_fit_unless_it_is_forced(library, tmp_path, capsys):
+    model = tmp_path / "model"
+    assert run(["train", library, "-O", str(model), "--max-ram", "1MB", "-j", "1"]) == 2
+    said = capsys.readouterr().err
+    assert "training must fit into the 1.0 MB that --max-ram allows; got about" in said
+    assert "tagwood plan DATA --max-ram 1MB" in said
+    assert not model.exists()
+    assert run(["train", library, "-O", str(model), "--max-ram", "1MB", "-j", "1", "--force"]) == 0
+    assert model.exists()
+
+
+def test_train_refuses_what_the_machine_cannot_hold(library, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tagwood.planning.memory.largest_bytes", lambda: 5e6)
+    assert run(["train", library, "-O", str(tmp_path / "model"), "-j", "1"]) == 2
+    assert "the 5.0 MB that this machine has free" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--max-ram", "much"],
+            "--max-ram must be a number above 0 with a unit, such as 500MB or 4GB; got 'much'",
+        ),
+        (["--max-latency", "0"], "--max-latency must be a number above 0 with a unit, such as 2ms or 500us"),
+        (["--max-size", "1kB"], "no settings keep to these limits"),
+        (["--set", "tree.arty=2"], "Did you mean 'arity'?"),
+        (["--write", "{data}"], "exists already"),
+    ],
+)
+def test_mistakes_are_named(library, arguments, message, capsys):
+    assert run(["plan", library, *(one.format(data=library) for one in arguments)]) == 2
+    out, err = capsys.readouterr()
+    assert message in " ".join(err.split())
+    assert out == ""
