@@ -35,7 +35,7 @@ class LabelSearch:
             self._encode = list
         self._masked = masked_ids(vocab)
         self._n_known = int(getattr(model, "n_labels_", len(vocab)))
-        self._names: dict[tuple[int, str | None], tuple[str, str | None]] = {}
+        self._names: dict[str | None, dict[int, tuple[str, str | None]]] = {}  # by language
 
     def features(self, texts: list[str]) -> Any:
         """Return the features of texts as the model takes them."""
@@ -68,22 +68,14 @@ class LabelSearch:
 
     def tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
         """Return the rows of a ranking with names."""
-        labels, scores, ends = ranking.labels.tolist(), ranking.scores.tolist(), ranking.indptr.tolist()
-        doubts = [False] * ranking.n_rows if review is None else review.tolist()
-        return [
-            Tags(
-                (
-                    Tag(label, *self._named(label, language), score)
-                    for label, score in zip(labels[begin:end], scores[begin:end], strict=True)
-                ),
-                review=doubt,
-            )
-            for (begin, end), doubt in zip(pairwise(ends), doubts, strict=True)
-        ]
-
-    def _named(self, label: int, language: str | None) -> tuple[str, str | None]:
-        known = self._names.get((label, language))
-        if known is None:
-            known = self._vocab.name(label, language), self._vocab.uri(label)
-            self._names[label, language] = known
-        return known
+        known = self._names.setdefault(language, {})
+        found = []
+        for label, score in zip(ranking.labels.tolist(), ranking.scores.tolist(), strict=True):
+            if label not in known:
+                known[label] = self._vocab.name(label, language), self._vocab.uri(label)
+            found.append(Tag(label, *known[label], score))
+        ends = ranking.indptr.tolist()
+        if review is None:
+            return [Tags(found[begin:end]) for begin, end in pairwise(ends)]
+        places = zip(pairwise(ends), review.tolist(), strict=True)
+        return [Tags(found[begin:end], review=doubt) for (begin, end), doubt in places]
