@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.output import JsonFlag
+from tagwood.cli.output import JsonFlag, readable
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def explain_text(model: Path, text: str, label: str | None, question: dict[str, 
     from tagwood.cli.predict import load_tagger
 
     tagger = load_tagger(model)
-    if text == "-":
-        text = sys.stdin.read()
+    text = readable(sys.stdin.read() if text == "-" else text)
     if label is not None:
         return tagger.explain(text, label, **question)
     tags = tagger.tag_one(text, k=1, restrict=question["restrict"], exclude=question["exclude"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 """The ``--json`` option that every command has."""
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def print_json(value: Any) -> None:
@@ -70,6 +73,17 @@ def show(value: object) -> str:
         case list() | tuple():
             return ", ".join(map(show, value)) or "-"
     return str(value)
+
+
+def readable(text: str) -> str:
+    r"""Return a text of the shell with a mark for each byte that is no text.
+
+    Examples
+    --------
+    >>> readable("oak \udcff") == "oak \ufffd"
+    True
+    """
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def show_bytes(size: int) -> str:

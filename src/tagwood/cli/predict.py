@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.output import JsonFlag, print_data, print_json, progress, say
+from tagwood.cli.output import JsonFlag, print_data, print_json, progress, readable, say
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -111,9 +111,7 @@ def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> N
     from tagwood.cli.batches import as_dict
     from tagwood.cli.documents import Document
 
-    text = text.encode(errors="surrogateescape").decode(
-        errors="replace"
-    )  # bytes of the shell that are no text
+    text = readable(text)
     tags = tagger.tag_one(text, **options)
     if json:
         print_json(as_dict(Document(text), tags))
