@@ -10,6 +10,7 @@ import { promiseSlider } from "../parts/promise.js";
 import { empty, failed, loading, toast } from "../parts/states.js";
 import { TagResult } from "../parts/tag_result.js";
 import { labelOption, missingCard } from "../parts/tag_rows.js";
+import { markUnspaced } from "../unspaced.js";
 
 const CANDIDATES = 20;
 
@@ -155,7 +156,7 @@ class TagPage {
       const found = await api.explain(this.question(id));
       if (this.result.open !== id || !row?.isConnected) return;
       row.showWhy(found);
-      this.text.mark(found.segments);
+      this.text.mark(markUnspaced(found.segments, found.words));
     } catch (error) {
       if (row?.isConnected) row.showProblem(error, () => this.explain(id));
     }
@@ -176,7 +177,7 @@ class TagPage {
         this.result.add({ ...label, score: found.score });
         toast(`Added: ${label.name}`);
       };
-      this.text.mark(found.segments);
+      this.text.mark(markUnspaced(found.segments, found.words));
       put(this.missing, missingCard(found, { add, close }));
       this.missing.querySelector("h2").focus();
     } catch (error) {
