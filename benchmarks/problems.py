@@ -108,7 +108,11 @@ def real_problems() -> list[Problem]:
 def amazon_problems(scale: float = 1.0) -> list[Problem]:
     """Return synthetic problems like Amazon-670K and Amazon-3M, rows and labels times `scale`."""
     tail = "" if scale == 1 else f"-x{scale:g}"
-    kinds = {"670k": synthetic.amazon_670k_like, "3m": synthetic.amazon_3m_like}
+    kinds = {
+        "670k": synthetic.amazon_670k_like,
+        "3m": synthetic.amazon_3m_like,
+        "3m-few": synthetic.amazon_3m_few,
+    }
     return [
         synthetic_problem(
             f"amazon-{name}-like{tail}", lambda make=make: make(scale), f"synthetic, scale {scale:g}"

@@ -135,3 +135,10 @@ def test_sizes_that_cannot_be_are_refused(change, message):
 def test_scale_must_be_a_share():
     with pytest.raises(InputError, match="scale must be a number of at most 1"):
         synthetic.amazon_670k_like(scale=2)
+
+
+def test_amazon_3m_few_has_the_same_sizes_and_few_labels_per_row():
+    few, many = synthetic.amazon_3m_few(scale=0.001), synthetic.amazon_3m_like(scale=0.001)
+    assert few.Y_train.shape == many.Y_train.shape
+    assert few.X_train.shape == many.X_train.shape
+    assert few.Y_train.nnz < many.Y_train.nnz / 4

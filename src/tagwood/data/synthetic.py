@@ -189,6 +189,15 @@ def amazon_3m_like(scale: float = 1.0, seed: int = 0) -> Problem:
     return _preset(scale, (1_717_899, 742_507, 2_812_281, 337_067), 36.0, 50.0, seed)
 
 
+def amazon_3m_few(scale: float = 1.0, seed: int = 0) -> Problem:
+    """Return a problem with the sizes of Amazon-3M, but the 5.45 labels per row of Amazon-670K.
+
+    Parameters as in `amazon_670k_like`. Training cost grows with labels times rows: this one takes minutes where
+    `amazon_3m_like` takes hours.
+    """
+    return _preset(scale, (1_717_899, 742_507, 2_812_281, 337_067), 5.45, 50.0, seed)
+
+
 def _preset(
     scale: float, sizes: tuple[int, int, int, int], labels_per_row: float, nnz_per_row: float, seed: int
 ) -> Problem:
