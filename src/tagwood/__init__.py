@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tagwood.models.linear_tree import LinearTree
     from tagwood.models.softmax_tree import SoftmaxTree
     from tagwood.models.tree_training import Solver
+    from tagwood.neural.miml import MimlNetwork
     from tagwood.ranking import Ranking
     from tagwood.storage import load, save
     from tagwood.tagger import Tag, Tagger, Tags
@@ -29,6 +30,7 @@ __all__ = [
     "Disentangled",
     "LabelVocab",
     "LinearTree",
+    "MimlNetwork",
     "Ranking",
     "SoftmaxTree",
     "Solver",
@@ -53,6 +55,7 @@ _HOMES = {
     "Disentangled": "tagwood.models.disentangled",
     "LabelVocab": "tagwood.data",
     "LinearTree": "tagwood.models.linear_tree",
+    "MimlNetwork": "tagwood.neural.miml",
     "Ranking": "tagwood.ranking",
     "SoftmaxTree": "tagwood.models.softmax_tree",
     "Solver": "tagwood.models.tree_training",

@@ -36,6 +36,7 @@ MODULES: Final[dict[str, str]] = {
     "ConcatEncoder": "tagwood.features.concat",
     "Disentangled": "tagwood.models.disentangled",
     "LinearTree": "tagwood.models.linear_tree",
+    "MimlNetwork": "tagwood.neural.miml",
     "SetRule": "tagwood.models.set_rules",
     "SoftmaxTree": "tagwood.models.softmax_tree",
     "Tagger": "tagwood.tagger.tagger",
