@@ -17,6 +17,7 @@ from scipy import sparse
 
 from tagwood._sparse import CsrParts
 from tagwood.data.dataset import Dataset
+from tagwood.data.fields import GROUP
 from tagwood.data.files import BadLines, decoded_lines
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
@@ -52,6 +53,12 @@ class ReadOptions:
     separator: str | None = None
     split: str | None = None
     need_labels: bool = True
+    groups: str | None = None
+
+    @property
+    def group_role(self) -> tuple[str, ...]:
+        """Names of the field with the group of a row: the one that was asked for, or the usual ones."""
+        return GROUP if self.groups is None else (self.groups.lower().strip(),)
 
 
 class LabelIds:

@@ -34,6 +34,7 @@ def read_dataset(
     on_unknown: str = "error",
     skip_bad: bool | BadLines = False,
     split: str | None = None,
+    groups: str | None = None,
     separator: str | None = None,
     encoding: str = "utf-8",
 ) -> Dataset:
@@ -57,6 +58,8 @@ def read_dataset(
         warning.
     split
         ``"train"`` or ``"test"`` for a folder that holds both; default: the training split.
+    groups
+        Name of the column or field with the group of each row; default: one named ``group``, if there is one.
     separator
         What stands between the labels of a cell in CSV and TSV; default: ``;`` or ``|``, whichever comes
         first.
@@ -74,7 +77,13 @@ def read_dataset(
     options = _options(bad, on_unknown, encoding, separator, split)
     if vocab is None:
         vocab = label_table.read_beside(path, folder=chosen.folder)
-    dataset = chosen.read(path, replace(options, vocab=vocab))
+    dataset = chosen.read(path, replace(options, vocab=vocab, groups=groups))
+    if groups is not None and dataset.groups is None:
+        raise DataError(
+            f"no row has a group in a field or column {groups!r}",
+            path=path,
+            hint="Check the name; JSON lines, CSV, TSV and Parquet can hold groups.",
+        )
     if bad.count and skip_bad is True:
         warnings.warn(
             f"{path}: left out {bad.count:,} bad lines; the first: {bad.first[0]}",
@@ -90,6 +99,7 @@ def read_records(
     *,
     skip_bad: bool | BadLines = False,
     split: str | None = None,
+    groups: str | None = None,
     separator: str | None = None,
     encoding: str = "utf-8",
 ) -> Iterator[Record]:
@@ -103,7 +113,7 @@ def read_records(
         raise DataError(f"the format {chosen.name!r} holds features, not texts", path=path)
     bad = skip_bad if isinstance(skip_bad, BadLines) else BadLines(skip=skip_bad)
     options = _options(bad, "error", encoding, separator, split)
-    return chosen.records(path, replace(options, need_labels=False))
+    return chosen.records(path, replace(options, need_labels=False, groups=groups))
 
 
 def write_dataset(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.fields import GROUP, ID, LABELS, join_text, pick
+from tagwood.data.fields import ID, LABELS, join_text, pick
 from tagwood.data.files import open_for_writing
 from tagwood.data.records import (
     Named,
@@ -106,7 +106,7 @@ def _parse(line: str, options: ReadOptions) -> Record:
         text_of(content),
         [] if field is None else labels_of(content[field]),
         _string(content, pick(content, ID)),
-        _string(content, pick(content, GROUP)),
+        _string(content, pick(content, options.group_role)),
     )
 
 

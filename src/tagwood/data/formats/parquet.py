@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.fields import BODY, GROUP, ID, LABELS, TITLE, join_text, pick
+from tagwood.data.fields import BODY, ID, LABELS, TITLE, join_text, pick
 from tagwood.data.formats.json_lines import labels_of
 from tagwood.data.formats.tables import LabelCells
 from tagwood.data.records import ReadOptions, Record, build_dataset, need_texts
@@ -36,7 +36,7 @@ def records(path: Path, options: ReadOptions) -> Iterator[Record]:
                 for content in batch.to_pylist():
                     row += 1
                     try:
-                        yield _record(content, row, cells)
+                        yield _record(content, row, cells, options)
                     except DataError as error:
                         options.bad.report(DataError(error.reason, path=path, line=row))
     except DataError:
@@ -80,12 +80,14 @@ def _columns(path: Path, header: list[str], options: ReadOptions) -> list[str]:
         raise DataError(f"no column for text or title among {shown}", path=path)
     if options.need_labels and pick(header, LABELS) is None:
         raise DataError(f"no column for labels among {shown}", path=path)
+    roles = (*TITLE, *BODY, *LABELS, *ID, *options.group_role)
     # Other columns (vectors, say) may be large.
-    return [name for name in header if pick([name], (*TITLE, *BODY, *LABELS, *ID, *GROUP)) is not None]
+    return [name for name in header if pick([name], roles) is not None]
 
 
-def _record(content: dict[str, Any], row: int, cells: LabelCells) -> Record:
-    label_column, id_column, group_column = pick(content, LABELS), pick(content, ID), pick(content, GROUP)
+def _record(content: dict[str, Any], row: int, cells: LabelCells, options: ReadOptions) -> Record:
+    label_column, id_column = pick(content, LABELS), pick(content, ID)
+    group_column = pick(content, options.group_role)
     value = content[label_column] if label_column is not None else None
     return Record(
         join_text(content) or "",

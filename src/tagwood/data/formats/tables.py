@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.fields import GROUP, ID, LABELS, join_text, pick
+from tagwood.data.fields import ID, LABELS, join_text, pick
 from tagwood.data.files import MAX_LINE, BadLines, decoded_lines, open_for_writing
 from tagwood.data.formats.annif_tsv import bracketed_uris, parse_uris
 from tagwood.data.formats.json_lines import labels_of
@@ -36,7 +36,7 @@ def records(path: Path, options: ReadOptions) -> Iterator[Record]:
     _check_header(path, header, options)
     cells_of = LabelCells(options.separator)
     label_column = pick(header, LABELS)
-    id_column, group_column = pick(header, ID), pick(header, GROUP)
+    id_column, group_column = pick(header, ID), pick(header, options.group_role)
     for line, cells in rows:
         try:
             if len(cells) != len(header):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tagwood.data.dataset import Dataset
+from tagwood.data.fields import pick
 from tagwood.data.files import BadLines, open_for_writing
 from tagwood.data.formats.json_lines import parse_object, text_of
 from tagwood.data.records import (
@@ -40,7 +41,7 @@ def read(path: Path, options: ReadOptions) -> Dataset:
 
 def records(path: Path, options: ReadOptions) -> Iterator[Record]:
     """Yield the rows of a file, or of one split of a folder."""
-    return line_records(_file(path, options), options, _parse, blank_lines=False)
+    return line_records(_file(path, options), options, lambda line: _parse(line, options), blank_lines=False)
 
 
 def write(dataset: Dataset, path: Path) -> None:
@@ -62,7 +63,7 @@ def _file(path: Path, options: ReadOptions) -> Path:
     return existing(folder / _PARTS[split], "the rows")
 
 
-def _parse(line: str) -> Record:
+def _parse(line: str, options: ReadOptions) -> Record:
     content = parse_object(line)
     labels = content.get("target_ind", [])
     weights = content.get("target_rel", [1.0] * len(labels) if isinstance(labels, list) else [])
@@ -76,7 +77,7 @@ def _parse(line: str) -> Record:
         text_of(content),
         [label for label, weight in zip(labels, weights, strict=True) if weight > 0],
         str(content.get("uid", "")),
-        str(content.get("group") or ""),
+        str(content.get(pick(content, options.group_role) or "") or ""),
     )
 
 
