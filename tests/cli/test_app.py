@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import warnings
 
 import pytest
@@ -165,3 +166,16 @@ def test_shell_completion_offers_the_commands():
     code = "import sys; sys.argv = ['tagwood']; from tagwood.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
     assert done.stdout.split() == ["info"]
+
+
+def test_an_interrupt_that_python_loses_in_a_finaliser_is_heard(command, capsys):
+    class Clumsy:
+        def __del__(self):
+            raise KeyboardInterrupt
+
+    def action():
+        Clumsy()
+        time.sleep(5)
+
+    assert command(action) == 130
+    assert "Traceback" not in capsys.readouterr().err

@@ -6,7 +6,9 @@ called, so that ``tagwood --help`` stays quick; what the overview needs stands i
 
 from __future__ import annotations
 
+import _thread
 import sys
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -34,6 +36,9 @@ COMMANDS = {
     "demo": Command("tagwood.cli.demo", "demo", "Tag real text: the docstrings of this machine's Python."),
     "eval": Command("tagwood.cli.eval", "eval_command", "Measure a model, or saved predictions."),
     "explain": Command("tagwood.cli.explain", "explain", "Say why a label was suggested, or why not."),
+    "impute": Command(
+        "tagwood.cli.impute", "impute", "Work out labels of rows from labels of groups, for review."
+    ),
     "info": Command("tagwood.cli.info", "info", "Show versions, hardware and extras, or a model's passport."),
     "plan": Command("tagwood.cli.plan", "plan", "Forecast memory, time and size before training."),
     "predict": Command("tagwood.cli.predict", "predict", "Suggest labels for texts (also: suggest)."),
@@ -112,6 +117,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code; errors escape only with ``--debug`` in the arguments."""
     debug, rest = _take_debug(arguments)
     warnings.showwarning = _show_warning
+    unraisable, sys.unraisablehook = sys.unraisablehook, _interrupt_again
     try:
         result = typer.main.get_command(app).main(rest, prog_name="tagwood", standalone_mode=False)
         sys.stdout.flush()
@@ -120,6 +126,8 @@ def run(arguments: Sequence[str]) -> int:
         if debug and not isinstance(error, typer.TyperException):
             raise
         return _report(error)
+    finally:
+        sys.unraisablehook = unraisable
 
 
 def main() -> None:
@@ -155,6 +163,19 @@ def _report(error: Exception) -> int:
     words = " ".join(str(error).split())
     _say(f"internal error: {type(error).__name__}: {words}; rerun with --debug for the traceback")
     return OUR_ERROR
+
+
+def _interrupt_again(lost: Any) -> None:
+    """Press Ctrl-C once more where Python lost it in a finaliser, and would have shown a traceback and gone on."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        _thread.start_new_thread(_interrupt_soon, ())  # what is raised here would be lost as well
+    else:
+        sys.__unraisablehook__(lost)
+
+
+def _interrupt_soon() -> None:
+    time.sleep(0.01)
+    _thread.interrupt_main()
 
 
 def _take_debug(arguments: Sequence[str]) -> tuple[bool, list[str]]:
