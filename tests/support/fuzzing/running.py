@@ -44,13 +44,19 @@ def judge(stage: Stage, number: int) -> tuple[Case, int | None, str | None]:
 def run_case(case: Case) -> tuple[int, str, str]:
     """Run the command line with its own stdin, stdout and stderr; return the exit code and what it wrote."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace") for _ in range(2))
-    saved = sys.stdin, warnings.showwarning
+    saved = sys.stdin
     sys.stdin = io.TextIOWrapper(io.BytesIO(case.stdin), "utf-8", errors="surrogateescape")
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _clock(case.interrupt):
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            _clock(case.interrupt),
+        ):
+            warnings.simplefilter("default")  # as users have it; in tests warnings are errors
             code = _run(case)
     finally:
-        sys.stdin, warnings.showwarning = saved
+        sys.stdin = saved
     texts = []
     for stream in (out, err):
         stream.flush()
