@@ -18,6 +18,8 @@ BENCHMARKS = (
     ("tfidf",),
     ("promises",),
     ("impute",),
+    ("plan",),
+    ("text_to_labels",),
     ("softmax_tree",),
     ("service",),
     ("linear_tree", "--scaling"),
