@@ -11,11 +11,13 @@ from scipy import sparse
 
 from tagwood.data import (
     BadLines,
+    Dataset,
     LabelVocab,
     SkippedLinesWarning,
     detect_format,
     read_dataset,
     read_records,
+    write_dataset,
 )
 from tagwood.data.formats import sparse_text
 from tagwood.errors import DataError, InputError, MissingExtraError
@@ -371,3 +373,22 @@ def test_parquet_without_pyarrow_names_the_extra(put, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'tagwood\[parquet\]'"):
         read_dataset(put(a__parquet=b"PAR1"))
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv", "rows.parquet"])
+def test_groups_are_read_from_the_column_that_is_named(tmp_path, name):
+    vocab = LabelVocab.from_names(["oak"])
+    data = Dataset([[0], [0]], vocab, texts=["a", "b"], groups=["x", "y"])
+    write_dataset(data, tmp_path / name)
+    if name.endswith("parquet"):
+        parquet = pytest.importorskip("pyarrow.parquet")
+        table = parquet.read_table(tmp_path / name)
+        parquet.write_table(
+            table.rename_columns([c.replace("group", "Box") for c in table.column_names]), tmp_path / name
+        )
+    else:
+        (tmp_path / name).write_text((tmp_path / name).read_text().replace("group", "Box"))
+    assert read_dataset(tmp_path / name).groups is None
+    assert list(read_dataset(tmp_path / name, groups="box").groups) == ["x", "y"]
+    with pytest.raises(DataError, match="no row has a group in a field or column 'crate'"):
+        read_dataset(tmp_path / name, groups="crate")

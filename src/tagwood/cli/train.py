@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from tagwood.cli.grouped import GroupLabelsOption, GroupsOption, read_group_rows
 from tagwood.cli.output import JsonFlag, print_data, print_json, say, show_bytes, stages
 from tagwood.errors import InputError
 
@@ -41,6 +42,8 @@ def train(
     ] = 0.1,
     vocab: Annotated[Path | None, typer.Option(help="Label table (TSV or CSV).")] = None,
     on_unknown: Annotated[str, typer.Option(help="Labels missing in --vocab: error, add or skip.")] = "error",
+    groups: GroupsOption = None,
+    group_labels: GroupLabelsOption = None,
     corrections: Annotated[
         Path | None, typer.Option(help="Corrected labels of grouped rows, as tagwood serve stores them.")
     ] = None,
@@ -74,7 +77,7 @@ def train(
     changes = [f"{key}={value}" for key, value in named.items() if value is not None]
     chosen = choose_recipe(recipe, [*(settings or []), *changes], jobs)
     check_replaceable(output, overwrite=force)
-    rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit)
+    rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit, groups, group_labels)
     if corrections is not None:
         rows = with_corrections(rows, corrections)
     check_budget(rows, chosen, test_fraction, max_ram, force=force)
@@ -122,12 +125,19 @@ def read_rows(
     on_unknown: str,
     skip_bad: bool,
     docs_limit: int | None,
+    groups: str | None = None,
+    group_labels: Path | None = None,
 ) -> Dataset:
-    """Read a dataset that must have texts and labels."""
+    """Read a dataset that must have texts and labels; labels of groups may come from a table."""
     from tagwood.data import read_dataset, read_vocab
 
     table = None if vocab is None else read_vocab(vocab)
-    rows = read_dataset(data, data_format, vocab=table, on_unknown=on_unknown, skip_bad=skip_bad)
+    if group_labels is not None:
+        rows = read_group_rows(data, group_labels, data_format, groups, table)
+    else:
+        rows = read_dataset(
+            data, data_format, vocab=table, on_unknown=on_unknown, skip_bad=skip_bad, groups=groups
+        )
     if rows.texts is None:
         raise InputError(
             f"{data} must hold texts",

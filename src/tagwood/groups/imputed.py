@@ -69,6 +69,15 @@ class Imputed:
         ones = np.ones(order.size, dtype=np.float32)
         return cls(matrix(ones), matrix(similarity[order]), matrix(weights[order]))
 
+    def entries(self, mask: NDArray[np.bool_]) -> Imputed:
+        """Return only some of the stored entries."""
+        indptr = np.concatenate([[0], np.cumsum(mask)])[self.labels.indptr]
+
+        def matrix(old: sparse.csr_array) -> sparse.csr_array:
+            return sparse.csr_array((old.data[mask], old.indices[mask], indptr), shape=old.shape)
+
+        return Imputed(matrix(self.labels), matrix(self.similarity), matrix(self.weights))
+
     def __repr__(self) -> str:
         n_rows, n_labels = self.labels.shape
         return f"Imputed({self.labels.nnz:,} labels on {n_rows:,} rows, {n_labels:,} different ones possible)"

@@ -52,7 +52,8 @@ def impute_from_scores(
     for what, other in (("scores", matrix), ("previous", None if previous is None else previous.labels)):
         if other is not None and other.shape != shape:
             raise InputError(f"{what} must have shape {shape}", given=str(other.shape))
-    row, pair, score = _pairs(matrix, groups)
+    row, pair, entry = _pairs(matrix, groups)
+    score = matrix.data[entry]
     keep = score >= (best := _best(pair, score, groups.group_labels.nnz))[pair] - _TIE * np.abs(best[pair])
     spare = previous.labels if previous is not None else groups.spread()
     spare_row, spare_pair, _ = _pairs(spare, groups)
@@ -65,10 +66,33 @@ def impute_from_scores(
     )
 
 
+def keep_closest(imputed: Imputed, groups: GroupedLabels) -> Imputed:
+    """Return only the assignments to the closest row of a group, with the weights they have.
+
+    From what `impute_labels` gives with ``soft=True`` this makes the plain assignment, with weights that say how sure
+    it is: 1 where no other row of the group is within the margin, 0.5 where another one is as close.
+
+    Examples
+    --------
+    >>> one = np.ones(2, dtype=np.float32)
+    >>> found = Imputed.from_triples(
+    ...     np.array([0, 1]), np.array([0, 0]), np.array([0.8, 0.79], dtype=np.float32), one / 2, (2, 1)
+    ... )
+    >>> keep_closest(found, GroupedLabels([[0], [0]], [[0]])).weights.toarray().tolist()
+    [[0.5], [0.0]]
+    """
+    _, pair, entry = _pairs(imputed.similarity, groups)
+    closeness = imputed.similarity.data[entry]
+    near = closeness >= _best(pair, closeness, groups.group_labels.nnz)[pair] - _TIE
+    keep = np.zeros(imputed.labels.nnz, dtype=bool)
+    keep[entry[near]] = True
+    return imputed.entries(keep)
+
+
 def _pairs(
     matrix: sparse.csr_array, groups: GroupedLabels
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """Return row, entry of `group_labels` and value, once for each group that allows the pair."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return row, entry of `group_labels` and entry of the matrix, once for each group that has the label."""
     members, allowed = groups.sample_groups, groups.group_labels
     entry_row = np.repeat(np.arange(groups.n_rows), np.diff(matrix.indptr))
     copies = np.diff(members.indptr)[entry_row]
@@ -82,7 +106,7 @@ def _pairs(
     pair = np.searchsorted(keys, key)
     found = pair < keys.size
     found[found] = keys[pair[found]] == key[found]
-    return row[found], pair[found], matrix.data[entry[found]]
+    return row[found], pair[found], entry[found]
 
 
 def _best(pair: NDArray[np.int64], score: NDArray[np.float32], n_pairs: int) -> NDArray[np.float32]:

@@ -1,0 +1,165 @@
+"""`tagwood impute`: which row of a group each label of the group belongs to. In: texts in groups. Out: JSON lines.
+
+Each line has the text, its group as ``from_group`` and its labels, so that the file can be reviewed and mended, then
+trained on as it is, or given to ``tagwood train --corrections`` in part.
+"""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tagwood.cli.grouped import GroupLabelsOption, GroupsOption
+from tagwood.cli.output import JsonFlag, print_json, say, stages
+from tagwood.cli.train import choose_recipe, read_rows
+from tagwood.errors import InputError
+
+if TYPE_CHECKING:
+    from tagwood.data import Dataset
+    from tagwood.groups import Imputed
+    from tagwood.recipe import Recipe
+
+
+def impute(
+    data: Annotated[Path, typer.Argument(help="File with texts, groups and labels, in any known format.")],
+    output: Annotated[Path, typer.Option("--output", "-O", help="File to write; .gz packs it.")],
+    groups: GroupsOption = None,
+    group_labels: GroupLabelsOption = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="Settings in a TOML file: [features], [groups].")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="One setting, such as groups.method=eagle-0; repeat it.")
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(help="A row is sure of a label if no other is so near, in cosine.")
+    ] = 0.05,
+    doubtful_first: Annotated[
+        bool, typer.Option("--doubtful-first", help="Groups with the least certain labels first.")
+    ] = False,
+    vocab: Annotated[Path | None, typer.Option(help="Label table (TSV or CSV).")] = None,
+    on_unknown: Annotated[str, typer.Option(help="Labels missing in --vocab: error, add or skip.")] = "error",
+    data_format: Annotated[str | None, typer.Option("--format", help="Default: from the content.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out and count them.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace OUTPUT if it exists.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Work out labels of rows from labels of groups, for review.
+
+    Training with groups does the same by itself; look at the result here first, or mend it.
+    """
+    from tagwood._check import check_float
+    from tagwood.data.writing import check_target
+
+    check_float(margin, "--margin", low=0.0, high=2.0)
+    chosen = choose_recipe(recipe, settings or [], jobs)
+    check_target(output, overwrite=force, folder=False)
+    rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, None, groups, group_labels)
+    if rows.groups is None:
+        raise InputError(
+            f"{data} must have groups",
+            given="no column named group",
+            hint="Name the column: --groups COLUMN.",
+        )
+    with stages("Imputing") as advance:
+        found = impute_rows(rows, chosen, margin, jobs, advance)
+    facts = write_review(rows, found, output, doubtful_first=doubtful_first, force=force)
+    if json:
+        print_json(facts)
+    else:
+        say(
+            f"{output}: {facts['labels']:,} labels on {facts['rows']:,} rows in {facts['groups']:,} groups, "
+            f"{facts['unsure']:,} unsure (confidence below 0.9)"
+        )
+
+
+def impute_rows(rows: Dataset, recipe: Recipe, margin: float, threads: int | None, advance: Any) -> Imputed:
+    """Impute with the features and group settings of a recipe; weights are shares among rows within the margin."""
+    from tagwood.groups import GroupedLabels, impute_labels, keep_closest
+    from tagwood.models.linear_tree import LinearTree
+    from tagwood.tagger.fitting import default_encoder
+
+    tagger = recipe.tagger()
+    advance("features", 0.0)
+    X = (
+        (tagger.encoder or default_encoder(LinearTree()))
+        .fit(list(rows.texts or ()))
+        .transform(rows.texts or ())
+    )
+    grouped = GroupedLabels.from_rows(list(rows.groups or ()), rows.labels)
+    rule = tagger.groups
+    advance("labels of rows", 0.5)
+    soft = impute_labels(
+        X,
+        grouped.sample_groups,
+        grouped.group_labels,
+        method=rule.method,
+        steps=rule.steps,
+        step_size=rule.step_size,
+        contrast=rule.contrast,
+        soft=True,
+        margin=margin,
+        threads=threads,
+    )
+    return keep_closest(soft, grouped)
+
+
+def write_review(
+    rows: Dataset, found: Imputed, output: Path, *, doubtful_first: bool, force: bool
+) -> dict[str, Any]:
+    """Write one JSON object per row and return the facts."""
+    from tagwood.data.files import open_for_writing
+    from tagwood.data.writing import replace_path
+
+    order = _doubtful_first(rows, found) if doubtful_first else list(range(rows.n_rows))
+    with (
+        replace_path(output, overwrite=force, folder=False, companions=()) as place,
+        open_for_writing(place) as file,
+    ):
+        for row in order:
+            file.write(json_module.dumps(_line(rows, found, row), ensure_ascii=False) + "\n")
+    return {
+        "output": str(output),
+        "rows": rows.n_rows,
+        "groups": len(set(rows.groups or ()) - {""}),
+        "labels": int(found.labels.nnz),
+        "unsure": int((found.weights.data < 0.9).sum()),
+    }
+
+
+def _line(rows: Dataset, found: Imputed, row: int) -> dict[str, Any]:
+    begin, end = found.labels.indptr[row], found.labels.indptr[row + 1]
+    labels = []
+    for at in range(begin, end):
+        label = int(found.labels.indices[at])
+        uri = rows.vocab.uri(label)
+        labels.append(
+            {
+                "label": rows.vocab.name(label),
+                **({"uri": uri} if uri else {}),
+                "confidence": round(float(found.weights.data[at]), 4),
+                "similarity": round(float(found.similarity.data[at]), 4),
+            }
+        )
+    group = (rows.groups or [""] * rows.n_rows)[row]
+    head = {"id": rows.ids[row]} if rows.ids is not None else {}
+    return {**head, "from_group": group, "text": (rows.texts or ())[row], "labels": labels}
+
+
+def _doubtful_first(rows: Dataset, found: Imputed) -> list[int]:
+    """Return the rows, those of the group with the least mean confidence first."""
+    import numpy as np
+
+    codes, names = rows.group_codes()
+    codes = np.where(codes < 0, len(names), codes)  # rows without a group are sure, and come last
+    entry_codes = np.repeat(codes, np.diff(found.labels.indptr))
+    counts = np.bincount(entry_codes, minlength=len(names) + 1)
+    means = np.bincount(entry_codes, found.weights.data, minlength=len(names) + 1) / np.maximum(counts, 1)
+    means[counts == 0] = 1.0
+    means[len(names)] = 2.0
+    order: list[int] = np.lexsort((np.arange(rows.n_rows), codes, means[codes])).tolist()
+    return order
