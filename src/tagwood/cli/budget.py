@@ -16,19 +16,18 @@ _WORTH_SAYING = 2.0  # CPU seconds; shorter runs are over before the line is rea
 
 
 def check_budget(
-    rows: Dataset, recipe: Recipe, test_fraction: float, max_ram: str | None, *, force: bool
+    rows: Dataset, recipe: Recipe, test_fraction: float, allowed: float | None, *, force: bool
 ) -> Forecast | None:
-    """Say what training will need; raise `InputError` if that is more memory than there is or may be used.
+    """Say what training will need; raise `InputError` if that is more memory than there is or is allowed (bytes).
 
     Returns None for models that no forecast is made for.
     """
-    from tagwood.cli.plan import figures_of, read_limits
+    from tagwood.cli.plan import figures_of
     from tagwood.models.linear_tree import LinearTree
     from tagwood.planning import forecast_training
     from tagwood.planning.memory import largest_bytes, used_bytes
     from tagwood.planning.quantities import show_amount, show_time
 
-    allowed = read_limits(max_ram, None, None).peak_bytes
     if not isinstance(recipe.tagger().model, LinearTree):
         return None
     found = forecast_training(

@@ -70,17 +70,21 @@ def train(
     What will not fit into memory by the forecast (see tagwood plan) is refused before it begins. The folder appears
     when the model is complete, or not at all.
     """
+    from tagwood._check import check_float
     from tagwood.cli.budget import check_budget
+    from tagwood.cli.plan import read_limits
     from tagwood.storage.publish import check_replaceable
 
     named = {"model.kind": model, "tree.tree": tree}
     changes = [f"{key}={value}" for key, value in named.items() if value is not None]
     chosen = choose_recipe(recipe, [*(settings or []), *changes], jobs)
     check_replaceable(output, overwrite=force)
+    check_float(test_fraction, "--test-fraction", low=0.0, high=0.9)
+    allowed = read_limits(max_ram, None, None).peak_bytes
     rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit, groups, group_labels)
     if corrections is not None:
         rows = with_corrections(rows, corrections)
-    check_budget(rows, chosen, test_fraction, max_ram, force=force)
+    check_budget(rows, chosen, test_fraction, allowed, force=force)
     with stages("Training") as advance:
         trained = train_tagger(rows, chosen, test_fraction, advance)
     folder = trained.tagger.save(output, notes=notes, overwrite=force)
