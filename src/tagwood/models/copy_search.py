@@ -9,7 +9,7 @@ Decisions
 * Best-first search with ``"max"`` is exact as it is: every factor of a path is at most 1.
 * Best-first search with ``"mean"`` takes the mean over *all* copies, found or not. A mean is never above its maximum,
   so a label outside the best m by maximum has a mean of at most the m-th maximum. Ask for m labels by maximum,
-  score all copies of these, and stop when the k-th mean is at least the m-th maximum; otherwise ask for more. That is exact.
+  score all copies of these, and stop when the k-th mean is at least the m-th maximum; otherwise ask for more.
 """
 
 from __future__ import annotations

@@ -10,15 +10,15 @@ Decisions
   way, a matcher matching the rows it was trained on.
 * The first tree is built with leaves of `max_leaf_size` over the number of copies, so that leaves have about the
   size the base would give them. Trees given to `fit` are taken as they are.
-* Copies of a label see all its rows, as in the paper. Giving each copy only the rows matched to it trains faster and
-  lost a third of the gain on held-out rows: part of what copies add is that more rows are told apart in a leaf.
+* A label brings to each of its leaves only the rows matched there: a copy then costs as many rows as it serves. The
+  paper's way, all rows to all leaves, is ``Assignment(bring="all")``.
 * ``alternative_update=False`` keeps the matcher, and with it leaves that lost all labels.
 * With ``"training"`` rows, nodes whose rows and children did not change keep their classifiers.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +29,7 @@ from tagwood._check import check_choice, check_float, check_int, check_threads
 from tagwood.errors import InputError
 from tagwood.models.block_reuse import blocks_of, unchanged_nodes
 from tagwood.models.linear_tree import LinearTree
-from tagwood.models.row_matching import match_unseen_rows
+from tagwood.models.row_matching import match_unseen_rows, rows_of_copies
 from tagwood.models.tree_training import Progress, TreeTraining
 from tagwood.models.tree_weights import TrainedBlocks, TreeWeights
 from tagwood.storage import State, storable
@@ -39,7 +39,9 @@ from tagwood.trees.reassign import reassign_labels, without_empty_leaves
 
 MERGES = ("max", "mean")
 ROWS = ("held-out", "training")
+BRING = ("all", "matched")
 AUTO = "auto"
+_BEAM = 10  # of `rank`: a row within it can find the labels of a leaf
 _LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
 
 
@@ -52,9 +54,13 @@ class Assignment:
     rows
         ``"held-out"``: rows are matched by matchers that have not seen them; ``"training"``: by one that has.
     width
-        Leaves that a row is matched to.
+        Leaves per row that count when labels are given their leaves. None takes 10, the beam of `rank`, and 3 with
+        ``copies="auto"``: there a copy should win rows that the first leaf reaches only by luck, too.
     room
-        Most labels of a leaf, as a multiple of the base's `max_leaf_size`.
+        Most labels of a leaf, as a multiple of the base's `max_leaf_size`; 1.5 times as much with ``copies="auto"``.
+    bring
+        Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 sends there, or
+        ``"all"``, which is the paper's, a little more precise, and slower to train and to search.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
     least_gain
@@ -62,16 +68,19 @@ class Assignment:
     """
 
     rows: str = "held-out"
-    width: int = 3
-    room: float = 1.5
+    width: int | None = None
+    room: float = 1.0
+    bring: str = "matched"
     growth: float = 1.3
-    least_gain: int = 2
+    least_gain: int = 1
 
     def check(self) -> None:
         """Raise `InputError` for a value that does not fit."""
         check_choice(self.rows, "rows", ROWS)
-        check_int(self.width, "width", low=1)
+        if self.width is not None:
+            check_int(self.width, "width", low=1)
         check_float(self.room, "room", low=1.0)
+        check_choice(self.bring, "bring", BRING)
         check_float(self.growth, "growth", low=1.0)
         check_int(self.least_gain, "least_gain", low=1)
 
@@ -199,7 +208,7 @@ class Disentangled(LinearTree):
     def _trees(
         self, V: sparse.csr_array, Y: sparse.csr_array, lam: float, threads: int, progress: Progress | None
     ) -> list[LabelTree]:
-        copies = self.assignment.growth if isinstance(self.copies, str) else self.copies
+        copies = 1 if isinstance(self.copies, str) else self.copies
         size = max(1, round(self.max_leaf_size / copies))
         return self._plain(max_leaf_size=size)._trees(V, Y, lam, threads, progress)
 
@@ -210,34 +219,50 @@ class Disentangled(LinearTree):
         for number in range(self.rounds if tree.n_leaves > 1 else 0):
             if progress is not None:
                 progress("matching rows to leaves", number / self.rounds)
-            tree, known = self._next_tree(training, tree, Y)
+            last = number == self.rounds - 1
+            tree, known, training = self._next_tree(training, tree, Y, last)
         return training.train(tree, self._matcher_width(), progress, known)
 
     def _next_tree(
-        self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array
-    ) -> tuple[LabelTree, TrainedBlocks | None]:
-        """Match rows, re-assign labels; return the new tree and blocks of it that need no training."""
-        seen = self.assignment.rows == "training"
+        self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, last: bool
+    ) -> tuple[LabelTree, TrainedBlocks | None, TreeTraining]:
+        """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
+        settings = self.assignment
+        seen, brings_matched = settings.rows == "training", settings.bring == "matched"
+        width = (3 if self.copies == AUTO else _BEAM) if settings.width is None else settings.width
+        looked = max(width, _BEAM) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
         if matcher is None or not seen:
-            matched = match_unseen_rows(training, tree, self.assignment.width)
+            matched = match_unseen_rows(training, tree, looked)
         else:
-            matched = matcher.leaves(training.X, self.assignment.width, training.threads)[0]
-        new = self._reassign(tree, Y, matched)
+            matched = matcher.leaves(training.X, looked, training.threads)[0]
+        new = self._reassign(tree, Y, matched[:, :width])
+        new_training = training
+        if last and brings_matched:
+            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :_BEAM])
+            new_training = replace(training, copy_rows=brought)
+        known = None
         if not self.alternative_update and matcher is not None:
             inner = np.flatnonzero(np.diff(tree.child_ptr) > 0)
-            return new, blocks_of(matcher, inner, inner)
-        new, former = without_empty_leaves(new)
-        if matcher is None:
-            return new, None
-        same = unchanged_nodes(training.rows_of_nodes(tree), new, training.rows_of_nodes(new), former)
-        return new, blocks_of(matcher, former[same], same) if same.size else None
+            return new, blocks_of(matcher, inner, inner), new_training
+        new, former = without_empty_leaves(new)  # the order of copies stays
+        if matcher is not None:
+            old_rows, new_rows = training.rows_of_nodes(tree), new_training.rows_of_nodes(new)
+            same = unchanged_nodes(old_rows, new, new_rows, former)
+            known = blocks_of(matcher, former[same], same) if same.size else None
+        return new, known, new_training
 
     def _reassign(self, tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.int32]) -> LabelTree:
         settings = self.assignment
-        if isinstance(self.copies, str):
-            return reassign_by_gain(
-                tree, Y, matched, growth=settings.growth, least_gain=settings.least_gain, keep_empty=True
-            )
         room = round(settings.room * self.max_leaf_size)
-        return reassign_labels(tree, Y, matched, self.copies, max_leaf_size=room, keep_empty=True)
+        if not isinstance(self.copies, str):
+            return reassign_labels(tree, Y, matched, self.copies, max_leaf_size=room, keep_empty=True)
+        return reassign_by_gain(
+            tree,
+            Y,
+            matched,
+            growth=settings.growth,
+            least_gain=settings.least_gain,
+            max_leaf_size=round(1.5 * room),
+            keep_empty=True,
+        )

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from tagwood._sparse import CsrParts, csr_parts
 from tagwood.models.entry_weights import EntryWeights
@@ -38,6 +39,37 @@ def match_unseen_rows(training: TreeTraining, tree: LabelTree, width: int) -> ND
         rows = np.flatnonzero(fold == number)
         found[rows] = matcher.leaves(csr_parts(features[rows]), width, training.threads)[0]
     return found
+
+
+def rows_of_copies(label_rows: CsrParts, tree: LabelTree, matched: NDArray[np.int32]) -> CsrParts:
+    """Return which rows each entry of ``tree.labels`` brings to its leaf: (n_copies, n_rows), with their weights.
+
+    A row with the label goes to those of the label's leaves that it is matched to; to all of them where it is matched
+    to none.
+
+    Examples
+    --------
+    >>> tree = LabelTree.from_nested([[0, 1], [0, 2]])
+    >>> Y = sparse.csr_array(np.array([[1, 0, 0], [1, 0, 0], [1, 1, 1]], dtype=np.float32))
+    >>> rows_of_copies(csr_parts(Y.T.tocsr()), tree, np.array([[1], [2], [-1]])).to_scipy().toarray()
+    array([[1., 0., 1.],
+           [0., 0., 1.],
+           [0., 1., 1.],
+           [0., 0., 1.]], dtype=float32)
+    """
+    copies = np.argsort(tree.labels, kind="stable")  # by label, then by leaf
+    first = np.searchsorted(tree.labels[copies], np.arange(tree.n_labels + 1))
+    entry_label = np.repeat(np.arange(tree.n_labels), np.diff(label_rows.indptr))
+    count = np.diff(first)[entry_label]
+    entry = np.repeat(np.arange(entry_label.size), count)
+    place = copies[np.arange(entry.size) - np.repeat(np.cumsum(count) - count - first[entry_label], count)]
+    leaf, row = tree.leaf_of_copy[place], label_rows.indices[entry]
+    hit = np.zeros(entry.size, dtype=bool)
+    for column in matched.T:
+        hit |= column[row] == leaf
+    kept = hit | ~(np.bincount(entry, weights=hit, minlength=entry_label.size) > 0)[entry]
+    shape = (tree.labels.size, label_rows.n_cols)
+    return csr_parts(sparse.csr_array((label_rows.data[entry[kept]], (place[kept], row[kept])), shape=shape))
 
 
 def _without_rows(weights: EntryWeights, left_out: NDArray[np.bool_]) -> EntryWeights:

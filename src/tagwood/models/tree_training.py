@@ -91,6 +91,9 @@ class TreeTraining:
         (n_rows, n_features) features.
     weights
         Y transposed, and what its entries and rows weigh.
+    copy_rows
+        (n_copies, n_rows) which rows each entry of the tree's `labels` brings to its leaf; default all rows of the
+        label. Rows that another label brings there are the label's positives all the same.
     """
 
     X: CsrParts
@@ -100,6 +103,7 @@ class TreeTraining:
     link: str
     seed: int
     threads: int
+    copy_rows: CsrParts | None = None
 
     def train(
         self,
@@ -139,8 +143,11 @@ class TreeTraining:
 
     def rows_of_nodes(self, tree: LabelTree) -> NodeRows:
         """Return the rows with a label below each node."""
-        head = (*self.weights.label_rows[:3], self.X.n_rows)
-        return NodeRows(*_kernels.node_rows(*head, tree.parent, tree.label_ptr, tree.labels, self.threads))
+        source, labels = self.weights.label_rows, tree.labels
+        if self.copy_rows is not None:
+            source, labels = self.copy_rows, np.arange(tree.labels.size, dtype=np.int32)
+        head = (*source[:3], self.X.n_rows)
+        return NodeRows(*_kernels.node_rows(*head, tree.parent, tree.label_ptr, labels, self.threads))
 
     @staticmethod
     def _stages(tree: LabelTree, matcher_width: int | None) -> Iterator[NDArray[np.int64]]:

@@ -7,8 +7,9 @@ Decisions
 * Choosing the best leaves of a label is a cover problem (the paper's Problem 7), and the greedy choice is the usual
   one: first the leaf that most of its rows reach, then the leaf that most of the *rest* reach, and so on.
   `reassign_labels` takes the largest counts instead, which may be the same rows twice.
-* Copies compete across labels: those that win most positives come first, until `growth` times the number of labels is
-  used up or a copy would win fewer than `least_gain` positives. First leaves are never refused.
+* All claims, first leaves and further copies, are served by the positives they win, strongest first: under a limit on
+  leaf size a further copy of a frequent label goes before the first choice of a rare one, which keeps its old leaf.
+* Further copies end where `growth` times the number of labels is used up or fewer than `least_gain` positives are won.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tagwood._check import check_float, check_int
-from tagwood._sparse import check_labels
 from tagwood.trees.label_tree import LabelTree
-from tagwood.trees.reassign import check_matched, with_copies, without_empty_leaves
+from tagwood.trees.reassign import check_label_sets, check_matched, with_copies, without_empty_leaves
 
 _I64 = NDArray[np.int64]
 
@@ -33,15 +33,16 @@ def reassign_by_gain(
     matched: ArrayLike,
     *,
     growth: float = 1.3,
-    least_gain: int = 2,
-    max_copies: int = 4,
+    least_gain: int = 1,
+    max_copies: int = 2,
+    max_leaf_size: int | None = None,
     keep_empty: bool = False,
 ) -> LabelTree:
     """Return `tree` with labels in the leaves that reach most of their rows, and copies where these gain enough.
 
     Parameters
     ----------
-    tree, Y, matched, keep_empty
+    tree, Y, matched, max_leaf_size, keep_empty
         As for `reassign_labels`.
     growth
         Most copies of all labels together, as a multiple of the number of labels.
@@ -61,35 +62,42 @@ def reassign_by_gain(
     check_float(growth, "growth", low=1.0)
     check_int(least_gain, "least_gain", low=1)
     check_int(max_copies, "max_copies", low=1)
-    places = check_matched(tree, matched, check_labels(Y).shape[0])
-    steps = _greedy_cover(check_labels(Y), places, tree.n_nodes, max_copies)
+    labels = check_label_sets(tree, Y)
+    places = check_matched(tree, matched, labels.shape[0])
+    limit = tree.n_labels if max_leaf_size is None else check_int(max_leaf_size, "max_leaf_size", low=1)
+    steps = _greedy_cover(labels, places, tree.n_nodes, max_copies)
     label, leaf, gain = (np.concatenate([step[i] for step in steps]) for i in range(3))
-    n_first = steps[0][0].size
-    further = np.arange(n_first, label.size)
-    further = further[gain[further] >= least_gain]
-    room = max(0, int(growth * tree.n_labels) - tree.n_labels)
-    further = further[np.argsort(-gain[further], kind="stable")][:room]
-    chosen = np.concatenate([np.arange(n_first), further])
-    new = with_copies(tree, label[chosen], leaf[chosen])
+    further = np.arange(label.size) >= steps[0][0].size
+    spare = int(growth * tree.n_labels) - tree.n_labels
+    room, taken = [limit] * tree.n_nodes, []
+    for claim in np.argsort(-gain, kind="stable").tolist():
+        if further[claim] and (spare <= 0 or gain[claim] < least_gain):
+            continue
+        if room[leaf[claim]] > 0:
+            room[leaf[claim]] -= 1
+            spare -= int(further[claim])
+            taken.append(claim)
+    new = with_copies(tree, label[taken], leaf[taken])
     return new if keep_empty else without_empty_leaves(new)[0]
 
 
-def count_covered(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> int:
+def count_covered(tree: LabelTree, Y: Any, matched: ArrayLike) -> int:
     """Return how many positives (row, label) have their label in a leaf that the row is matched to.
 
     Examples
     --------
     >>> tree = LabelTree.from_nested([[0, 1], [2, 3]])
-    >>> count_covered(tree, check_labels([[0], [2], [1, 3]]), [[1], [1], [2]])
+    >>> count_covered(tree, [[0], [2], [1, 3]], [[1], [1], [2]])
     2
     """
-    places = check_matched(tree, matched, Y.shape[0])
+    labels = check_label_sets(tree, Y)
+    places = check_matched(tree, matched, labels.shape[0])
     held = np.unique(tree.leaf_of_copy.astype(np.int64) * tree.n_labels + tree.labels)
-    covered = np.zeros(Y.nnz, dtype=bool)
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    covered = np.zeros(labels.nnz, dtype=bool)
+    row = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
     for place in range(places.shape[1]):
         leaf = places[row, place].astype(np.int64)
-        keys = leaf * tree.n_labels + Y.indices
+        keys = leaf * tree.n_labels + labels.indices
         at = np.minimum(np.searchsorted(held, keys), held.size - 1)
         covered |= (held[at] == keys) & (leaf >= 0)
     return int(covered.sum())

@@ -61,7 +61,7 @@ def reassign_labels(
     ([1, 2], [2])
     """
     check_int(copies, "copies", low=1)
-    labels = _check_label_sets(tree, Y)
+    labels = check_label_sets(tree, Y)
     counts = count_arrivals(tree, labels, matched)
     limit = tree.n_labels if max_leaf_size is None else check_int(max_leaf_size, "max_leaf_size", low=1)
     if limit >= tree.n_labels:
@@ -141,7 +141,8 @@ def without_empty_leaves(tree: LabelTree) -> tuple[LabelTree, NDArray[np.int64]]
     return LabelTree(parent, label_ptr, tree.labels, tree.n_labels), np.flatnonzero(alive)
 
 
-def _check_label_sets(tree: LabelTree, Y: Any) -> sparse.csr_array:
+def check_label_sets(tree: LabelTree, Y: Any) -> sparse.csr_array:
+    """Return label sets over the labels of the tree, checked."""
     labels = check_labels(Y)
     if labels.shape[1] != tree.n_labels:
         raise InputError(f"Y must have the tree's {tree.n_labels:,} labels", given=f"{labels.shape[1]:,}")
