@@ -10,15 +10,16 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tagwood import Tagger
 from tagwood.cli.app import run
 
 from .cases import Case, make_case
-from .stage import Stage
+from .stage import N_ROWS, Stage
 
-LONGEST = 20.0  # seconds; the slowest good case takes well under one
+LONGEST = 10.0  # seconds; the slowest good case takes well under one
 _CODES = (0, 2)
 
 
@@ -35,7 +36,7 @@ def judge(stage: Stage, number: int) -> tuple[Case, int | None, str | None]:
         with contextlib.chdir(stage.out):
             code, out, err = run_case(case)
     except TooLongError:
-        return case, None, f"did not end in {LONGEST:g} s"
+        return case, None, f"did not end in {3 * LONGEST:g} s"
     except BaseException:
         return case, None, traceback.format_exc()
     return case, code, _wrong(stage, case, code, out + err)
@@ -83,35 +84,42 @@ def _wrong(stage: Stage, case: Case, code: int, said: str) -> str | None:
     if code == 2 and not said.strip():
         return "exit code 2 without a word"
     # Ctrl-C between the making and the guarding of a staging folder leaves it: hidden, and known to the next save.
-    left = sorted(path.name for path in stage.out.iterdir() if not path.name.startswith(".tagwood-"))
-    if code != 0 and left:
-        return f"exit code {code}, but left {left}"
-    if code == 0 and case.arguments[0] == "train" and left:
-        return _bad_model(stage)
+    left = [path for path in stage.out.iterdir() if not path.name.startswith(".tagwood-")]
+    if code == 2 and left:
+        return f"exit code {code}, but left {[path.name for path in left]}"
+    if code == 130 or case.arguments[0] == "train":
+        return next(filter(None, map(_unfinished, left)), None)
     return None
 
 
-def _bad_model(stage: Stage) -> str | None:
-    for folder in stage.out.iterdir():
-        try:
-            Tagger.load(folder, verify=True)
-        except Exception as error:
-            return f"the model does not load: {error!r}"
+def _unfinished(path: Path) -> str | None:
+    """Say what is wrong with a model folder, or with a file that should hold all rows of the stage."""
+    try:
+        if path.is_dir():
+            Tagger.load(path, verify=True)
+        elif len(path.read_text(encoding="utf-8").splitlines()) < N_ROWS:
+            return f"{path.name} is not complete"
+    except Exception as error:
+        return f"{path.name} cannot be read: {error!r}"
     return None
 
 
 @contextlib.contextmanager
 def _clock(interrupt: float | None) -> Iterator[None]:
-    """Stop what takes too long; press Ctrl-C after `interrupt` seconds."""
-    began_interrupted = interrupt is not None
+    """Stop what takes too long; press Ctrl-C after `interrupt` seconds.
+
+    The clock may ring three times before a case is stopped, because this process may be suspended for a while.
+    """
+    rings = -1 if interrupt is not None else 0
 
     def ring(*_: Any) -> None:
-        nonlocal began_interrupted
-        if began_interrupted:
-            began_interrupted = False
-            signal.setitimer(signal.ITIMER_REAL, LONGEST)
+        nonlocal rings
+        rings += 1
+        signal.setitimer(signal.ITIMER_REAL, LONGEST)
+        if rings == 0:
             raise KeyboardInterrupt
-        raise TooLongError
+        if rings == 3:
+            raise TooLongError
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, LONGEST if interrupt is None else interrupt)

@@ -17,6 +17,7 @@ TOPICS = {
     "stars": ["sun", "moon", "orbit", "comet", "night"],
     "Steine; Fels": ["granite", "slate", "quarry", "chalk", "Kiesel"],
 }
+N_ROWS = 60
 RECIPE = """[features]
 ngrams = [1, 2]
 min_df = 2
@@ -66,7 +67,7 @@ class Stage(NamedTuple):
 
 def make_stage(root: Path) -> Stage:
     """Write everything below an empty folder."""
-    rows = make_rows(60)
+    rows = make_rows(N_ROWS)
     data, files = {}, {}
     for name, chosen in FORMATS.items():
         ending = chosen.endings[0] if chosen.endings and not chosen.folder else ""
