@@ -222,8 +222,14 @@ class LinearTree(FittedModel):
         ]
         places = (found[0].labels, found[0].scores, found[0].found)
         if len(found) > 1:
-            joined = [np.concatenate([f[i] for f in found]) for i in range(3)]
-            places = _kernels.merge_lists(*joined, len(found), k, check_threads(self.threads))
+            places = _kernels.merge_lists(
+                np.concatenate([f.labels for f in found]),
+                np.concatenate([f.scores for f in found]),
+                np.concatenate([f.found for f in found]),
+                len(found),
+                k,
+                check_threads(self.threads),
+            )
         return Ranking._of_places(*places, self.n_labels_)
 
     def search_effort(

@@ -6,8 +6,10 @@ In: texts. Out: `Ranking`s of ids, `Tags` of names. One short text goes from the
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,9 @@ from tagwood.models.linear_tree import LinearTree
 from tagwood.ranking import Ranking
 from tagwood.tagger.label_keys import masked_ids
 from tagwood.tagger.tags import Tag, Tags
+
+# Tag(...) without its Python layer: a batch makes hundreds of thousands.
+_NEW_TAG = cast(Callable[[Iterable[object]], Tag], partial(tuple.__new__, Tag))
 
 
 class LabelSearch:
@@ -35,7 +40,8 @@ class LabelSearch:
             self._encode = list
         self._masked = masked_ids(vocab)
         self._n_known = int(getattr(model, "n_labels_", len(vocab)))
-        self._names: dict[str | None, dict[int, tuple[str, str | None]]] = {}  # by language
+        # Names and URIs by language, as far as they were asked for.
+        self._names: dict[str | None, tuple[dict[int, str], dict[int, str | None]]] = {}
 
     def features(self, texts: list[str]) -> Any:
         """Return the features of texts as the model takes them."""
@@ -68,12 +74,18 @@ class LabelSearch:
 
     def tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
         """Return the rows of a ranking with names."""
-        known = self._names.setdefault(language, {})
-        found = []
-        for label, score in zip(ranking.labels.tolist(), ranking.scores.tolist(), strict=True):
-            if label not in known:
-                known[label] = self._vocab.name(label, language), self._vocab.uri(label)
-            found.append(Tag(label, *known[label], score))
+        names, uris = self._names.setdefault(language, ({}, {}))
+        labels = ranking.labels.tolist()
+        for label in set(labels).difference(names):
+            names[label], uris[label] = self._vocab.name(label, language), self._vocab.uri(label)
+        columns = zip(
+            labels,
+            map(names.__getitem__, labels),
+            map(uris.__getitem__, labels),
+            ranking.scores.tolist(),
+            strict=True,
+        )
+        found = list(map(_NEW_TAG, columns))
         ends = ranking.indptr.tolist()
         if review is None:
             return [Tags(found[begin:end]) for begin, end in pairwise(ends)]

@@ -25,12 +25,13 @@ class Tags(tuple[Tag, ...]):
     ('oak', 1, False)
     """
 
-    review: bool
+    review = False
 
     def __new__(cls, tags: Iterable[Tag] = (), *, review: bool = False) -> Self:
         """Wrap tags."""
         made = super().__new__(cls, tags)
-        made.review = review
+        if review:
+            made.review = True
         return made
 
     @property
