@@ -5,10 +5,12 @@ In: texts. Out: `Ranking`s of ids, `Tags` of names. One short text goes from the
 
 from __future__ import annotations
 
+import gc
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +27,7 @@ from tagwood.tagger.tags import Tag, Tags
 
 # Tag(...) without its Python layer: a batch makes hundreds of thousands.
 _NEW_TAG = cast(Callable[[Iterable[object]], Tag], partial(tuple.__new__, Tag))
+_MANY_ROWS = 64
 
 
 class LabelSearch:
@@ -74,20 +77,35 @@ class LabelSearch:
 
     def tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
         """Return the rows of a ranking with names."""
+        if ranking.n_rows < _MANY_ROWS:
+            return self._tags(ranking, review, language)
+        with _no_collection():
+            return self._tags(ranking, review, language)
+
+    def _tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
         names, uris = self._names.setdefault(language, ({}, {}))
         labels = ranking.labels.tolist()
         for label in set(labels).difference(names):
             names[label], uris[label] = self._vocab.name(label, language), self._vocab.uri(label)
-        columns = zip(
-            labels,
-            map(names.__getitem__, labels),
-            map(uris.__getitem__, labels),
-            ranking.scores.tolist(),
-            strict=True,
-        )
+        uri: Iterable[str | None] = repeat(None)
+        if self._vocab.uris is not None:
+            uri = map(uris.__getitem__, labels)
+        columns = zip(labels, map(names.__getitem__, labels), uri, ranking.scores.tolist(), strict=False)
         found = list(map(_NEW_TAG, columns))
         ends = ranking.indptr.tolist()
         if review is None:
             return [Tags(found[begin:end]) for begin, end in pairwise(ends)]
         places = zip(pairwise(ends), review.tolist(), strict=True)
         return [Tags(found[begin:end], review=doubt) for (begin, end), doubt in places]
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Hold the garbage collector back: it would look through all tags again and again, and none is in a cycle."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
