@@ -6,6 +6,7 @@ Checks stand at public entrances only; inside the package data are trusted.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -14,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood.errors import InputError
+
+_LARGEST = sys.float_info.max
 
 
 def check_int(value: Any, name: str, *, low: int | None = None, high: int | None = None) -> int:
@@ -35,7 +38,7 @@ def check_float(
 ) -> float:
     """Return `value` as a finite float within [low, high] and greater than `above`, or raise `InputError`."""
     ok = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if ok and np.isfinite(value):
+    if ok and abs(value) <= _LARGEST:
         number = float(value)
         if (
             (low is None or number >= low)

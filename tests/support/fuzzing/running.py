@@ -97,6 +97,8 @@ def _unfinished(path: Path) -> str | None:
     try:
         if path.is_dir():
             Tagger.load(path, verify=True)
+        elif path.name.endswith(".labels.tsv"):
+            return None  # the label table beside a dataset comes first, the dataset last
         elif len(path.read_text(encoding="utf-8").splitlines()) < N_ROWS:
             return f"{path.name} is not complete"
     except Exception as error:
