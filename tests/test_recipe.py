@@ -2,7 +2,7 @@
 
 import pytest
 
-from tagwood import LinearTree, Solver, Tagger, TfidfEncoder
+from tagwood import Disentangled, LinearTree, Solver, Tagger, TfidfEncoder
 from tagwood.errors import InputError
 from tagwood.recipe import KEYS, Recipe, parse_recipe, read_recipe, recipe_of
 from tagwood.tagger import GroupRule, SetRules
@@ -71,6 +71,25 @@ def test_overrides_take_toml_values_and_plain_words(setting, section, key, value
     assert Recipe().override([setting]).sections[section][key] == value
 
 
+def test_copies_in_tree_make_a_tree_with_copies():
+    settings = ["tree.copies=auto", "tree.copies_growth=1.2", "tree.arity=4", "model.cost=2", "model.seed=5"]
+    tagger = Recipe().override(settings).tagger()
+    model = tagger.model
+    assert isinstance(model, Disentangled)
+    assert (model.copies, model.assignment.growth, model.arity, model.cost, model.seed) == (
+        "auto",
+        1.2,
+        4,
+        2,
+        5,
+    )
+    again = parse_recipe(recipe_of(tagger).to_toml()).tagger()
+    assert repr(again.model) == repr(
+        Disentangled(model._plain(), copies="auto", assignment=model.assignment, seed=5)
+    )
+    assert "copies" not in recipe_of(Tagger()).sections["tree"]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -81,6 +100,8 @@ def test_overrides_take_toml_values_and_plain_words(setting, section, key, value
         (["lam=1"], "a setting must be section.key=value"),
         (["tree.lam=9"], "lam must be a number from 0 to 2; got 9"),
         (["model.link=sigmid"], "Did you mean 'sigmoid'"),
+        (["tree.copies=0"], "copies must be"),
+        (["tree.copies=2", "model.kind=softmax-tree"], "'softmax-tree' must be given only its own settings"),
         (["model.cost=much"], "cost must be a number"),
         (["features.ngrams=3"], "ngrams must be a pair"),
         (["sets.rule=precisio>=0.9"], "got 'precisio>=0.9'"),

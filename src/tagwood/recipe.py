@@ -26,6 +26,7 @@ from typing import Any
 from tagwood._check import check_choice
 from tagwood.errors import InputError
 from tagwood.features.tfidf import TfidfEncoder
+from tagwood.models.disentangled import Assignment, Disentangled
 from tagwood.models.linear_tree import LinearTree
 from tagwood.models.softmax_tree import SoftmaxTree
 from tagwood.models.tree_training import Solver
@@ -42,6 +43,9 @@ _TREE_KEYS = (
     "tree",
     "lam",
 )  # parameters of the model that shape its tree
+# Any of these in [tree] makes a linear tree one whose labels have copies; settings of the assignment have a prefix.
+_COPY_KEYS = ("copies", "rounds", "alternative_update", "merge")
+_PREFIX = "copies_"
 _ALL = ("seed", "threads")  # of the whole run, in [model]
 
 
@@ -63,7 +67,7 @@ def _without_twice(names: Iterable[str]) -> list[str]:
 KEYS: dict[str, list[str]] = {
     "features": [name for name in _names(TfidfEncoder) if name not in _ALL],
     "groups": _names(GroupRule),
-    "tree": [*_TREE_KEYS],
+    "tree": [*_TREE_KEYS, *_COPY_KEYS, *(f"{_PREFIX}{name}" for name in _names(Assignment))],
     "model": [
         "kind",
         *_without_twice(
@@ -156,6 +160,11 @@ def recipe_of(tagger: Tagger) -> Recipe:
     """Return the full recipe of a Tagger with TF-IDF features and a model of `MODELS`: every setting, defaults too."""
     model = tagger.model or LinearTree()
     encoder = tagger.encoder or default_encoder(model)
+    copies: dict[str, Any] = {}
+    if isinstance(model, Disentangled):
+        copies = {name: getattr(model, name) for name in _COPY_KEYS}
+        copies |= {f"{_PREFIX}{name}": v for name, v in dataclasses.asdict(model.assignment).items()}
+        model = model._plain()
     kind = next((kind for kind, known in MODELS.items() if type(model) is known), None)
     if not isinstance(encoder, TfidfEncoder) or kind is None:
         raise InputError(
@@ -168,7 +177,7 @@ def recipe_of(tagger: Tagger) -> Recipe:
     settings = {
         "features": encoder.get_params(),
         "groups": dataclasses.asdict(tagger.groups),
-        "tree": values,
+        "tree": values | copies,
         "model": values,
         "sets": dataclasses.asdict(tagger.sets),
     }
@@ -180,7 +189,10 @@ def recipe_of(tagger: Tagger) -> Recipe:
 def _model(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> LinearTree | SoftmaxTree:
     """Return the unfitted model that [tree] and [model] describe."""
     kind = check_choice(settings.get("kind", next(iter(MODELS))), "kind", MODELS)
+    copies = {key: value for key, value in tree.items() if key in _COPY_KEYS or key.startswith(_PREFIX)}
     given = {**tree, **settings}
+    if MODELS[kind] is LinearTree:
+        given = {key: value for key, value in given.items() if key not in copies}
     for key in given.keys() - {"kind", "keep_texts"} - set(_model_keys(MODELS[kind])):
         raise InputError(
             f"the model {kind!r} must be given only its own settings",
@@ -190,7 +202,14 @@ def _model(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> LinearTree |
     own = {key: value for key, value in given.items() if key in _names(MODELS[kind])}
     if "solver" in _names(MODELS[kind]):
         own["solver"] = Solver(**{key: value for key, value in given.items() if key in _names(Solver)})
-    return MODELS[kind](**own)
+    model = MODELS[kind](**own)
+    return model if not copies or not isinstance(model, LinearTree) else _with_copies(model, copies)
+
+
+def _with_copies(base: LinearTree, settings: Mapping[str, Any]) -> Disentangled:
+    own = {key: value for key, value in settings.items() if key in _COPY_KEYS}
+    where = {key.removeprefix(_PREFIX): value for key, value in settings.items() if key not in own}
+    return Disentangled(base, **own, assignment=Assignment(**where), seed=base.seed, threads=base.threads)
 
 
 def _known(name: str, known: Iterable[str], what: str, where: str) -> None:

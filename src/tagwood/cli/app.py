@@ -42,6 +42,7 @@ COMMANDS = {
     "info": Command("tagwood.cli.info", "info", "Show versions, hardware and extras, or a model's passport."),
     "plan": Command("tagwood.cli.plan", "plan", "Forecast memory, time and size before training."),
     "predict": Command("tagwood.cli.predict", "predict", "Suggest labels for texts (also: suggest)."),
+    "senses": Command("tagwood.cli.senses", "senses", "List the labels with the most different meanings."),
     "serve": Command("tagwood.cli.serve", "serve", "Serve a model: REST interface and web page."),
     "show": Command("tagwood.cli.show", "show", "Show what a model is: passport, recipe, tree, labels."),
     "suggest": Command("tagwood.cli.predict", "predict", "The same as predict."),

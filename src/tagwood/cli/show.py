@@ -17,12 +17,21 @@ def show(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
     limit: Annotated[int, typer.Option("--limit", "-l", help="Number of largest labels to list.")] = 10,
     depth: Annotated[int, typer.Option(help="Draw the label tree down to this depth.")] = 1,
+    label: Annotated[
+        str | None,
+        typer.Option(help="Show one label instead: its leaves, and its words, neighbours and texts there."),
+    ] = None,
+    language: Annotated[str | None, typer.Option("--language", "-L", help="Of the label names.")] = None,
     json: JsonFlag = False,
 ) -> None:
     """Show what a model is: passport, recipe, tree, largest labels, calibration."""
     from tagwood.cli.predict import load_tagger
 
     tagger = load_tagger(model)
+    if label is not None:
+        found = tagger.senses(label, language=language)
+        print_json(found.to_dict()) if json else print_data(found.to_text())
+        return
     facts = describe_tagger(tagger, model, limit)
     if json:
         print_json(facts)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from tagwood.models.tree_weights import BLOCK_OUTPUTS, TreeWeights
 
@@ -53,3 +54,33 @@ def _slot_features(model: TreeWeights, block: int, slots: slice, n_features: int
     # Both factors are below 2^31, so the product fits.
     features: NDArray[np.int64] = hashed * inverse % (1 << bits)
     return features
+
+
+def read_node(model: TreeWeights, node: int, n_features: int) -> sparse.csr_array:
+    """Return the weights of all outputs of a node, (n_outputs, n_features), without biases."""
+    arrays = model.arrays
+    n_outputs = int(
+        arrays.child_ptr[node + 1]
+        - arrays.child_ptr[node]
+        + arrays.label_ptr[node + 1]
+        - arrays.label_ptr[node]
+    )
+    blocks = [_read_block(model, node, place, n_features) for place in range(-(-n_outputs // BLOCK_OUTPUTS))]
+    if not blocks:
+        return sparse.csr_array((0, n_features), dtype=np.float64)
+    output, feature, weight = (np.concatenate([block[i] for block in blocks]) for i in range(3))
+    return sparse.csr_array((weight, (output, feature)), shape=(n_outputs, n_features))
+
+
+def _read_block(
+    model: TreeWeights, node: int, place: int, n_features: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return output, feature and weight of every entry of one block of a node."""
+    arrays = model.arrays
+    block = int(arrays.block_ptr[node]) + place
+    slots = slice(int(arrays.slot_ptr[block]), int(arrays.slot_ptr[block + 1]))
+    entries = slice(int(arrays.entry_ptr[block]), int(arrays.entry_ptr[block + 1]))
+    features = _slot_features(model, block, slots, n_features)
+    feature = np.repeat(features, arrays.counts[slots].astype(np.int64) + 1)
+    output = arrays.columns[entries].astype(np.int64) + place * BLOCK_OUTPUTS
+    return output, feature, arrays.weights[entries].astype(np.float64) * float(arrays.scales[block])

@@ -42,6 +42,7 @@ ROWS = ("held-out", "training")
 BRING = ("all", "matched")
 AUTO = "auto"
 _BEAM = 10  # of `rank`: a row within it can find the labels of a leaf
+_LEAST_LEAVES = 8  # leaves per leaf that a row is matched to: a row that is matched to all says nothing
 _LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
 
 
@@ -55,7 +56,8 @@ class Assignment:
         ``"held-out"``: rows are matched by matchers that have not seen them; ``"training"``: by one that has.
     width
         Leaves per row that count when labels are given their leaves. None takes 10, the beam of `rank`, and 3 with
-        ``copies="auto"``: there a copy should win rows that the first leaf reaches only by luck, too.
+        ``copies="auto"``, so that a copy also wins rows that the first leaf hardly reaches; but never more than an
+        eighth of the leaves.
     room
         Most labels of a leaf, as a multiple of the base's `max_leaf_size`; 1.5 times as much with ``copies="auto"``.
     bring
@@ -229,8 +231,9 @@ class Disentangled(LinearTree):
         """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
         settings = self.assignment
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
-        width = (3 if self.copies == AUTO else _BEAM) if settings.width is None else settings.width
-        looked = max(width, _BEAM) if brings_matched else width
+        beam = min(_BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
+        width = min(beam, 3 if self.copies == AUTO else _BEAM) if settings.width is None else settings.width
+        looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
         if matcher is None or not seen:
             matched = match_unseen_rows(training, tree, looked)
@@ -239,7 +242,7 @@ class Disentangled(LinearTree):
         new = self._reassign(tree, Y, matched[:, :width])
         new_training = training
         if last and brings_matched:
-            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :_BEAM])
+            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :beam])
             new_training = replace(training, copy_rows=brought)
         known = None
         if not self.alternative_update and matcher is not None:

@@ -31,6 +31,7 @@ from tagwood.tagger.tags import Tags
 
 if TYPE_CHECKING:
     from tagwood.tagger.cards import Explanation
+    from tagwood.tagger.senses import Senses
 
 
 class Answers(Params):
@@ -158,6 +159,12 @@ class Answers(Params):
         allowed = None if restrict is None else find_labels(self.vocab_, restrict)
         question = Question(k, threshold, allowed, find_labels(self.vocab_, exclude or ()), language)
         return explain_tag(self, text, self.find(label), question, n_similar)
+
+    def senses(self, label: Label, *, language: str | None = None) -> Senses:
+        """Return the leaves that a label lives in, each with its words, neighbours and training texts there."""
+        from tagwood.tagger.senses import label_senses
+
+        return label_senses(self, self.find(label), language)
 
     def find(self, label: Label) -> int:
         """Return the id of a label given by name, URI or id; a wrong name raises `InputError` with the nearest."""

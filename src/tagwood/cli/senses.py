@@ -1,0 +1,48 @@
+"""`tagwood senses`: labels that live in leaves far apart. In: a model folder. Out: labels, most different first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tagwood.cli.output import JsonFlag, print_data, print_json, say
+
+if TYPE_CHECKING:
+    from tagwood.tagger.senses import Different
+
+
+def senses(
+    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    limit: Annotated[int, typer.Option("--limit", "-l", help="Number of labels to list.")] = 20,
+    least_rows: Annotated[int, typer.Option(help="Leave out labels with fewer training texts.")] = 5,
+    language: Annotated[str | None, typer.Option("--language", "-L", help="Of the label names.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """List the labels with the most different meanings, as far as the model tells them apart.
+
+    One label in detail: tagwood show MODEL --label NAME.
+    """
+    from tagwood.cli.predict import load_tagger
+    from tagwood.tagger.senses import most_different
+
+    found = most_different(load_tagger(model), limit, least_rows=least_rows, language=language)
+    if json:
+        print_json({"model": str(model), "labels": found})
+    elif found:
+        print_data(senses_table(found))
+    else:
+        say("Every label lives in one leaf. Train with --set tree.copies=2 to let labels have several.")
+
+
+def senses_table(found: list[Different]) -> Any:
+    """Return the labels as a table."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("difference", "texts", "leaves", "label", box=None, pad_edge=False)
+    for one in found:
+        leaves = ", ".join(map(str, one.leaves))
+        table.add_row(f"{one.difference:.2f}", f"{one.rows:,}", leaves, Text(one.name))
+    return table

@@ -1,0 +1,96 @@
+"""Search in trees with copies: every merge against brute force over all copies."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tree_problems import random_rows, random_tree, random_weights
+
+from tagwood._kernels import reference_search
+from tagwood.errors import InputError
+from tagwood.models.links import LINKS
+from tagwood.models.tree_weights import SearchPlan, pair_scores
+
+PROBLEMS = {
+    "seed": st.integers(0, 10**6),
+    "n_labels": st.integers(1, 30),
+    "n_copies": st.integers(0, 20),
+    "link": st.sampled_from(list(LINKS)),
+    "k": st.integers(1, 35),
+}
+
+
+def made(seed, n_labels, n_copies, link, n_rows=6):
+    rng = np.random.default_rng(seed)
+    tree = random_tree(rng, n_labels, n_copies)
+    return random_weights(rng, tree, 8, link), random_rows(rng, n_rows, 8)
+
+
+def all_scores(weights, X, merge):
+    n_labels = weights.tree.n_labels
+    pairs = np.stack(np.meshgrid(np.arange(X.n_rows), np.arange(n_labels), indexing="ij"), axis=-1)
+    return pair_scores(weights, X, pairs.reshape(-1, 2), merge, 1).reshape(-1, n_labels)
+
+
+def assert_best(found, k, scores):
+    """The scores are the k best ones, each under a label that has it, no label twice."""
+    n_rows, n_labels = scores.shape
+    labels, given_scores = found.labels.reshape(n_rows, k), found.scores.reshape(n_rows, k)
+    assert found.found.tolist() == [min(k, n_labels)] * n_rows
+    for row in range(n_rows):
+        used = slice(0, found.found[row])
+        best = np.sort(scores[row])[::-1][:k]
+        np.testing.assert_allclose(given_scores[row, used], best, rtol=2e-4, atol=1e-6)
+        np.testing.assert_allclose(scores[row, labels[row, used]], best, rtol=2e-4, atol=1e-6)
+        assert len(set(labels[row, used].tolist())) == found.found[row]
+        assert (labels[row, found.found[row] :] == -1).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(**PROBLEMS, merge=st.sampled_from(["mean", "max"]))
+def test_exact_search_is_exact_for_both_merges(seed, n_labels, n_copies, link, k, merge):
+    weights, X = made(seed, n_labels, n_copies, link)
+    found = weights.search(X, k, SearchPlan(exact=True, merge=merge), 1)
+    assert_best(found, k, all_scores(weights, X, merge))
+
+
+@settings(deadline=None, max_examples=60)
+@given(**PROBLEMS)
+def test_a_beam_over_everything_is_exact_too(seed, n_labels, n_copies, link, k):
+    weights, X = made(seed, n_labels, n_copies, link)
+    found = weights.search(X, k, SearchPlan(width=weights.tree.n_nodes, merge="max"), 1)
+    assert_best(found, k, all_scores(weights, X, "max"))
+
+
+@settings(deadline=None, max_examples=60)
+@given(**PROBLEMS, width=st.integers(1, 5), merge=st.sampled_from(["mean", "max"]), masked=st.booleans())
+def test_beams_join_the_copies_they_find(seed, n_labels, n_copies, link, k, width, merge, masked):
+    weights, X = made(seed, n_labels, n_copies, link)
+    mask = np.random.default_rng(seed).random(n_labels) < 0.6 if masked else None
+    found = weights.search(X, k, SearchPlan(width=width, merge=merge, allowed=mask), 1)
+    bits = (np.empty(0, np.uint8),) * 2 if mask is None else (mask, weights.tree.nodes_with(mask))
+    head = (weights.arrays, n_labels, weights.max_outputs, weights.link_power)
+    copies = {"mean": reference_search.MEAN, "max": reference_search.MAX}[merge]
+    twin = reference_search.search(
+        *head, *X, False, k, width, 0, copies, *(b.astype(np.uint8) for b in bits), 1
+    )
+    assert found.found.tolist() == twin[2].tolist()
+    np.testing.assert_allclose(found.scores, twin[1], rtol=2e-4, atol=1e-6)
+
+
+def test_rows_that_need_more_labels_for_their_means_are_asked_again():
+    for seed in range(5):
+        weights, X = made(seed, 40, 38, "l1-hinge", n_rows=30)
+        found = weights.search(X, 3, SearchPlan(exact=True, merge="mean"), 1)
+        once = weights.search_places(X, 6, SearchPlan(exact=True, merge="max"), 2, 1)
+        assert (found.evaluated >= once.evaluated).all()
+        assert (found.evaluated > once.evaluated).any()
+        assert_best(found, 3, all_scores(weights, X, "mean"))
+
+
+def test_a_budget_needs_the_maximum():
+    weights, X = made(0, 10, 5, "l3-hinge")
+    with pytest.raises(InputError, match="max_nodes needs copies merged by 'max'"):
+        weights.search(X, 3, SearchPlan(exact=True, merge="mean", max_nodes=5), 1)
+    found = weights.search(X, 3, SearchPlan(exact=True, merge="max", max_nodes=1), 1)
+    assert (found.evaluated <= 1).all()

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from tagwood.errors import InputError
+from tagwood.trees import LabelTree
+from tagwood.trees.coverage import count_covered, reassign_by_gain
+from tagwood.trees.reassign import reassign_labels, without_empty_leaves
+
+TREE = LabelTree.from_nested([[[0, 1], [2, 3]], [4, 5]])
+
+
+@st.composite
+def problems(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    n_rows = draw(st.integers(1, 40))
+    Y = sparse.csr_array((rng.random((n_rows, 6)) < 0.3).astype(np.float32))
+    matched = rng.permuted(np.tile(TREE.leaves, (n_rows, 1)), axis=1)[:, : draw(st.integers(1, 3))]
+    matched[rng.random(matched.shape) < 0.2] = -1
+    return Y, matched
+
+
+def naive_covered(tree, Y, matched):
+    return sum(
+        bool(set(matched[row].tolist()) & set(tree.leaves_of(label).tolist()))
+        for row, label in zip(*Y.nonzero(), strict=True)
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems())
+def test_covered_positives_are_counted(problem):
+    Y, matched = problem
+    assert count_covered(TREE, Y, matched) == naive_covered(TREE, Y, matched)
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems(), st.integers(1, 3))
+def test_greedy_copies_never_cover_fewer_positives_than_the_largest_counts(problem, copies):
+    Y, matched = problem
+    greedy = reassign_by_gain(TREE, Y, matched, growth=9, max_copies=copies, keep_empty=True)
+    by_count = reassign_labels(TREE, Y, matched, copies, keep_empty=True)
+    if copies <= 2:  # the first leaf is the same, and the second wins most of the rest
+        assert count_covered(greedy, Y, matched) >= count_covered(by_count, Y, matched)
+    assert set(greedy.labels.tolist()) == set(range(6))
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems(), st.floats(1, 2), st.integers(1, 4), st.integers(1, 6))
+def test_growth_gain_and_leaf_size_are_bounded(problem, growth, least_gain, limit):
+    Y, matched = problem
+    new = reassign_by_gain(
+        TREE, Y, matched, growth=growth, least_gain=least_gain, max_leaf_size=limit, keep_empty=True
+    )
+    assert new.labels.size <= int(growth * 6)
+    assert set(new.labels.tolist()) == set(range(6))
+    moved = np.array(
+        [not set(new.leaves_of(label).tolist()) <= set(TREE.leaves_of(label).tolist()) for label in range(6)]
+    )
+    assert np.bincount(new.leaf_of_copy[moved[new.labels]]).max(initial=0) <= limit
+
+
+def test_a_copy_that_wins_too_little_is_not_made():
+    Y, matched = [[0]] * 5, [[3]] * 4 + [[4]]
+    assert reassign_by_gain(TREE, sets(Y), matched, growth=2, least_gain=2).leaves_of(0).size == 1
+    assert reassign_by_gain(TREE, sets(Y), matched, growth=2, least_gain=1).leaves_of(0).size == 2
+
+
+def test_copies_go_first_to_the_labels_that_win_most():
+    Y = [[0]] * 6 + [[1]] * 4
+    matched = [[3]] * 3 + [[4]] * 3 + [[3]] * 3 + [[4]]
+    new = reassign_by_gain(TREE, sets(Y), matched, growth=7 / 6)
+    assert [new.leaves_of(label).size for label in (0, 1)] == [2, 1]
+
+
+def test_nodes_without_labels_are_dropped_and_the_others_known_by_their_former_numbers():
+    new = reassign_labels(TREE, np.eye(6, dtype=np.float32), np.full((6, 1), 2), keep_empty=True)
+    assert new.n_nodes == TREE.n_nodes
+    shorter, former = without_empty_leaves(new)
+    assert shorter.n_leaves == 1
+    assert former.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"growth": 0.9}, {"least_gain": 0}, {"max_copies": 0}, {"max_leaf_size": 0}]
+)
+def test_settings_are_checked(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        reassign_by_gain(TREE, sets([[0]]), [[3]], **wrong)
+
+
+def sets(lists):
+    Y = np.zeros((len(lists), 6), dtype=np.float32)
+    for row, labels in enumerate(lists):
+        Y[row, labels] = 1
+    return sparse.csr_array(Y)
