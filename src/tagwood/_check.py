@@ -5,8 +5,8 @@ Checks stand at public entrances only; inside the package data are trusted.
 
 from __future__ import annotations
 
+import math
 import os
-import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood.errors import InputError
-
-_LARGEST = sys.float_info.max
 
 
 def check_int(value: Any, name: str, *, low: int | None = None, high: int | None = None) -> int:
@@ -38,16 +36,24 @@ def check_float(
 ) -> float:
     """Return `value` as a finite float within [low, high] and greater than `above`, or raise `InputError`."""
     ok = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if ok and abs(value) <= _LARGEST:
-        number = float(value)
+    if ok:
+        number = _as_float(value)
         if (
-            (low is None or number >= low)
+            math.isfinite(number)
+            and (low is None or number >= low)
             and (high is None or number <= high)
             and (above is None or number > above)
         ):
             return number
     words = f" greater than {above}" if above is not None else _range_words(low, high)
     raise InputError(f"{name} must be a number{words}", given=repr(value))
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number that no float holds
+        return math.inf
 
 
 def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
