@@ -1,0 +1,111 @@
+"""The page of the disentanglement experiment: results as JSON, and as tables below the page's marker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+OUT = Path(__file__).parent.parent / "docs" / "experiments"
+PAGE, DATA = OUT / "disentanglement.md", OUT / "disentanglement.json"
+KEY = ("part", "set", "mode", "k", "model", "features")
+PRECISION = ("P@1", "P@3", "P@5")
+HEADS = {
+    "real": "Real sets (Table 4, A.8)",
+    "fused": "Fused labels (Figure 2)",
+    "copies": "Number of copies (Figure 3)",
+    "dense": "Dense beside sparse features (Table 3)",
+    "time": "Cost (Table 5)",
+}
+
+
+def load() -> list[dict[str, Any]]:
+    """Return the results of earlier runs."""
+    return json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else []
+
+
+def write(known: list[dict[str, Any]], row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Put one result in the place of the earlier one, write everything, return all results."""
+    key = [row.get(name) for name in KEY]
+    rows = [one for one in known if [one.get(name) for name in KEY] != key] + [row]
+    OUT.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in rows)
+    DATA.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    head, marker, _ = PAGE.read_text(encoding="utf-8").partition("<!-- results -->")
+    PAGE.write_text(f"{head}{marker}\n\n" + "\n\n".join(sections(rows)) + "\n", encoding="utf-8")
+    return rows
+
+
+def sections(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield headings and tables."""
+    for part, head in HEADS.items():
+        mine = [row for row in rows if row["part"] == part]
+        if not mine:
+            continue
+        yield f"### {head}"
+        if part == "time":
+            yield table(
+                ["set", "model", "training, s", "× base", "ms per row", "× base"],
+                [
+                    [row["set"], row["model"], f"{row['fit_seconds']:.1f}", f"{row['fit_ratio']:.2f}",
+                     f"{row['rank_ms']:.3f}", f"{row['rank_ratio']:.2f}"]
+                    for row in mine
+                ],
+            )  # fmt: skip
+        elif part == "fused":
+            yield from fused_tables(mine)
+        else:
+            yield gains(mine, part)
+
+
+def gains(rows: list[dict[str, Any]], part: str) -> str:
+    """Return a table of values, gains over the base with intervals, and the size of models."""
+    head = ["set", "features"] if part == "dense" else ["set"]
+    columns = [
+        *head,
+        "model",
+        *PRECISION,
+        *(f"{m}: gain (95 %)" for m in PRECISION),
+        "p of P@1, P@5",
+        "PSP@5",
+    ]
+    columns += ["copies", "in reach, %", "nodes"]
+    lines = []
+    for row in sorted(rows, key=lambda row: row["set"]):
+        base = row["model"] == "base"
+        cells = [row[name] for name in head] + [row["model"]]
+        cells += [f"{row[m][0]:.2f}" for m in PRECISION]
+        cells += ["" if base else interval(row[m]) for m in PRECISION]
+        cells += ["" if base else f"{row['P@1'][4]:.3f}, {row['P@5'][4]:.3f}", f"{row['PSP@5'][0]:.2f}"]
+        cells += [f"{row['copies']:.2f}", f"{row['in_reach']:.1f}", f"{row['nodes']:.1f}"]
+        lines.append(cells)
+    return table(columns, lines)
+
+
+def fused_tables(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield per set the relative gains in P@5 by difficulty, and the share of labels whose parts were told apart."""
+    for name in dict.fromkeys(row["set"] for row in rows):
+        mine = [row for row in rows if row["set"] == name]
+        lines = []
+        for row in sorted(mine, key=lambda row: (row["model"], row["mode"], row["k"])):
+            value, gain, low, high, p = row["P@5"]
+            base = value - gain
+            relative = f"{100 * gain / base:+.2f} % ({100 * low / base:+.2f} to {100 * high / base:+.2f})"
+            lines.append(
+                [row["model"], row["mode"], str(row["k"]), f"{base:.2f}", f"{value:.2f}", relative, f"{p:.3f}",
+                 f"{100 * row['separated']:.0f} %"]
+            )  # fmt: skip
+        head = ["model", "mode", "k", "base P@5", "P@5", "relative gain (95 %)", "p", "parts told apart"]
+        yield f"{name}\n\n{table(head, lines)}"
+
+
+def interval(found: list[float]) -> str:
+    """Return a gain with its interval."""
+    return f"{found[1]:+.2f} ({found[2]:+.2f} to {found[3]:+.2f})"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
