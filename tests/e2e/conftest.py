@@ -50,7 +50,7 @@ def group_server(group_tagger, stored):
     server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it lives, playwright keeps an event loop running in this thread
 def browser():
     if CHROMIUM is None:
         pytest.skip(
@@ -62,7 +62,7 @@ def browser():
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def context(browser):
     """The surroundings that tests share which need none of their own."""
     context = new_context(browser)

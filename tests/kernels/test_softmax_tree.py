@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from softmax_problems import random_bags, random_binary_tree, random_softmax
 
+from softmax_problems import random_bags, random_binary_tree, random_softmax
 from tagwood import _kernels
 from tagwood._kernels import reference_softmax_tree as reference
 from tagwood.features.bags import WordBags

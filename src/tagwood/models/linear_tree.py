@@ -370,6 +370,8 @@ class LinearTree(FittedModel):
             plan = replace(plan, allowed=allowed_labels(restrict, exclude, self.n_labels_))
         # Members of an ensemble are asked for more, so that labels which only some of them rank high are scored by all.
         wanted = min(k if self.n_trees == 1 else max(4 * k, 20), self.n_labels_)
-        threads = 1 if features.indptr.size == 2 else check_threads(self.threads)  # one row is one thread's work
+        threads = (
+            1 if features.indptr.size == 2 else check_threads(self.threads)
+        )  # one row is one thread's work
         arguments = (features, wanted, plan, threads)
         return [(tree, arguments) for tree in self.trees_]

@@ -24,7 +24,9 @@ def log_odds(scores: NDArray[np.float32]) -> Floats:
     >>> log_odds(np.array([0.5, 1.0], dtype=np.float32)).round(1)
     array([ 0. , 13.8])
     """
-    share = np.minimum(np.maximum(scores, 1e-6, dtype=np.float64), 1 - 1e-6)  # np.clip takes longer than the rest
+    share = np.minimum(
+        np.maximum(scores, 1e-6, dtype=np.float64), 1 - 1e-6
+    )  # np.clip takes longer than the rest
     return np.asarray(np.log(share) - np.log1p(-share))
 
 
