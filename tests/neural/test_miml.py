@@ -156,7 +156,7 @@ def test_same_seed_same_bits(model, boxes):
     for name, array in model.state().arrays.items():
         assert array.tobytes() == again.state().arrays[name].tobytes()
     assert (
-        other.state().arrays["evidence_weight"].tobytes() != model.state().arrays["evidence_weight"].tobytes()
+        other.state().arrays["aspects_weight"].tobytes() != model.state().arrays["aspects_weight"].tobytes()
     )
 
 

@@ -14,7 +14,7 @@ from tagwood.neural.group_batches import GroupBatch
 
 
 class MimlModule(nn.Module):
-    """Rows -> hidden -> evidence for `concepts` aspects of each label -> the best aspect -> the best row.
+    """Rows -> hidden -> logits of `concepts` aspects of each label -> the best aspect -> the best row.
 
     Parameters
     ----------
@@ -45,28 +45,28 @@ class MimlModule(nn.Module):
         super().__init__()
         self.concepts, self.n_labels, self.sharpness = concepts, n_labels, sharpness
         self.hidden = nn.Linear(n_features, hidden) if hidden else None
-        self.evidence = nn.Linear(hidden or n_features, concepts * n_labels)
+        self.aspects = nn.Linear(hidden or n_features, concepts * n_labels)
         self.bias = nn.Parameter(torch.zeros(n_labels))
         self.register_buffer("spread", torch.tensor([float(spread)]))
         self.register_buffer("embeddings", torch.empty(0) if embeddings is None else embeddings)
-        first = self.hidden or self.evidence
+        first = self.hidden or self.aspects
         nn.init.normal_(first.weight, std=1.0 / max(1e-6, float(spread)))
         nn.init.zeros_(first.bias)
 
     def forward(self, batch: GroupBatch) -> torch.Tensor:
-        """Return the (n_groups, n_labels) logits."""
-        evidence = self.row_evidence(batch.rows)
+        """Return the (n_groups, n_labels) logits; groups without rows have the bias alone."""
+        logits = self.row_logits(batch.rows)
         if self.embeddings.numel():
-            evidence = evidence * self.attention(batch)
-        # Evidence is never negative: padding, at zero, is never more than what a row has.
-        return (evidence * batch.real[:, :, None]).amax(dim=1) + self.bias
+            logits = logits * self.attention(batch)
+        logits = logits.masked_fill(~batch.real[:, :, None], -math.inf).amax(dim=1)
+        return logits.masked_fill(~batch.real.any(dim=1)[:, None], 0.0) + self.bias
 
-    def row_evidence(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return the (n_groups, largest, n_labels) evidence of each row: the multi-instance logits."""
+    def row_logits(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the (n_groups, largest, n_labels) logits of each row: the multi-instance logits."""
         rows = rows * self.spread
         if self.hidden is not None:
             rows = torch.relu(self.hidden(rows))
-        aspects = torch.relu(self.evidence(rows))
+        aspects: torch.Tensor = self.aspects(rows)
         return aspects.view(*aspects.shape[:-1], self.concepts, self.n_labels).amax(dim=-2)
 
     def attention(self, batch: GroupBatch) -> torch.Tensor:
