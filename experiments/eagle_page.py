@@ -1,0 +1,214 @@
+"""The page of the EAGLE experiments. In: measured rows by key. Out: eagle.md and its pictures in docs/experiments."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments import eagle_miml, eagle_xmc
+from experiments.eagle_text import CHOSEN, CORPUS, HEAD, MIML, ORDER, RULES, THEOREM
+from tagwood.plots import Chart, Mark, chart_svg
+
+Store = dict[str, dict[str, Any]]
+_METRICS = ("P@1", "P@3", "P@5")
+
+
+def write_page(store: Store, out: Path) -> None:
+    """Write the page from what was measured; parts without results are left out."""
+    sections = [_table2, _choice, _background, _figure3, _figure4, _corpus, _table3, _figure5]
+    lines = [HEAD]
+    for section in sections:
+        lines += section(store, out)
+    (out / "eagle.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def select(store: Store, *beginning: str) -> dict[tuple[str, ...], dict[str, Any]]:
+    """Return the rows whose keys begin so, by the rest of their key."""
+    prefix = "|".join(beginning) + "|"
+    return {tuple(k[len(prefix) :].split("|")): v for k, v in store.items() if k.startswith(prefix)}
+
+
+def interval(values: list[float], n_rows: int) -> tuple[float, float]:
+    """Return the mean and half of its 95 % interval, both in percent: test rows by chance, and seeds by chance."""
+    mean = float(np.mean(values))
+    rows = mean / 100 * (1 - mean / 100) / max(1, n_rows)
+    seeds = float(np.var(values, ddof=1)) / 1e4 / len(values) if len(values) > 1 else 0.0
+    return mean, 196 * float(np.sqrt(rows + seeds))
+
+
+def table(header: list[str], rows: list[list[str]]) -> list[str]:
+    rule = "|".join(["---", *["---:"] * (len(header) - 1)])
+    return [f"| {' | '.join(header)} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def _measured(found: dict[tuple[str, ...], dict[str, Any]], rule: str, method: str) -> list[str]:
+    seeds = [v for k, v in found.items() if k[0] == rule and k[2] == method]
+    if not seeds:
+        return []
+    first, half = interval([v["P@1"] for v in seeds], seeds[0]["test_rows"])
+    rest = [f"{np.mean([v[m] for v in seeds]):.1f}" for m in ("P@3", "P@5", "right")]
+    return [f"{first:.1f} ± {half:.1f}", *rest, str(len(seeds))]
+
+
+def _table2(store: Store, out: Path) -> Iterator[str]:
+    yield from ("## Table 2: baseline, EAGLE-0, EAGLE", "")
+    for name, (n_rows, _) in eagle_xmc.SETS.items():
+        found = select(store, "table2", name)
+        if not found:
+            continue
+        rules = list(dict.fromkeys(k[0] for k in sorted(found, key=lambda k: RULES.index(k[0]))))
+        rows = [
+            [f"{rule}: {method}", *cells]
+            for rule in rules
+            for method in ("Oracle", *eagle_xmc.METHODS)
+            if (cells := _measured(found, rule, method))
+        ]
+        yield from (f"### {name}, {n_rows:,} training rows", "")
+        yield from table(["", "P@1", "P@3", "P@5", "right", "seeds"], rows)
+    yield ORDER
+
+
+def _choice(store: Store, out: Path) -> Iterator[str]:
+    rows = []
+    for name in eagle_xmc.CHOICE_SETS:
+        found = select(store, "choice", name)
+        for rule in dict.fromkeys(k[0] for k in found):
+            for contrast in dict.fromkeys(k[1] for k in found):
+                cells = [found.get((rule, contrast, f"{s:g}"), {}).get("P@1") for s in eagle_xmc.CHOICE_STEPS]
+                rows.append([f"{name}, {rule}, contrast {contrast}", *(_number(cell) for cell in cells)])
+    if rows:
+        yield from (CHOSEN, "")
+        steps = ["EAGLE-0", *(f"step {s:g}" for s in eagle_xmc.CHOICE_STEPS[1:])]
+        yield from table(["P@1 on held-out training rows", *steps], rows)
+
+
+def _background(store: Store, out: Path) -> Iterator[str]:
+    found = select(store, "background", "eurlex57k", "R-10")
+    if not found:
+        return
+    yield from (THEOREM, "")
+    rows = []
+    for share in dict.fromkeys(k[0] for k in sorted(found, key=lambda k: -float(k[0]))):
+        methods = {m: found.get((share, m), {}) for m in eagle_xmc.MAIN}
+        cosine = next((v["mean_cosine"] for v in methods.values() if v), None)
+        cells = [_number(v.get("P@1")) for v in methods.values()]
+        right = [_number(methods[m].get("right")) for m in ("EAGLE-0", "EAGLE", "EAGLE, contrast")]
+        rows.append([f"{100 * float(share):g} %", "" if cosine is None else f"{cosine:.3f}", *cells, *right])
+    header = ["terms on at most", "mean cosine", *(f"{m}: P@1" for m in eagle_xmc.MAIN)]
+    yield from table([*header, "EAGLE-0: right", "EAGLE: right", "contrast: right"], rows)
+
+
+def _figure3(store: Store, out: Path) -> Iterator[str]:
+    found = select(store, "figure3", "regression", "-")
+    if not found:
+        return
+    curves = {
+        name: [Mark(float(k[0]), v[name]) for k, v in sorted(found.items(), key=lambda kv: float(kv[0][0]))]
+        for name in ("NoAS", "AS")
+    }
+    chart = Chart("Theorem 1", "deviation within groups σ2", "error over that with known pairs", curves)
+    (out / "eagle_figure3.svg").write_text(chart_svg(chart), encoding="utf-8")
+    yield from ("## Figure 3: Theorem 1", "")
+    yield "Regression on groups of 5 (500 groups, 20 features, σ1 = σe = 1, 20 repetitions). NoAS learns from sums"
+    yield "over groups, AS assigns each output to a row first."
+    yield from ("", "![Errors of both estimators](eagle_figure3.svg)", "")
+    rows = [
+        [f"{m.x:g}", f"{m.y:.2f}", f"{a.y:.2f}"] for m, a in zip(curves["NoAS"], curves["AS"], strict=True)
+    ]
+    yield from table(["σ2", "NoAS", "AS"], rows)
+
+
+def _figure4(store: Store, out: Path) -> Iterator[str]:
+    best = store.get("figure4|oracle|oracle|0|Oracle")
+    if best is None:
+        return
+    yield from ("## Figure 4: group size, depth, heterogeneity", "")
+    yield f"EURLEX57K, {eagle_xmc.FIGURE4_ROWS:,} training rows; loss of P@1 against clean labels"
+    yield from (f"({best['P@1']:.1f}), in percent of it; one seed.", "")
+    axes = {
+        "size": "rows in a random group",
+        "depth": "depth of the clustering",
+        "noise": "noise in clusters",
+    }
+    for axis, words in axes.items():
+        found = select(store, "figure4", axis)
+        loss = {(k[2], float(k[1])): 100 * (1 - v["P@1"] / best["P@1"]) for k, v in found.items()}
+        curves = {
+            m: [Mark(x, loss[m, x]) for x in sorted({k[1] for k in loss}) if (m, x) in loss]
+            for m in eagle_xmc.MAIN
+        }
+        curves = {m: marks for m, marks in curves.items() if marks}
+        if not curves:
+            continue
+        chart = Chart("Figure 4", words, "loss of P@1, %", curves)
+        (out / f"eagle_figure4_{axis}.svg").write_text(chart_svg(chart), encoding="utf-8")
+        yield from (f"![Loss over {words}](eagle_figure4_{axis}.svg)", "")
+        values = sorted({k[1] for k in loss})
+        rows = [[m, *(_number(loss.get((m, x))) for x in values)] for m in eagle_xmc.MAIN]
+        yield from table([words, *(f"{x:g}" for x in values)], rows)
+
+
+def _corpus(store: Store, out: Path) -> Iterator[str]:
+    found = select(store, "corpus", "docstrings")
+    rows = [
+        [f"{rule}: {method}", *cells]
+        for rule in ("oracle", "docstring", "page")
+        for method in ("Oracle", *eagle_xmc.METHODS)
+        if (cells := _measured(found, rule, method))
+    ]
+    if rows:
+        yield from (CORPUS, "")
+        yield from table(["", "P@1", "P@3", "P@5", "right", "seeds"], rows)
+
+
+def _table3(store: Store, out: Path) -> Iterator[str]:
+    rows = []
+    for name in (*eagle_miml.IMAGES, "docstrings"):
+        for size in ("4", "50"):
+            found = select(store, "table3", name, size)
+            for method in eagle_miml.METHODS:
+                seeds = [v for k, v in found.items() if k[0] == method]
+                if not seeds:
+                    continue
+                mean, half = interval([v["accuracy"] for v in seeds], seeds[0]["test_rows"])
+                values = ", ".join(f"{v['accuracy']:.1f}" for v in seeds)
+                cells = [f"{mean:.1f} ± {half:.1f}", values, f"{seeds[0]['sharpness']:g}"]
+                rows.append([f"{name}, groups of {size}: {method}", *cells])
+    if rows:
+        yield from (MIML, "")
+        yield from table(["", "accuracy", "each seed", "τ"], rows)
+
+
+def _figure5(store: Store, out: Path) -> Iterator[str]:
+    if not any(k.startswith("table3|fashion-mnist") for k in store):
+        return
+    yield from ("## Figure 5: label embeddings as pictures", "")
+    for name in eagle_miml.IMAGES:
+        for method, pictures in eagle_miml.figure5(name).items():
+            file = f"eagle_figure5_{name}_{method.lower()}.png"
+            strip = np.concatenate([np.reshape(p, (28, 28)) for p in pictures], axis=1)
+            (out / file).write_bytes(_png(np.kron(strip, np.ones((3, 3)))))
+            yield from (f"{name}, groups of 4, {method}:", "", f"![The ten label embeddings]({file})", "")
+
+
+def _png(grey: np.ndarray) -> bytes:
+    """Return a grey picture, values from 0 to 1, as PNG."""
+    height, width = grey.shape
+    lines = (255 * np.clip(grey, 0, 1)).astype(np.uint8)
+    raw = b"".join(b"\0" + line.tobytes() for line in lines)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(raw, 9)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"

@@ -1,0 +1,108 @@
+"""Sets of the EAGLE experiments. In: names of folders in ../shared/data. Out: rows to learn from, and rows to measure.
+
+`held_out=True` measures on a fifth of the training rows and never opens the test rows: settings are chosen there.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from tagwood._sparse import normalize_rows
+from tagwood.data import pydocs, read_dataset
+from tagwood.features import TfidfEncoder
+from tagwood.metrics import evaluate
+from tagwood.models.linear_tree import LinearTree
+
+DATA = Path(__file__).parent.parent.parent / "shared" / "data"
+METRICS = ("P@1", "P@3", "P@5")
+THREADS = 1
+
+
+class Problem:
+    """Rows with labels; labels that no training row has, and test rows left without labels, are left out."""
+
+    def __init__(self, X, Y, X_test, Y_test) -> None:  # type: ignore[no-untyped-def]
+        self.X, self.Y = X, sparse.csr_array(Y)
+        known = np.flatnonzero(np.diff(sparse.csc_array(self.Y).indptr))
+        Y_test = sparse.csr_array(sparse.csr_array(Y_test) @ _keep_columns(known, Y_test.shape[1]))
+        rows = np.flatnonzero(np.diff(Y_test.indptr))
+        self.X_test, self.Y_test = X_test[rows], Y_test[rows]
+
+    def fit(self, labels: sparse.csr_array, weights: sparse.csr_array | None = None) -> LinearTree:
+        """Train the model that learns from imputed labels."""
+        return LinearTree(threads=THREADS).fit(self.X, labels, sample_weight=weights)
+
+    def score(self, model: LinearTree) -> dict[str, float]:
+        """Return P@1/3/5 on the rows to measure, in percent."""
+        report = evaluate(self.Y_test, model.rank(self.X_test, k=5), metrics=METRICS)
+        return {metric: round(100 * report[metric], 2) for metric in METRICS}
+
+    def right(self, labels: sparse.csr_array) -> float:
+        """Return the share of assignments that the hidden labels confirm, in percent."""
+        return round(100 * float(labels.multiply(self.Y).sum()) / max(1, labels.nnz), 2)
+
+    def without_common(self, share: float) -> Problem:
+        """Return the same without features that stand on more than a share of the rows."""
+        counts = np.bincount(self.X.indices, minlength=self.X.shape[1])
+        kept = np.flatnonzero(counts <= share * self.X.shape[0])
+        X, X_test = (normalize_rows(sparse.csr_array(m[:, kept])) for m in (self.X, self.X_test))
+        return Problem(X, self.Y, X_test, self.Y_test)
+
+    def mean_cosine(self) -> float:
+        """Return the mean cosine of two rows: how much all rows have in common."""
+        return float(np.square(normalize_rows(self.X).mean(axis=0)).sum())
+
+
+@lru_cache(maxsize=2)
+def load(name: str, n_rows: int, *, held_out: bool = False) -> Problem:
+    """Read a set: `n_rows` training rows drawn by chance, and its test rows or a fifth of the training rows."""
+    folder = DATA / name
+    if not folder.exists():
+        raise SystemExit(f"{name} is not in ../shared/data")
+    random = np.random.default_rng(0)
+    if (folder / "X.trn.npz").exists():
+        train, test = (read_dataset(folder, split=part) for part in ("train", "test"))
+        rows = random.permutation(train.n_rows)[:n_rows]
+        X, X_test = normalize_rows(train.features), normalize_rows(test.features)
+        X, Y = X[rows], train.labels[rows]
+    else:
+        train = read_dataset(folder / "train.jsonl.gz")
+        train = train.rows(random.permutation(train.n_rows)[:n_rows])
+        test = read_dataset(folder / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
+        encoder = TfidfEncoder(ngrams=(1, 1), threads=THREADS)
+        X, X_test, Y = encoder.fit_transform(train.texts), encoder.transform(test.texts), train.labels
+    if not held_out:
+        return Problem(X, Y, X_test, test.labels)
+    cut = X.shape[0] * 4 // 5
+    return Problem(X[:cut], Y[:cut], X[cut:], Y[cut:])
+
+
+@lru_cache(maxsize=1)
+def docstrings() -> tuple[Problem, list[str], list[str]]:
+    """Return the docstring corpus, and for each training passage its docstring and its page (class or module)."""
+    train, test = pydocs.build(pydocs.CORE_PACKAGES)
+    encoder = TfidfEncoder(ngrams=(1, 1), threads=THREADS)
+    problem = Problem(
+        encoder.fit_transform(train.texts), train.labels, encoder.transform(test.texts), test.labels
+    )
+    names = list(train.groups or ())
+    return problem, names, [name.rpartition(".")[0] or name for name in names]
+
+
+def groups_of(names: list[str]) -> sparse.csr_array:
+    """Return the membership matrix of named groups."""
+    codes = np.unique(names, return_inverse=True)[1]
+    return sparse.csr_array(
+        (np.ones(codes.size, dtype=np.float32), codes, np.arange(codes.size + 1)),
+        shape=(codes.size, int(codes.max()) + 1),
+    )
+
+
+def _keep_columns(columns: np.ndarray, n_columns: int) -> sparse.csr_array:
+    ones = np.zeros(n_columns, dtype=np.float32)
+    ones[columns] = 1.0
+    return sparse.csr_array(sparse.diags_array(ones))
