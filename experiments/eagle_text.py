@@ -6,12 +6,11 @@ HEAD = """# Learning from labels of groups (EAGLE)
 
 Made by `python -m experiments.eagle`; what was measured is in eagle.json. Groups hide the known labels of training
 rows: R-4 and R-10 are random groups of 4 and 10 rows, C-8 are clusters of like rows (balanced 2-means, 8 times over).
-Labels are imputed, the linear tree is trained on them (TF-IDF of words; default settings), and P@k is measured on single test
-rows. *Right* is the share of assignments that the hidden labels confirm. ± is half of a 95 % interval over test rows
-and, with several seeds, over groupings. *Contrast* takes the mean of all rows off label embeddings, which the paper
-does not;
-*soft* shares labels among rows nearly as close; *2 rounds* assigns anew with the scores of the trained model.
-"""
+Labels are imputed, the linear tree is trained on them (TF-IDF of words; default settings), and P@k is measured on
+single test rows. *Right* is the share of assignments that the hidden labels confirm. ± is half of a 95 % interval
+over test rows and, with several seeds, over groupings. *Contrast* takes the mean of all rows off label embeddings,
+which the paper does not; *soft* shares labels among rows nearly as close; *2 rounds* assigns anew with the scores of
+the trained model. """
 
 ORDER = ""
 CHOSEN = """## How contrast and step size were chosen
