@@ -10,7 +10,8 @@ Labels are imputed, the linear tree is trained on them (TF-IDF of words; default
 single test rows. *Right* is the share of assignments that the hidden labels confirm. ± is half of a 95 % interval
 over test rows and, with several seeds, over groupings. *Contrast* takes the mean of all rows off label embeddings,
 which the paper does not; *soft* shares labels among rows nearly as close; *2 rounds* assigns anew with the scores of
-the trained model. """
+the trained model.
+"""
 
 ORDER = ""
 CHOSEN = """## How contrast and step size were chosen
