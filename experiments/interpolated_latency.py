@@ -25,7 +25,7 @@ from tagwood.trees import build_balanced_tree, build_interpolated_tree, label_fr
 # Arity and leaf size. (2, 100) is the paper's tree. The wide ones are those in which the balanced tree fills its nodes
 # to the last place, so that the others do not win by wider nodes.
 SHAPES = {
-    "tate-subjects": ((4, 100), (16, 5), (2, 100)),
+    "tate-subjects": ((64, 5), (16, 5), (2, 100)),
     "debian-depends": ((8, 100), (16, 10), (2, 100)),
     "eurlex57k": ((4, 100), (16, 20), (2, 100)),
     "delicious": ((4, 16), (2, 100)),
@@ -34,7 +34,7 @@ SHAPES = {
 }
 # On these short titles pieces of words raised P@1 by 0.4 points on held-out rows; word pairs elsewhere, the default.
 ANALYZERS = {"tate-subjects": "word+char"}
-LAMS = (0.1, 0.15, 0.25, 0.4, 2 / 3, 1.0)
+LAMS = (0.15, 0.25, 0.4, 2 / 3, 1.0)
 METRICS = ("P@1", "P@5", "depth@1")
 SEARCHES = ("exact", "beam")
 
@@ -45,7 +45,7 @@ def measure_latency(name: str, n_rows: int | None, threads: int, seeds: int) -> 
     problem = Problem(name, n_rows, threads, TfidfEncoder(analyzer=analyzer, threads=threads))
     for arity, leaf in SHAPES[name]:
         base = LinearTree(arity=arity, max_leaf_size=leaf, threads=threads)
-        plan = SweepPlan(lams=LAMS, seeds=2, latency=False)
+        plan = SweepPlan(lams=LAMS, held_rows=7000, seeds=seeds, latency=False)
         sweep = sweep_trees(base, problem.X, problem.Y, plan)
         row = {"part": "latency", "data": name, "arity": arity, "max_leaf_size": leaf, "lam": sweep.lam}
         row |= {"held_out_gain": 100 * sweep.point(sweep.lam).gain, "seeds": seeds}
@@ -82,7 +82,7 @@ def _on_test_rows(problem: Problem, base: LinearTree, lam: float, seeds: int) ->
         mean["depth_saving"] >= 0.15
         and mean["P@1_gain"] >= 0
         and mean["time_saving"] >= mean["depth_saving"] / 2
-        and mean["new_exact_p50"] < min(mean["new_beam_p50"], mean["base_beam_p50"])
+        and mean["new_exact_p50"] < mean["base_beam_p50"]  # the beam whose P@1 it has
     )
     return mean
 
