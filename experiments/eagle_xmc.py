@@ -103,7 +103,7 @@ def choice() -> Iterator[Job]:
         return measure(problem, make_groups(problem, rule, 0), {"contrast": contrast, **settings})
 
     for name in CHOICE_SETS:
-        for rule in ("R-10", f"C-{DEPTH}"):
+        for rule in ("R-10", "C-8", "C-7"):
             for contrast in (0.0, 0.5, 1.0):
                 for step in CHOICE_STEPS:
                     key = f"choice|{name}|{rule}|{contrast:g}|{step:g}"

@@ -15,7 +15,7 @@ class GroupRule:
 
     method: str = "eagle"
     steps: int = 20
-    step_size: float = 1.0
+    step_size: float = 0.03
     contrast: float = 1.0
 
     def check(self) -> None:
