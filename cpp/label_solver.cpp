@@ -67,26 +67,29 @@ void LabelSolver::sum_rows(int64_t label) {
   int64_t total = 0;
   for (const Slot &slot : slots_)
     total += slot.size;
-  const bool own = total <= std::min(kLocalLimit, kOwnFeatures * groups_.x.n_cols);
-  features_.clear(); // else all of e fits as well as the part that is used
-  sum_.assign(own ? 0 : groups_.x.n_cols, 0.0);
-  const auto add_to = [&](int32_t feature, float value) {
-    if (!own) {
-      sum_[feature] += value;
-      return;
-    }
-    int32_t &id = local_id_[feature];
-    if (id < 0) {
-      id = static_cast<int32_t>(features_.size());
-      features_.push_back(feature);
-      sum_.push_back(0.0);
-    }
-    sum_[id] += value;
-  };
-  for (int64_t at = groups_.label_indptr[label]; at < groups_.label_indptr[label + 1]; ++at)
-    sums_.for_each(groups_.label_groups[at], add_to);
-  if (own)
-    use_own_features(total);
+  const int64_t begin = groups_.label_indptr[label], end = groups_.label_indptr[label + 1];
+  features_.clear();
+  if (total > std::min(kLocalLimit, kOwnFeatures * groups_.x.n_cols)) { // all of e fits as well as the part in use
+    sum_.assign(groups_.x.n_cols, 0.0);
+    for (int64_t at = begin; at < end; ++at)
+      sums_.for_each(groups_.label_groups[at], [&](int32_t feature, float value) { sum_[feature] += value; });
+    return;
+  }
+  features_.resize(std::min(total, groups_.x.n_cols));
+  sum_.assign(features_.size(), 0.0);
+  int32_t used = 0;
+  for (int64_t at = begin; at < end; ++at)
+    sums_.for_each(groups_.label_groups[at], [&](int32_t feature, float value) {
+      int32_t &id = local_id_[feature];
+      if (id < 0) {
+        features_[used] = feature;
+        id = used++;
+      }
+      sum_[id] += value;
+    });
+  features_.resize(used);
+  sum_.resize(used);
+  use_own_features(total);
 }
 
 // Copies the slots' features in numbers of their own, so that a small label works in the nearest cache.
