@@ -54,10 +54,13 @@ template <class Float> TAGWOOD_INLINE bool any(const Float &v) {
 
 // Rows are visited at random, so the memory is told in advance.
 template <int kLanes> TAGWOOD_INLINE void prefetch_row(const LaneArrays &arrays, int64_t row) {
-  const char *begin = reinterpret_cast<const char *>(arrays.rows.items.data() + arrays.rows.ptr[row]);
-  const char *end = reinterpret_cast<const char *>(arrays.rows.items.data() + arrays.rows.ptr[row + 1]);
-  for (; begin < end; begin += 64)
-    __builtin_prefetch(begin);
+  const int64_t n = arrays.rows.ptr[row + 1] - arrays.rows.ptr[row];
+  const uint32_t *features = arrays.rows.features.data() + arrays.rows.ptr[row];
+  const float *values = arrays.rows.values[row];
+  for (int64_t at = 0; at < n; at += 16) {
+    __builtin_prefetch(features + at);
+    __builtin_prefetch(values + at);
+  }
   __builtin_prefetch(arrays.alpha + row * kLanes);
 }
 
@@ -74,7 +77,7 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays
   const Float zero = fill<Float>(0.0f);
   const int64_t n_rows = arrays.rows.size();
   const int64_t *ptr = arrays.rows.ptr.data();
-  const Item *items = arrays.rows.items.data();
+  const uint32_t *all_features = arrays.rows.features.data();
   float *weights = arrays.weights;
   const float settled = state.settled;
   for (int64_t visit = 0; visit < n_rows; ++visit) {
@@ -86,19 +89,21 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays
       margin[v] = bias[v] * state.bias_value;
       second[v] = zero;
     }
-    const Item *const begin = items + ptr[row], *const end = items + ptr[row + 1];
-    const Item *item = begin;
-    for (; end - item >= 2; item += 2) {
-      const float *w = weights + static_cast<size_t>(item[0].feature) * kLanes;
-      const float *u = weights + static_cast<size_t>(item[1].feature) * kLanes;
+    const uint32_t *const features = all_features + ptr[row];
+    const float *const values = arrays.rows.values[row];
+    const int64_t n = ptr[row + 1] - ptr[row];
+    int64_t at = 0;
+    for (; at + 2 <= n; at += 2) {
+      const float *w = weights + static_cast<size_t>(features[at]) * kLanes;
+      const float *u = weights + static_cast<size_t>(features[at + 1]) * kLanes;
       for (int v = 0; v < N; ++v) {
-        margin[v] += load<Float>(w + v * kWidth) * item[0].value;
-        second[v] += load<Float>(u + v * kWidth) * item[1].value;
+        margin[v] += load<Float>(w + v * kWidth) * values[at];
+        second[v] += load<Float>(u + v * kWidth) * values[at + 1];
       }
     }
-    if (item != end)
+    if (at < n)
       for (int v = 0; v < N; ++v)
-        margin[v] += load<Float>(weights + static_cast<size_t>(item->feature) * kLanes + v * kWidth) * item->value;
+        margin[v] += load<Float>(weights + static_cast<size_t>(features[at]) * kLanes + v * kWidth) * values[at];
     for (int v = 0; v < N; ++v)
       margin[v] += second[v];
     float *alpha = arrays.alpha + row * kLanes;
@@ -130,10 +135,10 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays
       continue;
     for (int v = 0; v < N; ++v)
       bias[v] += step[v] * state.bias_value;
-    for (item = begin; item != end; ++item) {
-      float *w = weights + static_cast<size_t>(item->feature) * kLanes;
+    for (at = 0; at < n; ++at) {
+      float *w = weights + static_cast<size_t>(features[at]) * kLanes;
       for (int v = 0; v < N; ++v)
-        store(w + v * kWidth, load<Float>(w + v * kWidth) + step[v] * item->value);
+        store(w + v * kWidth, load<Float>(w + v * kWidth) + step[v] * values[at]);
     }
   }
   for (int v = 0; v < N; ++v) {
@@ -171,12 +176,13 @@ template <int kLanes> TAGWOOD_INLINE void logistic_sweep(LaneArrays &arrays, Lan
     float margin[kLanes], step[kLanes];
     for (int l = 0; l < kLanes; ++l)
       margin[l] = state.bias[l] * state.bias_value;
-    const Item *begin = arrays.rows.items.data() + arrays.rows.ptr[row],
-               *end = arrays.rows.items.data() + arrays.rows.ptr[row + 1];
-    for (const Item *item = begin; item != end; ++item) {
-      const float *w = arrays.weights + static_cast<size_t>(item->feature) * kLanes;
+    const uint32_t *features = arrays.rows.features.data() + arrays.rows.ptr[row];
+    const float *values = arrays.rows.values[row];
+    const int64_t n = arrays.rows.ptr[row + 1] - arrays.rows.ptr[row];
+    for (int64_t at = 0; at < n; ++at) {
+      const float *w = arrays.weights + static_cast<size_t>(features[at]) * kLanes;
       for (int l = 0; l < kLanes; ++l)
-        margin[l] += w[l] * item->value;
+        margin[l] += w[l] * values[at];
     }
     for (int l = 0; l < kLanes; ++l) {
       step[l] = 0;
@@ -196,10 +202,10 @@ template <int kLanes> TAGWOOD_INLINE void logistic_sweep(LaneArrays &arrays, Lan
     }
     for (int l = 0; l < kLanes; ++l)
       state.bias[l] += step[l] * state.bias_value;
-    for (const Item *item = begin; item != end; ++item) {
-      float *w = arrays.weights + static_cast<size_t>(item->feature) * kLanes;
+    for (int64_t at = 0; at < n; ++at) {
+      float *w = arrays.weights + static_cast<size_t>(features[at]) * kLanes;
       for (int l = 0; l < kLanes; ++l)
-        w[l] += step[l] * item->value;
+        w[l] += step[l] * values[at];
     }
   }
 }

@@ -8,16 +8,12 @@
 
 namespace tagwood {
 
-struct Item {
-  uint32_t feature;
-  float value;
-};
-
 // The rows of a block in their compact feature space.
 struct LocalRows {
   std::vector<int64_t> ptr;
-  std::vector<Item> items;
-  std::vector<float> squared_norm; // with the constant feature
+  std::vector<uint32_t> features;
+  std::vector<const float *> values; // of each row, in x: a copy of the largest block would be the peak of a fit
+  std::vector<float> squared_norm;   // with the constant feature
   std::vector<int32_t> feature_of;
   int64_t size() const { return static_cast<int64_t>(squared_norm.size()); }
 };

@@ -1,9 +1,9 @@
 // Training block by block.
 //
-// All outputs of a block see the same rows. The block's rows are copied once into a compact feature space, frequent
-// features first; the weights lie as [feature][lane], so that one pass over a row serves every lane with SIMD. A lane
-// that has converged hands over its weights and takes the next output. Per block there is no work that grows with the
-// number of features of x or of labels outside the block.
+// All outputs of a block see the same rows. The features of these rows are numbered anew, frequent ones first; the
+// weights lie as [feature][lane], so that one pass over a row serves every lane with SIMD. A lane that has converged
+// hands over its weights and takes the next output. Per block there is no work that grows with the number of features
+// of x or of labels outside the block.
 #include "train.hpp"
 
 #include <algorithm>
@@ -60,15 +60,17 @@ void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOpti
   for (size_t id = 0; id < by_count.size(); ++id)
     ws.local_of[by_count[id]] = static_cast<int32_t>(id);
   local.ptr.assign(1, 0);
-  local.items.resize(stored);
+  local.features.resize(stored);
+  local.values.resize(n);
   local.squared_norm.resize(n);
   int64_t at = 0;
   for (int64_t i = 0; i < n; ++i) {
     const auto features = x.row_indices(ws.row_of[i]);
     const auto values = x.row_data(ws.row_of[i]);
     double norm = o.bias * o.bias;
+    local.values[i] = values.data();
     for (size_t t = 0; t < features.size(); ++t) {
-      local.items[at++] = {static_cast<uint32_t>(ws.local_of[features[t]]), values[t]};
+      local.features[at++] = static_cast<uint32_t>(ws.local_of[features[t]]);
       norm += static_cast<double>(values[t]) * values[t];
     }
     local.ptr.push_back(at);
