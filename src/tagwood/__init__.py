@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tagwood.models.softmax_tree import SoftmaxTree
     from tagwood.models.tree_training import Solver
     from tagwood.neural.miml import MimlNetwork
+    from tagwood.neural.text_encoder import TextEncoder
     from tagwood.ranking import Ranking
     from tagwood.storage import load, save
     from tagwood.tagger import Tag, Tagger, Tags
@@ -37,6 +38,7 @@ __all__ = [
     "Tag",
     "Tagger",
     "Tags",
+    "TextEncoder",
     "TfidfEncoder",
     "__version__",
     "compare",
@@ -62,6 +64,7 @@ _HOMES = {
     "Tag": "tagwood.tagger",
     "Tagger": "tagwood.tagger",
     "Tags": "tagwood.tagger",
+    "TextEncoder": "tagwood.neural.text_encoder",
     "TfidfEncoder": "tagwood.features",
     "compare": "tagwood.metrics",
     "evaluate": "tagwood.metrics",

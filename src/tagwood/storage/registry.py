@@ -40,6 +40,7 @@ MODULES: Final[dict[str, str]] = {
     "SetRule": "tagwood.models.set_rules",
     "SoftmaxTree": "tagwood.models.softmax_tree",
     "Tagger": "tagwood.tagger.tagger",
+    "TextEncoder": "tagwood.neural.text_encoder",
     "TfidfEncoder": "tagwood.features.tfidf",
 }
 

