@@ -10,6 +10,7 @@ void bind_rows(nanobind::module_ &m);
 void bind_softmax_tree(nanobind::module_ &m);
 void bind_text(nanobind::module_ &m);
 void bind_text_rows(nanobind::module_ &m);
+void bind_text_words(nanobind::module_ &m);
 void bind_tree(nanobind::module_ &m);
 } // namespace tagwood
 
@@ -21,5 +22,6 @@ NB_MODULE(_native, m) {
   tagwood::bind_softmax_tree(m);
   tagwood::bind_text(m);
   tagwood::bind_text_rows(m);
+  tagwood::bind_text_words(m);
   tagwood::bind_tree(m);
 }

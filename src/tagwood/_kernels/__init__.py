@@ -34,6 +34,7 @@ from tagwood._kernels._native import (
     tfidf_rows,
     top_k_rows,
     train_blocks,
+    word_rows,
 )
 
 __all__ = [
@@ -66,4 +67,5 @@ __all__ = [
     "tfidf_rows",
     "top_k_rows",
     "train_blocks",
+    "word_rows",
 ]

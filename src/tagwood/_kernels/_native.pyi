@@ -85,6 +85,16 @@ def bag_rows(
     n_features: int,
     threads: int,
 ) -> tuple[_I64, _I32, _F32]: ...
+def word_rows(
+    text: _U8,
+    offsets: _I64,
+    classes: _U8,
+    folds: _U32,
+    slots: _U64,
+    n_words: int,
+    longest: int,
+    threads: int,
+) -> tuple[_I64, _I32]: ...
 def softmax_epoch(
     inputs: _F32,
     outputs: _F32,
