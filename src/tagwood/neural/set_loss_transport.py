@@ -9,6 +9,9 @@ Decisions
   the same, but each real step and label keeps an entry of 1 in exp(-cost / beta): nothing vanishes in float32.
 * The last iterate has exact sums over steps and nearly exact ones over labels. What is missing is filled in by the
   rounding of Altschuler et al. (2017), so the plan has both marginals up to rounding errors.
+* The batch is the last axis while it iterates: sums over steps and over labels then add whole vectors of rows.
+* The iterate is kept multiplied by the scalings of the labels, which saves a pass: with R = K ∘ plan ∘ s, one iteration
+  is R ∘ d with d = steps' mass / row sums, then R ∘ r with r = labels' mass / column sums, s ∘ r the new s.
 * Padding has mass 0 and cost 0; a plan does not depend on it or on the other rows of the batch.
 """
 
@@ -17,7 +20,7 @@ from __future__ import annotations
 import torch
 
 SMALLEST = 1e-30  # far below any mass that counts, far above what float32 cannot hold
-LOWEST_BETA = 0.02  # scalings reach exp(2 / beta)
+LOWEST_BETA = 0.05  # scalings reach exp(2 / beta), and their squares must be floats
 
 
 def transport_plan(
@@ -39,7 +42,7 @@ def transport_plan(
     real_steps
         (rows, steps), or None where all are real.
     beta
-        Step of the proximal point method, at least 0.02: smaller ones come nearer to the optimum per iteration.
+        Step of the proximal point method, at least 0.05: smaller ones come nearer to the optimum per iteration.
     iterations
         How many; 50 with ``beta=0.5`` cost about 0.5 % more than the optimum.
 
@@ -56,24 +59,26 @@ def transport_plan(
              [0.0000, 0.5000]]])
     """
     with torch.no_grad():
-        step_mass = _masses(real_steps, costs.new_ones(costs.shape[:2]))
-        label_mass = _masses(real_labels, costs.new_ones(costs.shape[::2]))
-        kernel = _kernel(costs, step_mass > 0, label_mass > 0, beta)
-        plan = _iterate(kernel, step_mass, label_mass, iterations)
-        return _round(plan, step_mass, label_mass)
+        by_row = costs.permute(1, 2, 0).contiguous()
+        step_mass = _masses(real_steps, by_row[:, 0])[:, None]
+        label_mass = _masses(real_labels, by_row[0])[None]
+        plan = _iterate(_kernel(by_row, step_mass, label_mass, beta), step_mass, label_mass, iterations)
+        return _round(plan, step_mass, label_mass).permute(2, 0, 1).contiguous()
 
 
-def _masses(real: torch.Tensor | None, ones: torch.Tensor) -> torch.Tensor:
-    real = ones if real is None else real.to(ones.dtype)
-    return real / real.sum(dim=1, keepdim=True).clamp_min(1.0)
+def _masses(real: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
+    """Return equal masses of what is real, (steps or labels, rows), summing to 1 in each row."""
+    masses = torch.ones_like(like) if real is None else real.T.to(like.dtype)
+    return masses / masses.sum(dim=0).clamp_min(1.0)
 
 
-def _kernel(costs: torch.Tensor, steps: torch.Tensor, labels: torch.Tensor, beta: float) -> torch.Tensor:
+def _kernel(
+    costs: torch.Tensor, step_mass: torch.Tensor, label_mass: torch.Tensor, beta: float
+) -> torch.Tensor:
     """Return exp(-lowered costs / beta), 0 at padding."""
-    padding = ~(steps[:, :, None] & labels[:, None, :])
-    lowered = costs.masked_fill(padding, torch.inf)
-    lowered = lowered - lowered.amin(dim=2, keepdim=True).masked_fill(~steps[:, :, None], 0.0)
-    lowered = lowered - lowered.amin(dim=1, keepdim=True).masked_fill(~labels[:, None, :], 0.0)
+    lowered = costs.masked_fill((step_mass <= 0) | (label_mass <= 0), torch.inf)
+    lowered -= lowered.amin(dim=1, keepdim=True).masked_fill(step_mass <= 0, 0.0)
+    lowered -= lowered.amin(dim=0, keepdim=True).masked_fill(label_mass <= 0, 0.0)
     return lowered.div_(-beta).exp_()
 
 
@@ -81,21 +86,25 @@ def _iterate(
     kernel: torch.Tensor, step_mass: torch.Tensor, label_mass: torch.Tensor, iterations: int
 ) -> torch.Tensor:
     """Return the plan after the iterations; its sums over the steps are exact."""
-    step_mass, label_mass = step_mass[:, :, None], label_mass[:, :, None]
-    plan, by_label = kernel.new_ones(kernel.shape), label_mass
-    for _ in range(iterations):
-        plan.mul_(kernel)
-        by_step = step_mass / torch.bmm(plan, by_label).clamp_min_(SMALLEST)
-        by_label = label_mass / torch.bmm(plan.transpose(1, 2), by_step).clamp_min_(SMALLEST)
-        plan.mul_(by_step).mul_(by_label.transpose(1, 2))
+    scaling = label_mass
+    plan = kernel * scaling
+    for left in reversed(range(iterations)):
+        plan *= step_mass / plan.sum(dim=1, keepdim=True).clamp_min_(SMALLEST)
+        change = label_mass / plan.sum(dim=0, keepdim=True).clamp_min_(SMALLEST)
+        if left:
+            scaling = scaling * change
+            plan *= change * scaling
+            plan *= kernel
+        else:
+            plan *= change
     return plan
 
 
 def _round(plan: torch.Tensor, step_mass: torch.Tensor, label_mass: torch.Tensor) -> torch.Tensor:
     """Return the plan with exact marginals: cut what is too much, then spread what is missing."""
-    plan = plan * (step_mass / plan.sum(dim=2).clamp_min(SMALLEST)).clamp_max(1.0)[:, :, None]
-    plan = plan * (label_mass / plan.sum(dim=1).clamp_min(SMALLEST)).clamp_max(1.0)[:, None, :]
-    steps_miss = (step_mass - plan.sum(dim=2)).clamp_min(0.0)
-    labels_miss = (label_mass - plan.sum(dim=1)).clamp_min(0.0)
-    share = labels_miss / labels_miss.sum(dim=1, keepdim=True).clamp_min(SMALLEST)
-    return plan + steps_miss[:, :, None] * share[:, None, :]
+    plan *= (step_mass / plan.sum(dim=1, keepdim=True).clamp_min_(SMALLEST)).clamp_max_(1.0)
+    plan *= (label_mass / plan.sum(dim=0, keepdim=True).clamp_min_(SMALLEST)).clamp_max_(1.0)
+    steps_miss = (step_mass - plan.sum(dim=1, keepdim=True)).clamp_min_(0.0)
+    labels_miss = (label_mass - plan.sum(dim=0, keepdim=True)).clamp_min_(0.0)
+    share = labels_miss / labels_miss.sum(dim=1, keepdim=True).clamp_min_(SMALLEST)
+    return plan.addcmul_(steps_miss, share)
