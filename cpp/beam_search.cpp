@@ -16,9 +16,10 @@ namespace tagwood {
 
 namespace {
 
-// Rows searched together: enough to share a node's weights, few enough that their beams stay in cache.
-constexpr int64_t kChunk = 1024;
+// Rows searched together: enough to share a node's weights, few enough that they and their beams stay near.
+constexpr int64_t kChunk = 16384;
 constexpr int64_t kChunkPlaces = int64_t{1} << 20;
+constexpr int64_t kChunkEntries = int64_t{3} << 19;
 
 // Where each level starts; one more number ends the last.
 std::vector<int32_t> find_levels(const TreeView &tree) {
@@ -227,16 +228,17 @@ private:
   Scratch &s_;
 };
 
-int64_t chunk_size(const SearchOptions &o, const std::vector<int32_t> &level_starts) {
+int64_t chunk_size(const CsrView &x, const SearchOptions &o, const std::vector<int32_t> &level_starts) {
   const int64_t places = int64_t{o.width} * static_cast<int64_t>(level_starts.size()) + o.k;
-  return std::clamp<int64_t>(kChunkPlaces / places, 1, kChunk);
+  const int64_t entries = (x.indptr[x.n_rows] - x.indptr[0]) / std::max<int64_t>(1, x.n_rows) + 1;
+  return std::clamp<int64_t>(std::min(kChunkPlaces / places, kChunkEntries / entries), 1, kChunk);
 }
 
 } // namespace
 
 void beam_search(const ModelView &model, const CsrView &x, const SearchOptions &o, const SearchOutput &out) {
   const auto level_starts = find_levels(model.tree);
-  for_chunks(model, x.n_rows, o.threads, chunk_size(o, level_starts), [&](int64_t begin, int64_t end, Scratch &s) {
+  for_chunks(model, x.n_rows, o.threads, chunk_size(x, o, level_starts), [&](int64_t begin, int64_t end, Scratch &s) {
     std::fill(out.evaluated + begin, out.evaluated + end, 0);
     BeamChunk chunk(model, o, level_starts, true, s);
     chunk.run(x, begin, end, out.evaluated);
@@ -249,7 +251,7 @@ void beam_search(const ModelView &model, const CsrView &x, const SearchOptions &
 
 void beam_leaves(const ModelView &model, const CsrView &x, const SearchOptions &o, int32_t *leaves, float *scores) {
   const auto level_starts = find_levels(model.tree);
-  for_chunks(model, x.n_rows, o.threads, chunk_size(o, level_starts), [&](int64_t begin, int64_t end, Scratch &s) {
+  for_chunks(model, x.n_rows, o.threads, chunk_size(x, o, level_starts), [&](int64_t begin, int64_t end, Scratch &s) {
     BeamChunk chunk(model, o, level_starts, false, s);
     chunk.run(x, begin, end, nullptr);
     for (int64_t row = begin; row < end; ++row) {
