@@ -10,7 +10,6 @@ import math
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from tagwood.neural.token_rows import TokenRows
 
@@ -42,7 +41,7 @@ class EncoderModule(nn.Module):
         return zeros.index_copy(0, torch.cat(places).to(device), vectors)
 
     def embed(self, ids: torch.Tensor, real: torch.Tensor | None) -> torch.Tensor:
-        """Return (n, dimension) vectors of (n, length) tokens; `real` is False for padding, None where there is none."""
+        """Return (n, dimension) vectors of (n, length) tokens; `real` is False for padding, None without padding."""
         raise NotImplementedError
 
 
@@ -91,7 +90,7 @@ class BagModule(EncoderModule):
         ids = torch.from_numpy(tokens.ids).long().to(device)
         lengths = torch.from_numpy(tokens.lengths).to(device)
         weights = self.log_weights[ids].exp()
-        total = F.embedding_bag(
+        total = nn.functional.embedding_bag(
             ids,
             self.vectors.weight,
             torch.from_numpy(tokens.indptr[:-1]).to(device),
@@ -150,7 +149,7 @@ class Layer(nn.Module):
         parts = self.qkv(self.norm_1(states)).view(n, length, 3, self.heads, d // self.heads)
         q, k, v = parts.permute(2, 0, 3, 1, 4)
         mask = None if real is None else real[:, None, None, :]
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         states = states + self.drop(self.mix(mixed.transpose(1, 2).reshape(n, length, d)))
         wider: torch.Tensor = self.drop(self.wide(self.norm_2(states)))
         return states + wider

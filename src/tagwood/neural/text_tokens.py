@@ -1,4 +1,4 @@
-"""Texts to tokens. In: texts, and a tokenizer that was trained on the user's texts or came with weights. Out: `TokenRows`.
+"""Texts to tokens. In: texts, a tokenizer trained on the user's texts or read with weights. Out: `TokenRows`.
 
 Tokenizers are kept as the JSON text of the `tokenizers` library, which is stored with a model. Nothing is downloaded.
 """
