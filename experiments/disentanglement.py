@@ -200,7 +200,7 @@ def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         if "copies" in args.what:
             yield from copies(rows, 6)
         if "real" in args.what:
-            yield from real(rows)
+            yield from real(rows, names=tuple(args.models))
         if "time" in args.what:
             yield from timed(rows, args.repeats)
     if "dense" in args.what:
@@ -219,6 +219,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=list(SETS))
     parser.add_argument("--k", nargs="+", type=int, default=list(range(2, 9)))
     parser.add_argument("--modes", nargs="+", default=list(MODES))
+    parser.add_argument("--models", nargs="+", default=list(TABLE4), help="beside the base, for real")
     parser.add_argument("--repeats", type=int, default=3, help="of timed fits")
     parser.add_argument("--dense-data", default="tate-subjects")
     parser.add_argument("--rows", type=int, default=12_000, help="training rows with embeddings")
