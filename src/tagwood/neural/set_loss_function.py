@@ -94,7 +94,7 @@ def _assign(
     places = match_labels(p.gather(2, columns), real.sum(dim=1), options.scheme)
     said = labels.gather(1, places.clamp_min(0))
     wanted = torch.where(places >= 0, said, empty)
-    weights = torch.where(places >= 0, 1.0, options.empty_weight).to(p.dtype)
+    weights = p.new_full(wanted.shape, options.empty_weight).masked_fill_(places >= 0, 1.0)
     return wanted, weights
 
 
