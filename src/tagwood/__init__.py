@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tagwood.models.tree_training import Solver
     from tagwood.neural.miml import MimlNetwork
     from tagwood.neural.text_encoder import TextEncoder
+    from tagwood.neural.set_generator import SetGenerator
     from tagwood.ranking import Ranking
     from tagwood.storage import load, save
     from tagwood.tagger import Tag, Tagger, Tags
@@ -33,6 +34,7 @@ __all__ = [
     "LinearTree",
     "MimlNetwork",
     "Ranking",
+    "SetGenerator",
     "SoftmaxTree",
     "Solver",
     "Tag",
@@ -59,6 +61,7 @@ _HOMES = {
     "LinearTree": "tagwood.models.linear_tree",
     "MimlNetwork": "tagwood.neural.miml",
     "Ranking": "tagwood.ranking",
+    "SetGenerator": "tagwood.neural.set_generator",
     "SoftmaxTree": "tagwood.models.softmax_tree",
     "Solver": "tagwood.models.tree_training",
     "Tag": "tagwood.tagger",

@@ -1,4 +1,4 @@
-"""How many threads torch may use, for the length of a ``with`` block: torch itself knows one number per process."""
+"""How torch computes for the length of a ``with`` block: threads, and tiny numbers. Both are per process in torch."""
 
 from __future__ import annotations
 
@@ -27,3 +27,21 @@ def torch_threads(threads: int | None) -> Iterator[int]:
         yield count
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def flushed_denormals() -> Iterator[None]:
+    """Take numbers below 1e-38 as 0, and set it back afterwards: gradients of long texts have many, each very slow.
+
+    Examples
+    --------
+    >>> with flushed_denormals():
+    ...     float(torch.tensor([1e-30]) * 1e-10)
+    0.0
+    """
+    before = bool((torch.tensor([1e-30]) * 1e-10 == 0).item())
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)

@@ -38,6 +38,7 @@ MODULES: Final[dict[str, str]] = {
     "LabelIndex": "tagwood.neural.label_index",
     "LinearTree": "tagwood.models.linear_tree",
     "MimlNetwork": "tagwood.neural.miml",
+    "SetGenerator": "tagwood.neural.set_generator",
     "SetRule": "tagwood.models.set_rules",
     "SoftmaxTree": "tagwood.models.softmax_tree",
     "Tagger": "tagwood.tagger.tagger",

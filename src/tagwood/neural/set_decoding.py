@@ -1,0 +1,120 @@
+"""Greedy decoding of label sets: one label after the other, none twice. In: texts read by a network. Out: labels.
+
+For set losses ∅ is a blank: all steps are run, and a blank gives no label. For the others the end closes a row, and
+only the rows still open are computed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from tagwood.neural.set_network import Memory, SetNetwork
+from tagwood.neural.set_output import Columns
+
+
+class Generated(NamedTuple):
+    """What was generated for some rows.
+
+    Parameters
+    ----------
+    labels
+        (n_rows, n_steps) label numbers; -1 where a step gave none.
+    log_probs
+        (n_rows, n_steps) logarithm of the probability of what each step gave, ∅ and the end too; 0 after the end.
+    best
+        (n_rows, n_columns) largest probability of each column over the steps of a row; the last one is ∅ or the end.
+    attention
+        (n_rows, n_steps, n_words) attention to words, where it was asked for.
+    """
+
+    labels: torch.Tensor
+    log_probs: torch.Tensor
+    best: torch.Tensor
+    attention: torch.Tensor | None
+
+
+def step_log_probs(
+    network: SetNetwork, logits: torch.Tensor, used: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the log-probabilities of a step, and the same with -inf for labels that were generated before.
+
+    SGM leaves these out of its softmax, as it does in training; the others learned without that.
+    """
+    if network.mix is not None:
+        logits = logits.masked_fill(used, -torch.inf)
+    known = torch.log_softmax(logits, dim=1)
+    return known, known.masked_fill(used, -torch.inf)
+
+
+def decode_greedy(
+    network: SetNetwork,
+    memory: Memory,
+    n_steps: int,
+    *,
+    blank: bool,
+    columns: Columns | None = None,
+    attention: bool = False,
+) -> Generated:
+    """Generate the most probable label of each step.
+
+    Parameters
+    ----------
+    network
+        In evaluation mode.
+    memory
+        Of the texts.
+    n_steps
+        Most steps.
+    blank
+        Whether ∅ is a blank; otherwise it is the end.
+    columns
+        Candidates of each row, None for all labels.
+    attention
+        Whether to keep the attention to words.
+    """
+    n_rows, device = memory.start.shape[0], memory.start.device
+    names = torch.arange(network.end + 1, device=device) if columns is None else columns.labels
+    labels = torch.full((n_rows, n_steps), -1, dtype=torch.int64, device=device)
+    log_probs = memory.start.new_zeros(n_rows, n_steps)
+    best = memory.start.new_zeros(n_rows, names.numel())
+    looks = memory.start.new_zeros(n_rows, n_steps, memory.n_words) if attention else None
+    rows = torch.arange(n_rows, device=device)  # still open
+    used = torch.zeros(n_rows, names.numel(), dtype=torch.bool, device=device)
+    state, embedded = memory.start, network.start(n_rows)
+    for step in range(n_steps):
+        found = network.step(memory, state, embedded)
+        known, free = step_log_probs(network, network.output(found.features, columns), used)
+        best[rows] = torch.maximum(best[rows], known.exp())
+        value, column = free.max(dim=1)
+        is_label = column < names.numel() - 1
+        labels[rows, step] = torch.where(is_label, names[column], -1)
+        log_probs[rows, step] = value
+        if looks is not None:
+            looks[rows, step] = found.attention
+        used[torch.arange(rows.numel(), device=device), column] |= is_label
+        embedded = network.mixed(network.labels(names[column]), known.exp(), names)
+        state = found.state
+        if not blank and not bool(is_label.all()):
+            open_ = torch.nonzero(is_label).flatten()
+            rows, used, state, embedded = rows[open_], used[open_], state[open_], embedded[open_]
+            memory = memory.rows(open_)
+            columns = None if columns is None else columns.rows(open_)
+            if rows.numel() == 0:
+                break
+    return Generated(labels, log_probs, best, looks)
+
+
+def decode(
+    network: SetNetwork,
+    memory: Memory,
+    n_steps: int,
+    *,
+    blank: bool,
+    columns: Columns | None = None,
+    beam: int = 1,
+    attention: bool = False,
+) -> Generated:
+    """Generate labels as `decode_greedy` does."""
+    return decode_greedy(network, memory, n_steps, blank=blank, columns=columns, attention=attention)

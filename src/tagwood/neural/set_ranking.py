@@ -1,0 +1,50 @@
+"""From what a decoder generated to a `Ranking`. In: labels, step probabilities. Out: the best labels of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tagwood.neural.set_decoding import Generated
+from tagwood.neural.set_output import Columns
+from tagwood.ranking import Ranking
+
+
+def best_labels(
+    made: Generated, columns: Columns | None, k: int, n_labels: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the (n_rows, k) best labels and their scores, -1 and 0 where there are fewer.
+
+    A generated label has the probability of its step, any other one its best probability in a step.
+    """
+    scores = made.best[:, :-1].clone()  # without ∅ or the end
+    said = made.labels >= 0
+    place = made.labels if columns is None else torch.searchsorted(columns.labels, made.labels.clamp_min(0))
+    row = torch.arange(said.shape[0], device=said.device)[:, None].expand_as(said)
+    scores[row[said], place[said]] = made.log_probs.exp()[said]
+    if columns is not None:
+        scores.masked_fill_(~columns.allowed[:, :-1], -1.0)
+    value, column = torch.sort(scores, dim=1, descending=True, stable=True)
+    value, column = value[:, :k], column[:, :k]
+    names = column if columns is None else columns.labels[column]
+    return torch.where(value >= 0, names, -1).cpu().numpy(), value.clamp_min(0.0).cpu().numpy()
+
+
+def join_places(
+    found: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]], n_labels: int
+) -> Ranking:
+    """Return the ranking of rows that were found in parts, each with the places of its rows."""
+    if not found:
+        return Ranking(np.zeros(1, dtype=np.int64), np.empty(0, np.int32), np.empty(0, np.float32), n_labels)
+    width = max(labels.shape[1] for _, labels, _ in found)
+    n_rows = sum(places.size for places, _, _ in found)
+    labels = np.full((n_rows, width), -1, dtype=np.int32)
+    scores = np.zeros((n_rows, width), dtype=np.float32)
+    for places, some, values in found:
+        labels[places, : some.shape[1]], scores[places, : some.shape[1]] = some, values
+    real = labels >= 0
+    indptr = np.concatenate([[0], np.cumsum(real.sum(axis=1))])
+    return Ranking(indptr, labels[real], scores[real], n_labels)
