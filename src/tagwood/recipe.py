@@ -25,17 +25,16 @@ from typing import Any
 
 from tagwood._check import check_choice
 from tagwood.errors import InputError
-from tagwood.features.tfidf import TfidfEncoder
+from tagwood.models.base import LabelModel
 from tagwood.models.disentangled import Assignment, Disentangled
 from tagwood.models.linear_tree import LinearTree
-from tagwood.models.softmax_tree import SoftmaxTree
 from tagwood.models.tree_training import Solver
+from tagwood.tagger.feature_kinds import FEATURE_KEYS, describe_encoder, make_encoder
 from tagwood.tagger.fitting import default_encoder
+from tagwood.tagger.model_kinds import LIGHT, MODELS, Kind, plain_parts, with_parts
 from tagwood.tagger.settings import GroupRule, SetRules
 from tagwood.tagger.tagger import Tagger
 
-# Value of ``kind`` in [model] -> the class of the model; the first one is the default.
-MODELS: dict[str, type[LinearTree | SoftmaxTree]] = {"linear-tree": LinearTree, "softmax-tree": SoftmaxTree}
 _TREE_KEYS = (
     "arity",
     "max_leaf_size",
@@ -53,9 +52,9 @@ def _names(target: Any) -> list[str]:
     return list(inspect.signature(target).parameters)
 
 
-def _model_keys(model: type) -> list[str]:
+def _model_keys(kind: Kind) -> list[str]:
     """Return what may be set of a model, wherever it stands."""
-    own = _names(model)
+    own = kind.parameters()
     return [name for name in own if name != "solver"] + (_names(Solver) if "solver" in own else [])
 
 
@@ -65,13 +64,13 @@ def _without_twice(names: Iterable[str]) -> list[str]:
 
 # Section -> the keys it may hold.
 KEYS: dict[str, list[str]] = {
-    "features": [name for name in _names(TfidfEncoder) if name not in _ALL],
+    "features": FEATURE_KEYS,
     "groups": _names(GroupRule),
     "tree": [*_TREE_KEYS, *_COPY_KEYS, *(f"{_PREFIX}{name}" for name in _names(Assignment))],
     "model": [
         "kind",
         *_without_twice(
-            name for model in MODELS.values() for name in _model_keys(model) if name not in _TREE_KEYS
+            name for kind in LIGHT for name in _model_keys(MODELS[kind]) if name not in _TREE_KEYS
         ),
         "keep_texts",
     ],
@@ -90,6 +89,8 @@ class Recipe:
             _known(section, KEYS, "section", "recipe")
             if not isinstance(values, Mapping):
                 raise InputError(f"[{section}] of a recipe must be a section", given=repr(values)[:60])
+            if section == "model" and values.get("kind") in MODELS.keys() - LIGHT:
+                continue  # `tagger` checks these: their names are not known before torch is imported
             for key in values:
                 _known(key, KEYS[section], "key", f"[{section}]")
 
@@ -105,21 +106,22 @@ class Recipe:
                     given=repr(setting),
                     hint="For example: tree.lam=0.5",
                 )
-            sections.setdefault(section, {})[key] = _value(value.strip())
+            table = sections.setdefault(section, {})
+            part, inner, name = key.partition(".")
+            if inner:  # such as model.training.clip
+                table[part] = {**_table(table.get(part, {}), setting), name: _value(value.strip())}
+            else:
+                table[key] = _value(value.strip())
         return replace(self, sections=sections)
 
     def tagger(self) -> Tagger:
         """Return an unfitted Tagger with these settings."""
         part = {name: dict(self.sections.get(name, {})) for name in KEYS}
         common = {name: part["model"][name] for name in _ALL if name in part["model"]}
-        features: dict[str, Any] = {
-            key: tuple(v) if isinstance(v, list) else v for key, v in part["features"].items()
-        }
-        threads = {"threads": common["threads"]} if "threads" in common else {}
         extra = {key: part["model"][key] for key in ("keep_texts", "seed") if key in part["model"]}
         model = _model(part["tree"], part["model"])
         tagger = Tagger(
-            default_encoder(model, **features, **threads),
+            make_encoder(part["features"], model, common),
             model,
             groups=GroupRule(**part["groups"]),
             sets=SetRules(**part["sets"]),
@@ -157,7 +159,7 @@ def read_recipe(path: str | Path) -> Recipe:
 
 
 def recipe_of(tagger: Tagger) -> Recipe:
-    """Return the full recipe of a Tagger with TF-IDF features and a model of `MODELS`: every setting, defaults too."""
+    """Return the full recipe of a Tagger with features and a model that recipes know: every setting, defaults too."""
     model = tagger.model or LinearTree()
     encoder = tagger.encoder or default_encoder(model)
     copies: dict[str, Any] = {}
@@ -165,44 +167,49 @@ def recipe_of(tagger: Tagger) -> Recipe:
         copies = {name: getattr(model, name) for name in _COPY_KEYS}
         copies |= {f"{_PREFIX}{name}": v for name, v in dataclasses.asdict(model.assignment).items()}
         model = model._plain()
-    kind = next((kind for kind, known in MODELS.items() if type(model) is known), None)
-    if not isinstance(encoder, TfidfEncoder) or kind is None:
+    kind = next((kind for kind, known in MODELS.items() if known.describes(model)), None)
+    features = describe_encoder(encoder)
+    if features is None or kind is None:
         raise InputError(
-            f"a recipe describes TF-IDF features and one of {', '.join(MODELS)}",
+            f"a recipe describes TF-IDF features or a TextEncoder or both, and one of {', '.join(MODELS)}",
             given=f"{type(encoder).__name__} and {type(model).__name__}",
         )
-    values = {"kind": kind, **model.get_params(), "keep_texts": tagger.keep_texts}
+    own = {key: v for key, v in plain_parts(model.get_params()).items() if key not in MODELS[kind].fixed}
+    values = {**own, "kind": kind, "keep_texts": tagger.keep_texts}
     if isinstance(model, LinearTree):
         values |= dataclasses.asdict(model.solver)
     settings = {
-        "features": encoder.get_params(),
+        "features": features,
         "groups": dataclasses.asdict(tagger.groups),
         "tree": values | copies,
         "model": values,
         "sets": dataclasses.asdict(tagger.sets),
     }
+    keys = KEYS if kind in LIGHT else {**KEYS, "tree": [], "model": ["kind", *own, "keep_texts"]}
     return Recipe(
-        {name: {key: settings[name][key] for key in KEYS[name] if key in settings[name]} for name in KEYS}
+        {name: {key: settings[name][key] for key in keys[name] if key in settings[name]} for name in keys}
     )
 
 
-def _model(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> LinearTree | SoftmaxTree:
+def _model(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> LabelModel:
     """Return the unfitted model that [tree] and [model] describe."""
     kind = check_choice(settings.get("kind", next(iter(MODELS))), "kind", MODELS)
     copies = {key: value for key, value in tree.items() if key in _COPY_KEYS or key.startswith(_PREFIX)}
     given = {**tree, **settings}
-    if MODELS[kind] is LinearTree:
+    if kind == "linear-tree":
         given = {key: value for key, value in given.items() if key not in copies}
-    for key in given.keys() - {"kind", "keep_texts"} - set(_model_keys(MODELS[kind])):
+    known = _model_keys(MODELS[kind])
+    for key in given.keys() - {"kind", "keep_texts"} - set(known):
         raise InputError(
             f"the model {kind!r} must be given only its own settings",
             given=repr(key),
-            hint=f"Known: {', '.join(_model_keys(MODELS[kind]))}.",
+            hint=f"Known: {', '.join(known)}.",
         )
-    own = {key: value for key, value in given.items() if key in _names(MODELS[kind])}
-    if "solver" in _names(MODELS[kind]):
+    cls, names = MODELS[kind].load(), MODELS[kind].parameters()
+    own = {key: value for key, value in given.items() if key in names}
+    if "solver" in names:
         own["solver"] = Solver(**{key: value for key, value in given.items() if key in _names(Solver)})
-    model = MODELS[kind](**own)
+    model: LabelModel = cls(**with_parts(cls, own), **MODELS[kind].fixed)
     return model if not copies or not isinstance(model, LinearTree) else _with_copies(model, copies)
 
 
@@ -233,7 +240,16 @@ def _value(text: str) -> Any:
         return text
 
 
+def _table(value: Any, setting: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError("a setting inside another must be inside a table", given=repr(setting))
+    return value
+
+
 def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inside = (f"{key} = {_toml(one)}" for key, one in value.items() if one is not None)
+        return f"{{{', '.join(inside)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     # JSON strings, numbers and booleans are TOML too.

@@ -26,7 +26,11 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-O", help="Model folder to write.")],
     recipe: Annotated[Path | None, typer.Option(help="Settings in a TOML file.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="Kind of model: linear-tree or softmax-tree; default linear-tree.")
+        str | None,
+        typer.Option(
+            help="Kind of model: linear-tree (default), softmax-tree; with tagwood[neural] also prime, prime-lite, "
+            "dual-encoder, ngame."
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="One setting, such as tree.arity=16; repeat it.")

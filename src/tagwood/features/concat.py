@@ -81,9 +81,7 @@ class ConcatEncoder(Params):
 
     def fit(self, texts: Iterable[str]) -> Self:
         """Fit every encoder on `texts`."""
-        if not isinstance(self.encoders, Sequence) or not self.encoders:
-            raise InputError("encoders must be a list of at least one encoder", given=repr(self.encoders))
-        _check_weights(self.weights, len(self.encoders))
+        self._check_params()
         texts = list(check_texts(texts))
         for encoder in self.encoders:
             encoder.fit(texts)
@@ -98,6 +96,15 @@ class ConcatEncoder(Params):
     def n_features(self) -> int:
         """Number of columns of the features."""
         return sum(encoder.n_features for encoder in self.encoders)
+
+    def _check_params(self) -> None:
+        if not isinstance(self.encoders, Sequence) or not self.encoders:
+            raise InputError("encoders must be a list of at least one encoder", given=repr(self.encoders))
+        _check_weights(self.weights, len(self.encoders))
+        for encoder in self.encoders:
+            check = getattr(encoder, "_check_params", None)
+            if check is not None:
+                check()
 
     def state(self) -> State:
         """Return the weights and the states of the encoders."""

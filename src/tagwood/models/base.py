@@ -24,7 +24,8 @@ class LabelModel(Protocol):
     The constructor stores its keyword arguments under the same names and does nothing else (`threads` and `seed` are
     among them); `fit` returns self, forgets earlier fits and keeps no reference to the data; what was learned ends in
     ``_``; prediction changes nothing. A model that reads texts itself has an attribute ``takes = "texts"``, and X below
-    is then one text per row (see `takes_texts`).
+    is then one text per row (see `takes_texts`); if its `fit` has a parameter ``label_texts``, it is given a text per
+    label; an attribute ``encoder_`` is what likeness of texts is measured with; see also `explains_texts`.
     """
 
     def fit(self, X: Any, Y: Any) -> Self:
@@ -68,6 +69,23 @@ def takes_texts(model: object) -> bool:
     (True, False)
     """
     return getattr(model, "takes", "features") == "texts"
+
+
+def explains_texts(model: object) -> bool:
+    """Whether a model says what words add to a label's score: ``explain_text(text, label) -> [(word, weight), ...]``.
+
+    Words are as in the text, each once; weights are in the unit of the model's own score, positive for the label.
+
+    Examples
+    --------
+    >>> class Reader:
+    ...     takes = "texts"
+    ...     def explain_text(self, text, label):
+    ...         return [(word, 1.0) for word in text.split()]
+    >>> explains_texts(Reader()), explains_texts(object())
+    (True, False)
+    """
+    return takes_texts(model) and hasattr(model, "explain_text")
 
 
 class FittedModel(Params):

@@ -82,6 +82,8 @@ class Explanation:
         The model's own score, before it became a probability; None for models without a tree.
     place
         1 for the best label; None where the search did not find it.
+    read_words
+        Words and what they add to the score, of models that read texts and have no paths.
     """
 
     text: str
@@ -94,6 +96,7 @@ class Explanation:
     verdict: Verdict
     paths: tuple[Path, ...]
     similar: tuple[Similar, ...]
+    read_words: tuple[Word, ...] = ()
 
     @property
     def suggested(self) -> bool:
@@ -103,7 +106,7 @@ class Explanation:
     @property
     def words(self) -> list[tuple[str, float]]:
         """Words with the sum of their contributions on all paths, largest first."""
-        total: dict[str, float] = {}
+        total = {word.word: word.weight for word in self.read_words}
         for path in self.paths:
             for step in path.steps:
                 for word in step.words:
@@ -113,7 +116,9 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values for JSON."""
         words = [{"word": word, "weight": weight} for word, weight in self.words]
-        return {**asdict(self), "suggested": self.suggested, "words": words}
+        own = asdict(self)
+        del own["read_words"]
+        return {**own, "suggested": self.suggested, "words": words}
 
     def to_json(self) -> str:
         """Return everything as JSON."""
@@ -123,7 +128,8 @@ class Explanation:
         """Return a short account in lines."""
         lines = [f"{self.name}: {self.verdict.words}"]
         if self.words:
-            lines += ["", "Words for (+) and against (-) it, summed over the path:"]
+            where = ", summed over the path" if self.paths else ": what the score loses without them"
+            lines += ["", f"Words for (+) and against (-) it{where}:"]
             lines += [f"  {weight:+7.3f}  {word}" for word, weight in self._extremes()]
         for path in self.paths:
             lines += ["", f"Path in tree {path.tree}, score {path.score:.3f}:"]

@@ -12,6 +12,7 @@ from scipy import sparse
 from tagwood._check import check_float, check_int
 from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
+from tagwood.models.base import explains_texts
 from tagwood.models.explanation import LabelPath, PathStep, Pruned, explain_label, find_pruning
 from tagwood.models.linear_tree import LinearTree
 from tagwood.tagger.cards import Explanation, Path, Similar, Step, Verdict, Word
@@ -63,7 +64,16 @@ def explain_tag(tagger: Answers, text: str, label: int, question: Question, n_si
         verdict=_verdict(tagger, x, label, place, ranked, question),
         paths=tuple(_named_path(tagger, path, name, word) for path in paths),
         similar=_similar(tagger, text, label, language, n_similar),
+        read_words=() if paths else _read_words(tagger, text, label),
     )
+
+
+def _read_words(tagger: Answers, text: str, label: int) -> tuple[Word, ...]:
+    """Return what words add to a label's score, from a model that can tell (see `explains_texts`)."""
+    model: Any = tagger.model_
+    if not explains_texts(model) or label >= model.n_labels_:
+        return ()
+    return tuple(Word(word, weight) for word, weight in model.explain_text(text, label))
 
 
 def _verdict(
@@ -139,7 +149,9 @@ def _named_path(tagger: Answers, path: LabelPath, name: str, word: Callable[[int
 
 
 def _named_step(tree: LabelTree, step: PathStep, name: str, word: Callable[[int], str]) -> Step:
-    pairs = zip(step.features.tolist(), step.contributions.tolist(), strict=True)
+    weights: dict[str, float] = {}  # numbers of a vector share one name
+    for feature, weight in zip(step.features.tolist(), step.contributions.tolist(), strict=True):
+        weights[word(feature)] = weights.get(word(feature), 0.0) + weight
     below = 1 if step.child is None else count_labels(tree, step.child)
     leads_to = f"label {name}" if step.child is None else f"node {step.child} of {below:,} labels"
     return Step(
@@ -149,8 +161,8 @@ def _named_step(tree: LabelTree, step: PathStep, name: str, word: Callable[[int]
         step.margin,
         step.bias,
         step.probability,
-        tuple(Word(word(feature), weight) for feature, weight in pairs),
-        tuple(word(feature) for feature in step.top_features.tolist()),
+        tuple(Word(one, weight) for one, weight in weights.items()),
+        tuple(dict.fromkeys(word(feature) for feature in step.top_features.tolist())),
     )
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from tagwood.errors import InputError
+from tagwood.features.concat import ConcatEncoder
 
+VECTOR = "[text vector]"
 _WORD = re.compile(r"\w+")
 _LONGEST = 5000  # words of a text that are looked up one by one
 
@@ -19,13 +21,30 @@ def feature_words(encoder: Any, text: str) -> Callable[[int], str]:
     """Return a function from feature to word.
 
     Hashed features have no names: those of `text` are found by encoding its words and pairs of words one by one.
+    Numbers of a vector mean nothing one by one: all have the name `VECTOR`.
     """
+    if isinstance(encoder, ConcatEncoder):
+        return _by_block(encoder, text)
+    if not hasattr(encoder, "feature_names"):
+        return lambda feature: VECTOR
     try:
         names = encoder.feature_names()
-    except (AttributeError, InputError):
+    except InputError:
         found = _by_trying(encoder, text)
         return lambda feature: found.get(feature, f"feature {feature}")
     return lambda feature: str(names[feature])
+
+
+def _by_block(encoder: ConcatEncoder, text: str) -> Callable[[int], str]:
+    """Return a function that looks a feature up in the block it belongs to."""
+    words = [feature_words(one, text) for one in encoder.encoders]
+    starts = np.cumsum([0, *(one.n_features for one in encoder.encoders)])
+
+    def word(feature: int) -> str:
+        block = int(np.searchsorted(starts, feature, side="right")) - 1
+        return words[block](feature - int(starts[block]))
+
+    return word
 
 
 def _by_trying(encoder: Any, text: str) -> dict[int, str]:

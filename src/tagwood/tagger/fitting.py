@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from scipy import sparse
 
 from tagwood.data.dataset import Dataset
+from tagwood.features.concat import ConcatEncoder
 from tagwood.features.encoder import Encoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.groups import GroupedLabels, Imputed, impute_labels
@@ -71,7 +72,12 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
 
 def fresh(part: Any) -> Any:
     """Return an unfitted copy of an encoder or model, so that the one the user passed stays as it is."""
-    return type(part)(**part.get_params()) if hasattr(part, "get_params") else part
+    if not hasattr(part, "get_params"):
+        return part
+    params = part.get_params()
+    if isinstance(part, ConcatEncoder):
+        params["encoders"] = [fresh(one) for one in part.encoders]
+    return type(part)(**params)
 
 
 def default_encoder(model: LabelModel, **options: Any) -> TfidfEncoder:
@@ -81,6 +87,12 @@ def default_encoder(model: LabelModel, **options: Any) -> TfidfEncoder:
     For that, words are enough.
     """
     return TfidfEncoder(**({"ngrams": (1, 1)} | options if takes_texts(model) else options))
+
+
+def likeness_encoder(model: LabelModel, encoder: Encoder) -> Encoder:
+    """Return what says how like two texts are: the encoder that a model reads texts with, or the Tagger's."""
+    own = getattr(model, "encoder_", None) if takes_texts(model) else None
+    return encoder if own is None else own
 
 
 def split_holdout(data: Dataset, sets: SetRules, seed: int) -> tuple[Dataset, Dataset | None]:
@@ -107,10 +119,13 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
         report("labels of rows", 0.0)
         imputed = _impute(X, data, plan.groups)
         Y = imputed.labels
-    options: dict[str, Any] = {"progress": report}
+    options: dict[str, Callable[[], Any]] = {
+        "progress": lambda: report,
+        "label_texts": lambda: [data.vocab.name(label) for label in range(data.n_labels)],
+    }
     accepted = inspect.signature(model.fit).parameters
     rows = texts if takes_texts(model) else X
-    model.fit(rows, Y, **{name: value for name, value in options.items() if name in accepted})
+    model.fit(rows, Y, **{name: value() for name, value in options.items() if name in accepted})
     return Parts(encoder, model, Y, imputed)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tagwood.storage import State, restore
 from tagwood.tagger.examples import ExampleTexts
+from tagwood.tagger.fitting import likeness_encoder
 from tagwood.tagger.group_samples import GroupSamples
 from tagwood.tagger.label_texts import LabelTexts
 from tagwood.tagger.probabilities import Probabilities
@@ -72,6 +73,8 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "training_seconds_": state.param("training_seconds", float),
         "probabilities_": Probabilities.from_state(state.part("probabilities")) if calibrated else None,
         "label_texts_": LabelTexts.from_state(state.part("label_texts"), encoder) if described else None,
-        "examples_": ExampleTexts.from_state(state.part("examples"), encoder) if has_examples else None,
+        "examples_": ExampleTexts.from_state(state.part("examples"), likeness_encoder(model, encoder))
+        if has_examples
+        else None,
         "group_samples_": GroupSamples.from_state(state.part("group_samples")) if grouped else None,
     }

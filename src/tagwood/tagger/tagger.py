@@ -26,7 +26,7 @@ from tagwood.models.linear_tree import LinearTree
 from tagwood.storage import State, storable
 from tagwood.tagger.answers import Answers, as_texts
 from tagwood.tagger.examples import ExampleTexts
-from tagwood.tagger.fitting import CANDIDATES, Plan, Progress, default_encoder, learn
+from tagwood.tagger.fitting import CANDIDATES, Plan, Progress, default_encoder, learn, likeness_encoder
 from tagwood.tagger.group_samples import GroupSamples
 from tagwood.tagger.label_keys import Label, updated_vocab, with_texts
 from tagwood.tagger.label_search import LabelSearch
@@ -50,7 +50,7 @@ class Tagger(Answers):
     Parameters
     ----------
     encoder
-        What turns texts into features; default ``TfidfEncoder()``. Models that read texts themselves (`SoftmaxTree`)
+        What turns texts into features; default ``TfidfEncoder()``. Models that read texts themselves (softmax tree, PRIME)
         leave to it what else needs features: labels of groups, similar texts, descriptions of new labels.
     model
         What ranks labels; default ``LinearTree()``.
@@ -129,8 +129,9 @@ class Tagger(Answers):
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab
         self.label_counts_ = np.bincount(parts.Y.indices, minlength=data.n_labels).astype(np.int64)
         shown = data if data.groups is None else data.with_labels(parts.Y)
+        likeness = likeness_encoder(self.model_, self.encoder_)
         self.examples_ = (
-            ExampleTexts.draw(shown, self.keep_texts, self.seed, self.encoder_) if self.keep_texts else None
+            ExampleTexts.draw(shown, self.keep_texts, self.seed, likeness) if self.keep_texts else None
         )
         self.group_samples_ = None
         if parts.imputed is not None and self.keep_texts:
