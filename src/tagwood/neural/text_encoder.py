@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from tagwood._check import check_choice, check_int, check_threads
 from tagwood._params import Params
@@ -35,6 +34,9 @@ from tagwood.neural.text_tokens import (
 from tagwood.neural.threads import torch_threads
 from tagwood.neural.token_rows import TokenRows
 from tagwood.storage import State, storable
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 KINDS = ("minilm", "small", "bag")
 PRECISIONS = ("float32", "bfloat16")

@@ -10,10 +10,14 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from tagwood.errors import DataError, InputError
+from tagwood.errors import DataError, InputError, MissingExtraError
 from tagwood.neural.token_rows import TokenRows
+
+try:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+except ImportError as error:
+    raise MissingExtraError("a text encoder", extra="neural") from error
 
 _BLOCK = 8192  # texts that are tokenised together
 _RARE = 2  # a pair of letters that comes less often is not made one token

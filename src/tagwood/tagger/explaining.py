@@ -12,7 +12,7 @@ from scipy import sparse
 from tagwood._check import check_float, check_int
 from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
-from tagwood.models.base import explains_texts
+from tagwood.models.base import explains_texts, reads_label_texts
 from tagwood.models.explanation import LabelPath, PathStep, Pruned, explain_label, find_pruning
 from tagwood.models.linear_tree import LinearTree
 from tagwood.tagger.cards import Explanation, Path, Similar, Step, Verdict, Word
@@ -90,7 +90,8 @@ def _verdict(
         return Verdict("masked", "not suggested, because the label is masked.")
     described = tagger.label_texts_ is not None and label in tagger.label_texts_.labels
     in_answer = place is not None and place <= k
-    if tagger.label_counts_[label] == 0 and not described and not in_answer:
+    learned = tagger.label_counts_[label] > 0 or reads_label_texts(tagger.model_)
+    if not learned and not described and not in_answer:
         return Verdict("never in training", "not suggested, because no training text has this label.")
     if label in question.exclude:
         return Verdict("excluded", "not suggested, because the question excludes the label.")

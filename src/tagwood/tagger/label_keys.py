@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,19 @@ def with_texts(
                 given=f"{vocab.name(label)!r} with {counts[label]:,} texts",
             )
     return vocab, described
+
+
+def teach_labels(model: Any, vocab: LabelVocab, described: Mapping[int, str]) -> dict[int, str]:
+    """Let a model take in the labels that are new in the table, if it can; return the descriptions that are left.
+
+    A model that can has ``add_labels(texts)``; labels without a description have their name.
+    """
+    if not hasattr(model, "add_labels"):
+        return dict(described)
+    known = int(model.n_labels_)
+    if known < len(vocab):
+        model.add_labels([described.get(i, vocab.name(i)) for i in range(known, len(vocab))])
+    return {label: text for label, text in described.items() if label < known}
 
 
 def masked_ids(vocab: LabelVocab) -> list[int]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from tagwood._params import Params
 from tagwood.errors import InputError
 
 
@@ -55,49 +55,60 @@ MODELS: dict[str, Kind] = {
 LIGHT = ("linear-tree", "softmax-tree")  # whose settings are known without importing torch
 
 
-def with_parts(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments in which tables have become the dataclasses that the class takes under these names.
+def with_parts(kind: Kind, values: Mapping[str, Any]) -> Any:
+    """Return a model of a kind; tables among the arguments change parts of it, such as its `Training`.
 
-    Examples
-    --------
-    >>> @dataclass
-    ... class Pace:
-    ...     steps: int = 10
-    >>> class Walker:
-    ...     def __init__(self, pace: Pace | None = None) -> None: ...
-    >>> Walker.__init__.__annotations__["pace"] = Pace | None
-    >>> with_parts(Walker, {"pace": {"steps": 3}})
-    {'pace': Pace(steps=3)}
+    A table changes the part that the model would have without it; one for an encoder is all that the encoder is given.
     """
-    found = dict(values)
-    for name, value in values.items():
-        if not isinstance(value, Mapping):
+    cls = kind.load()
+    tables = {name: value for name, value in values.items() if isinstance(value, Mapping)}
+    model = cls(**{**kind.fixed, **{name: value for name, value in values.items() if name not in tables}})
+    if not tables:
+        return model
+    settle = getattr(model, "_settings", None)
+    hints = typing.get_type_hints(cls.__init__)
+    for name, table in tables.items():
+        part = getattr(model, name)
+        if part is None and settle is not None:
+            part = getattr(settle(), name, None)
+        if dataclasses.is_dataclass(part) and not isinstance(part, type):
+            _known_keys(name, table, [one.name for one in dataclasses.fields(part)])
+            setattr(model, name, dataclasses.replace(part, **table))
             continue
-        part = _dataclass_of(typing.get_type_hints(cls.__init__).get(name))
-        if part is None:
+        encoder = next((one for one in typing.get_args(hints.get(name)) if _takes_params(one)), None)
+        if encoder is None:
             raise InputError(f"{name} must be a single value", given="a table of settings")
-        known = [one.name for one in dataclasses.fields(part)]
-        for key in value:
-            if key not in known:
-                raise InputError(
-                    f"{name} must be given only its own settings",
-                    given=repr(key),
-                    hint=f"Known: {', '.join(known)}.",
-                )
-        found[name] = part(**value)
-    return found
+        _known_keys(name, table, list(inspect.signature(encoder).parameters))
+        setattr(model, name, encoder(**table))
+    return model
 
 
 def plain_parts(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments in which dataclasses have become tables: the way back of `with_parts`."""
-    return {
-        name: dataclasses.asdict(value)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type)
-        else value
-        for name, value in values.items()
-    }
+    """Return arguments in which parts have become tables: the way back of `with_parts`.
+
+    Examples
+    --------
+    >>> plain_parts({"kind": Kind("a:B"), "seed": 3})
+    {'kind': {'home': 'a:B', 'fixed': {}}, 'seed': 3}
+    """
+    found = dict(values)
+    for name, value in values.items():
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            found[name] = dataclasses.asdict(value)
+        elif isinstance(value, Params):
+            found[name] = value.get_params()
+    return found
 
 
-def _dataclass_of(hint: Any) -> Any:
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    return next((one for one in options if dataclasses.is_dataclass(one)), None)
+def _takes_params(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Params)
+
+
+def _known_keys(name: str, table: Mapping[str, Any], known: list[str]) -> None:
+    for key in table:
+        if key not in known:
+            raise InputError(
+                f"{name} must be given only its own settings",
+                given=repr(key),
+                hint=f"Known: {', '.join(known)}.",
+            )

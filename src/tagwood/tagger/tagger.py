@@ -28,7 +28,7 @@ from tagwood.tagger.answers import Answers, as_texts
 from tagwood.tagger.examples import ExampleTexts
 from tagwood.tagger.fitting import CANDIDATES, Plan, Progress, default_encoder, learn, likeness_encoder
 from tagwood.tagger.group_samples import GroupSamples
-from tagwood.tagger.label_keys import Label, updated_vocab, with_texts
+from tagwood.tagger.label_keys import Label, teach_labels, updated_vocab, with_texts
 from tagwood.tagger.label_search import LabelSearch
 from tagwood.tagger.label_texts import LabelTexts
 from tagwood.tagger.probabilities import Probabilities
@@ -50,8 +50,8 @@ class Tagger(Answers):
     Parameters
     ----------
     encoder
-        What turns texts into features; default ``TfidfEncoder()``. Models that read texts themselves (softmax tree, PRIME)
-        leave to it what else needs features: labels of groups, similar texts, descriptions of new labels.
+        What turns texts into features; default ``TfidfEncoder()``. Models that read texts themselves (`SoftmaxTree`,
+        PRIME) leave to it what else needs features: labels of groups, similar texts, descriptions of new labels.
     model
         What ranks labels; default ``LinearTree()``.
     groups
@@ -169,7 +169,8 @@ class Tagger(Answers):
             Labels that are no longer, or again, to be suggested.
         texts
             Label -> a text that describes it, for labels without training texts. A name that is not in the table
-            becomes a new label. Such labels are suggested by the likeness of text and description.
+            becomes a new label. Such labels are suggested by the likeness of text and description; new ones of a
+            model that learned from label texts (PRIME) by the model.
         vocab
             A table to begin with instead of the present one, with the same labels under the same ids and perhaps more
             behind them; see `tagwood.data.vocab_update`.
@@ -184,6 +185,7 @@ class Tagger(Answers):
         self.vocab_, described = with_texts(table, texts or {}, self.label_counts_)
         added = len(self.vocab_) - self.label_counts_.size
         self.label_counts_ = np.append(self.label_counts_, np.zeros(added, dtype=np.int64))
+        described = teach_labels(self.model_, self.vocab_, described)
         if described:
             known = {} if self.label_texts_ is None else self.label_texts_.to_dict()
             self.label_texts_ = LabelTexts.of(known | described, self.encoder_)
