@@ -1,0 +1,242 @@
+import json
+import shutil
+import socket
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tagwood
+from tagwood import ConcatEncoder, LinearTree, Tagger, TextEncoder, TfidfEncoder
+from tagwood.errors import InputError, NotFittedError
+from tagwood.features.encoder import Encoder
+from tagwood.neural.pretrained_module import PretrainedModule, minilm_folder
+from tagwood.neural.text_tokens import tokenize, train_tokenizer
+from tagwood.neural.token_rows import TokenRows
+from tagwood.storage import State
+
+TEXTS = [
+    "fir trees grow slowly",
+    "firs are trees",
+    "salt water of the sea",
+    "the sea is salt",
+    "an oak is a tree",
+    "waves and water",
+]
+ODD = ["", "   ", "木の本 😀", "\ud800 broken", "ﬁr", "x" * 5000, "\x00\u200b"]
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    return TextEncoder("minilm", threads=1).fit([])
+
+
+@pytest.fixture(scope="module")
+def encoders(minilm):
+    new = {kind: TextEncoder(kind, dimension=64, layers=2, threads=1).fit(TEXTS) for kind in ("small", "bag")}
+    return {**new, "minilm": minilm}
+
+
+@pytest.fixture(params=["small", "bag", "minilm"])
+def encoder(request, encoders):
+    return encoders[request.param]
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    def refuse(*args, **options):
+        raise AssertionError("the network was asked for")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+def test_rows_are_vectors_of_norm_one_and_zeros_for_empty_texts(encoder):
+    assert isinstance(encoder, Encoder)
+    X = encoder.transform([*TEXTS, *ODD])
+    assert X.shape == (len(TEXTS) + len(ODD), encoder.n_features)
+    assert X.dtype == np.float32
+    norms = np.linalg.norm(X, axis=1)
+    assert norms[: len(TEXTS)] == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
+    assert (X[len(TEXTS) : len(TEXTS) + 2] == 0).all()
+    assert np.all((np.abs(norms - 1) < 1e-5) | (norms == 0))
+
+
+def test_a_text_has_the_same_vector_alone_and_among_others(encoder):
+    many = [*TEXTS, *ODD, " ".join(TEXTS)]
+    together = encoder.transform(many)
+    alone = np.concatenate([encoder.transform([text]) for text in many])
+    np.testing.assert_allclose(together, alone, atol=2e-6)
+
+
+def test_transform_changes_nothing_and_repeats(encoder):
+    before = {name: value.clone() for name, value in encoder.module.state_dict().items()}
+    np.testing.assert_array_equal(encoder.transform(TEXTS), encoder.transform(TEXTS))
+    assert all(torch.equal(value, before[name]) for name, value in encoder.module.state_dict().items())
+
+
+def test_the_module_embeds_without_normalisation_and_with_gradients(encoder):
+    tokens = encoder.tokens([*TEXTS, ""])
+    vectors = encoder.module(tokens)
+    assert vectors.shape == (len(TEXTS) + 1, encoder.module.dimension)
+    assert torch.all(vectors[-1] == 0)
+    scaled = torch.nn.functional.normalize(vectors, dim=1).detach().numpy()
+    np.testing.assert_allclose(scaled, encoder.transform([*TEXTS, ""]), atol=2e-6)
+    vectors.square().sum().backward()
+    missing = [name for name, weight in encoder.module.named_parameters() if weight.grad is None]
+    encoder.module.zero_grad()
+    assert missing == []
+
+
+def test_training_mode_survives_transform(encoder):
+    encoder.module.train()
+    encoder.transform(TEXTS)
+    assert encoder.module.training
+    encoder.module.eval()
+
+
+def test_no_rows_give_no_vectors(encoder):
+    assert encoder.transform([]).shape == (0, encoder.n_features)
+    assert encoder.module(TokenRows.of([])).shape == (0, encoder.n_features)
+
+
+def test_a_stored_encoder_gives_the_same_vectors(encoder, tmp_path):
+    tagwood.save(encoder, tmp_path / "encoder")
+    again = tagwood.load(tmp_path / "encoder")
+    np.testing.assert_array_equal(again.transform([*TEXTS, *ODD]), encoder.transform([*TEXTS, *ODD]))
+
+
+def test_likeness_of_meaning_needs_no_training_with_minilm(minilm):
+    X = minilm.transform(["a cat sat there", "kittens are sitting", "interest rates of banks"])
+    assert X[0] @ X[1] > 0.4 > X[0] @ X[2]
+
+
+def test_an_untrained_bag_finds_shared_rare_words(encoders):
+    X = encoders["bag"].transform(["fir trees", "the fir", "salt sea"])
+    assert X[0] @ X[1] > X[0] @ X[2] + 0.2
+
+
+def test_same_seed_same_vectors_and_another_seed_others():
+    first, second, other = (
+        TextEncoder("small", dimension=32, layers=1, seed=seed, threads=1).fit(TEXTS) for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(first.transform(TEXTS), second.transform(TEXTS))
+    assert not np.allclose(first.transform(TEXTS), other.transform(TEXTS))
+
+
+def test_texts_are_cut_at_max_length():
+    encoder = TextEncoder("bag", dimension=32, max_length=3, threads=1).fit(TEXTS)
+    assert encoder.tokens(["fir fir fir fir sea", "sea"]).lengths.tolist() == [3, 1]
+    np.testing.assert_allclose(encoder.transform(["fir fir fir fir"]), encoder.transform(["fir fir fir"]))
+
+
+def test_bfloat16_changes_vectors_little(minilm):
+    half = TextEncoder("minilm", precision="bfloat16", threads=1).fit([])
+    X, Z = minilm.transform(TEXTS), half.transform(TEXTS)
+    assert Z.dtype == np.float32
+    assert np.sum(X * Z, axis=1).min() > 0.99
+    assert not np.array_equal(X, Z)
+
+
+def test_nothing_is_downloaded(no_network, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(minilm_folder(), folder)
+    encoder = TextEncoder(str(folder), threads=1).fit([])
+    again = TextEncoder.from_state(encoder.state())
+    np.testing.assert_array_equal(again.transform(TEXTS), encoder.transform(TEXTS))
+    with pytest.raises(InputError, match="folder of Hugging Face files; got 'bert-base-uncased'"):
+        TextEncoder("bert-base-uncased").fit(TEXTS)
+
+
+def test_a_folder_of_another_kind_of_network_is_read(tmp_path):
+    import transformers
+
+    config = transformers.DistilBertConfig(
+        vocab_size=400, dim=32, n_layers=1, n_heads=2, hidden_dim=64, max_position_embeddings=80
+    )
+    transformers.DistilBertModel(config).save_pretrained(tmp_path)
+    train_tokenizer(TEXTS, 400, 64).save(str(tmp_path / "tokenizer.json"))
+    encoder = TextEncoder(str(tmp_path), threads=1).fit([])
+    assert encoder.n_features == 32
+    again = TextEncoder.from_state(encoder.state())
+    np.testing.assert_array_equal(again.transform(TEXTS), encoder.transform(TEXTS))
+
+
+def test_broken_folders_are_named(tmp_path):
+    with pytest.raises(InputError, match=r"must hold tokenizer\.json"):
+        TextEncoder(str(tmp_path)).fit(TEXTS)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputError, match="a tokenizer must be JSON of the tokenizers library"):
+        TextEncoder(str(tmp_path)).fit(TEXTS)
+    train_tokenizer(TEXTS, 300, 64).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(InputError, match=r"must hold config\.json"):
+        TextEncoder(str(tmp_path)).fit(TEXTS)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    with pytest.raises(InputError, match="the weights cannot be read"):
+        TextEncoder(str(tmp_path)).fit(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"encoder": 3}, "encoder must be a name or a path"),
+        ({"dimension": 40}, "dimension must be a multiple of 32"),
+        ({"layers": 0}, "layers must be"),
+        ({"max_length": 2}, "max_length must be"),
+        ({"vocabulary": 10}, "vocabulary must be"),
+        ({"precision": "float8"}, "precision must be one of"),
+        ({"seed": -1}, "seed must be"),
+        ({"threads": 0}, "threads must be"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(options, words):
+    with pytest.raises(InputError, match=words):
+        TextEncoder(**{"encoder": "bag", **options}).fit(TEXTS)
+
+
+def test_misuse_is_named():
+    with pytest.raises(NotFittedError, match="must be fitted first"):
+        TextEncoder("bag").transform(TEXTS)
+    with pytest.raises(InputError, match="str only; got NoneType at position 1"):
+        TextEncoder("bag").fit(["oak", None])
+    with pytest.raises(InputError, match="Wrap it"):
+        TextEncoder("bag").fit("oak")
+
+
+def test_forged_states_are_refused(encoders):
+    state = encoders["small"].state()
+    wrong = {**state.arrays, "weight_0": np.zeros((2, 2), np.float32)}
+    with pytest.raises(InputError, match="weight_0"):
+        TextEncoder.from_state(State(state.kind, state.params, wrong))
+    with pytest.raises(InputError, match="those of the encoder's network"):
+        TextEncoder.from_state(State(state.kind, {**state.params, "names": ["x"]}, state.arrays))
+    with pytest.raises(InputError, match="kind that transformers knows"):
+        PretrainedModule.of_config('{"model_type": "evil"}')
+
+
+@given(st.lists(st.text(max_size=30), max_size=8))
+@settings(max_examples=50, deadline=None)
+def test_any_text_has_tokens_the_tokenizer_knows(encoders, texts):
+    for encoder in encoders.values():
+        rows = tokenize(encoder.tokenizer_, texts)
+        assert len(rows) == len(texts)
+        assert rows.ids.size == 0 or rows.ids.max() < encoder.tokenizer_.get_vocab_size()
+        assert (rows.lengths <= encoder.max_length).all()
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_linear_tree_learns_from_vectors_alone_and_beside_tfidf(both, tmp_path):
+    vectors = TextEncoder("bag", dimension=64, threads=1)
+    encoder = ConcatEncoder([TfidfEncoder(min_df=1, threads=1), vectors], weights=[2, 1]) if both else vectors
+    labels = [["tree"], ["tree"], ["sea"], ["sea"], ["tree"], ["sea"]]
+    tagger = Tagger(encoder, LinearTree(threads=1)).fit(TEXTS * 3, labels * 3)
+    assert not hasattr(vectors, "tokenizer_")
+    assert tagger.tag_one("fir trees", k=1).names == ["tree"]
+    assert tagger.tag_one("salt water", k=1).names == ["sea"]
+    again = tagwood.load(tagger.save(tmp_path / "model"), verify=True)
+    assert again.tag(TEXTS) == tagger.tag(TEXTS)
+    words = dict(tagger.explain("fir trees", "tree").words)
+    assert "[text vector]" in words
+    assert ("trees" in words) is both
