@@ -25,8 +25,9 @@ PARTS = ("figure3", "choice", "table2", "background", "corpus", "figure4", "tabl
 def jobs(part: str, store: dict[str, dict[str, Any]]) -> Iterator[eagle_xmc.Job]:
     """Yield the jobs of a part."""
     if part == "table2":
-        for name in eagle_xmc.SETS:
-            yield from eagle_xmc.table2(name)
+        for name, parts in eagle_xmc.SETS.items():
+            for one in parts:
+                yield from eagle_xmc.table2(name, one)
     elif part == "table3":
         for name in (*eagle_miml.IMAGES, "docstrings"):
             yield from eagle_miml.table3(store, name)

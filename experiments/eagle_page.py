@@ -57,7 +57,10 @@ def _measured(found: dict[tuple[str, ...], dict[str, Any]], rule: str, method: s
 
 def _table2(store: Store, out: Path) -> Iterator[str]:
     yield from ("## Table 2: baseline, EAGLE-0, EAGLE", "")
-    for name, (n_rows, _) in eagle_xmc.SETS.items():
+    parts = [
+        (eagle_xmc.part_name(name, one), one.n_rows) for name, of in eagle_xmc.SETS.items() for one in of
+    ]
+    for name, n_rows in parts:
         found = select(store, "table2", name)
         if not found:
             continue
@@ -78,7 +81,7 @@ def _choice(store: Store, out: Path) -> Iterator[str]:
     for name in eagle_xmc.CHOICE_SETS:
         found = select(store, "choice", name)
         for rule in dict.fromkeys(k[0] for k in found):
-            for contrast in dict.fromkeys(k[1] for k in found):
+            for contrast in dict.fromkeys(k[1] for k in found if k[0] == rule):
                 cells = [found.get((rule, contrast, f"{s:g}"), {}).get("P@1") for s in eagle_xmc.CHOICE_STEPS]
                 rows.append([f"{name}, {rule}, contrast {contrast}", *(_number(cell) for cell in cells)])
     if rows:
@@ -170,18 +173,18 @@ def _table3(store: Store, out: Path) -> Iterator[str]:
     rows = []
     for name in (*eagle_miml.IMAGES, "docstrings"):
         for size in ("4", "50"):
-            found = select(store, "table3", name, size)
             for method in eagle_miml.METHODS:
-                seeds = [v for k, v in found.items() if k[0] == method]
+                seeds = eagle_miml.chosen(store, f"{name}|{size}", method)
                 if not seeds:
                     continue
                 mean, half = interval([v["accuracy"] for v in seeds], seeds[0]["test_rows"])
                 values = ", ".join(f"{v['accuracy']:.1f}" for v in seeds)
-                cells = [f"{mean:.1f} ± {half:.1f}", values, f"{seeds[0]['sharpness']:g}"]
+                held = f"{np.mean([v['held_out'] for v in seeds]):.1f}"
+                cells = [f"{mean:.1f} ± {half:.1f}", values, held, f"{seeds[0]['sharpness']:g}"]
                 rows.append([f"{name}, groups of {size}: {method}", *cells])
     if rows:
         yield from (MIML, "")
-        yield from table(["", "accuracy", "each seed", "τ"], rows)
+        yield from table(["", "accuracy", "each seed", "held out", "τ"], rows)
 
 
 def _figure5(store: Store, out: Path) -> Iterator[str]:

@@ -94,6 +94,19 @@ def test_label_on_every_group_goes_to_the_rows_all_groups_share():
     assert entries(impute_labels(X, groups, [[0]] * 3)) == [[1], [0], [1], [0], [0], [1]]
 
 
+def test_labels_that_nearly_all_groups_have_are_found_where_rows_are_drawn_many_times():
+    random = np.random.default_rng(0)
+    centres = random.normal(size=(10, 30))
+    label = random.integers(0, 10, 500)
+    X = centres[label] + random.normal(size=(500, 30)) + 3
+    members = random.integers(0, 500, (600, 25))  # 93 % of the groups have a given label
+    groups, labels = np.zeros((500, 600)), np.zeros((600, 10))
+    groups[members.ravel(), np.repeat(np.arange(600), 25)] = 1
+    labels[np.repeat(np.arange(600), 25), label[members.ravel()]] = 1
+    given = impute_labels(X, groups, labels, method="eagle-0", threads=1).labels.tocoo()
+    assert np.mean(label[given.row] == given.col) > 0.9
+
+
 def test_similarity_is_the_cosine_with_the_embedding(planted):
     X, groups, labels, _ = planted
     found = impute_labels(X, groups, labels)
