@@ -5,12 +5,13 @@ themselves.
 
 Decisions. Rows are scaled to norm 1, so "close" means cosine. The paper's Algorithm 1 leaves open ties and
 sums of zero; both are settled in `tagwood._kernels.reference_impute`. Beyond the paper, `contrast` takes the
-mean of all rows (each as often as it is in groups) off every row that is summed into an embedding. The sum over random groups of g rows is the
-label's own rows plus g - 1 times the mean row; without contrast, embeddings lean towards what all rows share,
-and picking the closest rows makes it worse. On EURLEX57K in random groups of 10 a quarter of the assignments
-is right without contrast and more than three quarters with it. `contrast=0` is the paper's algorithm. With
-contrast the start is almost right, and large steps only follow wrong picks: `step_size` 0.03 was best on
-held-out training rows of two sets (docs/experiments/eagle.md), where the paper gives no value.
+mean of all rows (each as often as it is in groups) off every row that is summed into an embedding. The sum
+over random groups of g rows is the label's own rows plus g - 1 times the mean row; without contrast,
+embeddings lean towards what all rows share, and picking the closest rows makes it worse. On EURLEX57K in
+random groups of 10 a quarter of the assignments is right without contrast and more than three quarters with
+it. `contrast=0` is the paper's algorithm. With contrast the start is almost right, and large steps only
+follow wrong picks: `step_size` 0.03 was best on held-out training rows of two sets
+(docs/experiments/eagle.md), where the paper gives no value.
 """
 
 from __future__ import annotations
