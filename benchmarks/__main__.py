@@ -21,6 +21,7 @@ BENCHMARKS = (
     ("plan",),
     ("text_to_labels",),
     ("softmax_tree",),
+    ("set_loss",),
     ("service",),
     ("linear_tree", "--scaling"),
     ("linear_tree",),
