@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tagwood.neural.miml import MimlNetwork
     from tagwood.neural.text_encoder import TextEncoder
     from tagwood.neural.set_generator import SetGenerator
+    from tagwood.neural.prototype import PrototypeModel
     from tagwood.ranking import Ranking
     from tagwood.storage import load, save
     from tagwood.tagger import Tag, Tagger, Tags
@@ -33,6 +34,7 @@ __all__ = [
     "LabelVocab",
     "LinearTree",
     "MimlNetwork",
+    "PrototypeModel",
     "Ranking",
     "SetGenerator",
     "SoftmaxTree",
@@ -60,6 +62,7 @@ _HOMES = {
     "LabelVocab": "tagwood.data",
     "LinearTree": "tagwood.models.linear_tree",
     "MimlNetwork": "tagwood.neural.miml",
+    "PrototypeModel": "tagwood.neural.prototype",
     "Ranking": "tagwood.ranking",
     "SetGenerator": "tagwood.neural.set_generator",
     "SoftmaxTree": "tagwood.models.softmax_tree",

@@ -159,7 +159,9 @@ def cluster_queries(
     return clusters
 
 
-def clustered_batches(clusters: NDArray[np.int64], rows: Rows, batch_size: int, random: np.random.Generator) -> list[Rows]:
+def clustered_batches(
+    clusters: NDArray[np.int64], rows: Rows, batch_size: int, random: np.random.Generator
+) -> list[Rows]:
     """Return the rows in batches of whole clusters, as far as sizes allow; clusters, rows in them and batches shuffled.
 
     Examples

@@ -140,7 +140,8 @@ def triplets(
         if settings.uncertain == "invert":
             near = (gap < 0) & (gap > -settings.low)
             losses = torch.where(near, settings.low - gap, losses)
-    losses = torch.where(allowed, losses, torch.zeros_like(losses)).clamp(min=0.0)
+    # relu, not clamp: at exactly 0, where the margin equals the lead, clamp passes the gradient on.
+    losses = torch.relu(torch.where(allowed, losses, torch.zeros_like(losses)))
     active = torch.count_nonzero(losses.detach()).clamp(min=1)
     return losses.sum() / active
 
@@ -156,7 +157,7 @@ def regulariser(scores: Scores, pairs: Pairs, settings: PrototypeLoss) -> torch.
     positive = scores.texts[pairs.query, pairs.label] - own + margin
     negative = scores.prototypes - scores.texts + margin
     if settings.hinge:
-        positive, negative = positive.clamp(min=0.0), negative.clamp(min=0.0)
+        positive, negative = torch.relu(positive), torch.relu(negative)
     wrong = ~pairs.true
     count = wrong.sum().clamp(min=1)
     over_negatives = torch.where(wrong, negative, torch.zeros_like(negative)).sum() / count

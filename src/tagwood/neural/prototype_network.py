@@ -72,7 +72,9 @@ class Prototype:
         check_float(self.dropout, "dropout", low=0.0, high=0.99)
         check_float(self.hide, "hide", low=0.0, high=0.99)
         if not self.text and self.centroids in ("none", "auto") and self.free_vectors == 0:
-            raise InputError("a prototype needs text, centroids or free vectors", given="none of them for sure")
+            raise InputError(
+                "a prototype needs text, centroids or free vectors", given="none of them for sure"
+            )
 
     @property
     def is_text_alone(self) -> bool:

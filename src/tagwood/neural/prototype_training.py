@@ -24,7 +24,7 @@ from tagwood.features.tfidf import TfidfEncoder
 from tagwood.neural.batches import Positives, QueryBatches, cluster_queries
 from tagwood.neural.centroids import QueryMemory
 from tagwood.neural.prototype_loss import PrototypeLoss, Scores, prototype_loss
-from tagwood.neural.prototype_network import PrototypeModule
+from tagwood.neural.prototype_network import PrototypeModule, PrototypeNetwork
 from tagwood.neural.prototype_settings import Settings
 from tagwood.neural.text_encoder import TextEncoder
 from tagwood.neural.token_rows import TokenRows
@@ -44,6 +44,10 @@ class PrototypeData:
     labels: TokenRows
     Y: sparse.csr_array
     texts: list[str]
+
+    def sample(self, n_rows: int = 1000) -> NDArray[np.int64]:
+        """Return some rows, evenly spread."""
+        return np.unique(np.linspace(0, self.Y.shape[0] - 1, n_rows).astype(np.int64))
 
 
 class PrototypeStep:
@@ -89,7 +93,7 @@ def _embed_together(module: nn.Module, tokens: TokenRows, rows: NDArray[np.int64
     counts = [share_of(rows, other, size).size for other in range(size)]
     longest = max(counts)
     padded = torch.cat([own, own.new_zeros(longest - len(own), own.shape[1])])
-    together = gather_rows(padded).split(longest)
+    together = gather_rows(padded).view(size, longest, -1)
     return torch.cat([part[:count] for part, count in zip(together, counts, strict=True)])
 
 
@@ -147,7 +151,9 @@ def _alike_by_queries(data: PrototypeData, size: int, seed: int, threads: int) -
     X = TfidfEncoder(ngrams=(1, 1), threads=threads).fit(data.texts).transform(data.texts)
     V = csr_parts(label_centroids(X, data.Y, max_features=100, threads=threads))
     uniform = np.ones(V.n_rows)
-    order, begin, end, left = split_labels(V, uniform, uniform, max_leaf_size=size, seed=seed, threads=threads)
+    order, begin, end, left = split_labels(
+        V, uniform, uniform, max_leaf_size=size, seed=seed, threads=threads
+    )
     leaves = np.flatnonzero(left < 0)
     leaves = leaves[np.argsort(begin[leaves])]
     clusters = np.empty(V.n_rows, dtype=np.int64)
@@ -207,3 +213,12 @@ def label_prototypes(module: PrototypeModule, encoder: TextEncoder, labels: Toke
             found.append(module.prototypes(part, ids).cpu())
     module.train(was_training)
     return np.ascontiguousarray(torch.cat(found).numpy())
+
+
+def new_prototypes(network: PrototypeNetwork | None, texts: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the prototypes of labels that have nothing but the embedding of their text."""
+    if network is None or not len(texts):
+        return texts
+    with torch.inference_mode():
+        found = network(torch.from_numpy(texts)[:, None, :], torch.ones(len(texts), 1, dtype=torch.bool))
+    return np.ascontiguousarray(found.numpy())

@@ -39,6 +39,7 @@ MODULES: Final[dict[str, str]] = {
     "LinearTree": "tagwood.models.linear_tree",
     "MimlNetwork": "tagwood.neural.miml",
     "SetGenerator": "tagwood.neural.set_generator",
+    "PrototypeModel": "tagwood.neural.prototype",
     "SetRule": "tagwood.models.set_rules",
     "SoftmaxTree": "tagwood.models.softmax_tree",
     "Tagger": "tagwood.tagger.tagger",

@@ -1,0 +1,85 @@
+"""Which centroids suit the data: short trainings on a part of the labels, compared on held-out rows.
+
+In: texts, label sets, label texts, and a function that makes a model. Out: the best kind of centroids.
+
+Decisions
+---------
+* Whether a prototype should lean on its centroid depends on how much label texts say and how many queries a label has
+  (docs/experiments/prime.md), and no simple count tells it. So it is tried.
+* The part is made of labels, with all rows that have one of them: fewer rows per label would change the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood._sparse import check_labels
+from tagwood.metrics import evaluate
+from tagwood.ranking import Ranking
+
+CANDIDATES = ("leave-one-out", "momentum", "none")
+TRIAL_ROWS = 4000
+FEWEST_ROWS = 200  # with fewer rows, a trial says nothing: the first candidate is taken
+_HELD_OUT = 0.2
+
+
+class Ranker(Protocol):
+    """What a trial trains."""
+
+    def rank(self, texts: list[str], k: int = 5) -> Ranking:
+        """Rank labels."""
+        ...
+
+
+class Part(NamedTuple):
+    """Rows and labels of a trial, and which of the rows are held out."""
+
+    labels: NDArray[np.int64]
+    train: NDArray[np.int64]
+    held: NDArray[np.int64]
+
+
+def draw_part(Y: sparse.csr_array, n_rows: int, seed: int) -> Part:
+    """Return some labels with all their rows, about `n_rows` of them."""
+    random = np.random.default_rng([seed, 20])
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    order = random.permutation(np.flatnonzero(counts))
+    last = int(np.searchsorted(np.cumsum(counts[order]), n_rows)) + 1
+    labels = np.sort(order[:last])
+    rows = np.flatnonzero(np.diff(check_labels(Y[:, labels]).indptr))
+    mixed = random.permutation(rows)[: 2 * n_rows]  # a label may stand on very many rows
+    cut = round(_HELD_OUT * mixed.size)
+    return Part(labels, np.sort(mixed[cut:]), np.sort(mixed[:cut]))
+
+
+def choose_centroids(
+    texts: list[str],
+    Y: sparse.csr_array,
+    label_texts: list[str],
+    fit: Callable[[str, list[str], sparse.csr_array, list[str]], Ranker],
+    *,
+    seed: int = 0,
+    progress: Callable[[str, float], None] | None = None,
+) -> tuple[str, dict[str, float]]:
+    """Return the kind of centroids with the best nDCG@5 on held-out rows, and the measure of each.
+
+    `fit` takes a kind of centroids, texts, label sets and label texts, and returns a trained model.
+    """
+    if np.count_nonzero(np.diff(Y.indptr)) < FEWEST_ROWS:
+        return CANDIDATES[0], {}
+    part = draw_part(Y, TRIAL_ROWS, seed)
+    train, held = check_labels(Y[part.train][:, part.labels]), check_labels(Y[part.held][:, part.labels])
+    names = [label_texts[label] for label in part.labels]
+    rows, held_texts = ([texts[row] for row in chosen] for chosen in (part.train, part.held))
+    measures: dict[str, float] = {}
+    for number, kind in enumerate(CANDIDATES):
+        if progress is not None:
+            progress(f"trial of centroids: {kind}", number / len(CANDIDATES))
+        ranking = fit(kind, rows, train, names).rank(held_texts, k=5)
+        measures[kind] = float(evaluate(held, ranking)["nDCG@5"])
+    return max(measures, key=lambda kind: measures[kind]), measures
