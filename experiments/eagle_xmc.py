@@ -34,7 +34,7 @@ SHORT = (*MAIN[:3], "EAGLE-0, contrast", "EAGLE, contrast")
 
 
 class Part(NamedTuple):
-    """What Table 2 measures on a set: training rows, seeds, methods, and terms on at most this share of the rows."""
+    """What Table 2 measures on a set: training rows, seeds, methods (of seed 0), terms on at most a share of rows."""
 
     n_rows: int
     n_seeds: int
@@ -44,9 +44,9 @@ class Part(NamedTuple):
 
 # The paper's smallest set has 15,539 training rows.
 SETS = {
-    "eurlex57k": [Part(15_000, 3, tuple(METHODS)), Part(15_000, 2, SHORT, 0.1)],
-    "tibkat-gnd-en": [Part(15_000, 2), Part(15_000, 2, SHORT, 0.1)],
-    "tate-subjects": [Part(15_000, 1, tuple(METHODS))],
+    "eurlex57k": [Part(15_000, 2, tuple(METHODS)), Part(15_000, 1, SHORT, 0.1)],
+    "tibkat-gnd-en": [Part(15_000, 1), Part(15_000, 1, SHORT, 0.1)],
+    "tate-subjects": [Part(15_000, 1)],
     "debian-depends": [Part(15_000, 1)],
     "delicious": [Part(12_920, 1)],
 }
@@ -107,7 +107,7 @@ def table2(name: str, part: Part) -> Iterator[Job]:
     yield f"table2|{tag}|oracle|0|Oracle", lambda: oracle(problem())
     for seed in range(part.n_seeds):
         for rule in ("R-4", "R-10", f"C-{DEPTH}"):
-            for method in part.methods:
+            for method in part.methods if seed == 0 else SHORT:
                 key = f"table2|{tag}|{rule}|{seed}|{method}"
                 yield key, lambda rule=rule, seed=seed, method=method: run(rule, seed, method)
 

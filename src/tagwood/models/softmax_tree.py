@@ -54,8 +54,9 @@ class SoftmaxTree(FittedModel):
         and which is the quickest to train and search.
     lam
         λ from 0 to 2. 0: like labels together, all at about the same depth, which is ``"balanced"``. Towards 2:
-        frequent labels ever nearer to the root. Of 0, 0.5, 1 and 1.5, 1 had the best mean of
-        P@1, P@3 and P@5 on held-out rows of two sets out of three (one seed).
+        frequent labels ever nearer to the root. Against Huffman's tree, λ=1 is clearly ahead on held-out rows where
+        training is short (five epochs on many labels), and about level, for P@1 sometimes behind, after 25 epochs:
+        try both (docs/experiments/softmax_tree.md).
     dimension
         Length of the embeddings, a multiple of 8.
     epochs
