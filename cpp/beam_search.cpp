@@ -7,9 +7,7 @@
 // search of a row ends when its k labels are better than any node left: same result as level by level, at a fraction of
 // the visits.
 //
-// Rows of a chunk go in step, in the order of nodes: a node's weights are read once for all of them. A leaf has no
-// children that could come before the next node, so several leaves of a row can be visited in one go; the price is a
-// visit or two after the row's last labels were found.
+// Rows of a chunk go in step, one visit each, in the order of nodes: a node's weights are read once for all of them.
 #include <limits>
 
 #include "search_state.hpp"
@@ -22,9 +20,6 @@ namespace {
 constexpr int64_t kChunk = 16384;
 constexpr int64_t kChunkPlaces = int64_t{1} << 20;
 constexpr int64_t kChunkEntries = int64_t{3} << 19;
-
-constexpr int64_t kManyRows = 64; // rows that make it worth while to visit several leaves in one go
-constexpr int kTurns = 3;
 
 // Where each level starts; one more number ends the last.
 std::vector<int32_t> find_levels(const TreeView &tree) {
@@ -84,17 +79,11 @@ public:
       s_.visits.clear();
       size_t still = 0;
       for (const int32_t row : s_.active) {
-        Visit visit{};
-        bool more = true;
-        for (int turn = 0; more && turn < turns_; ++turn) {
-          more = next_visit(row, visit);
-          if (more)
-            s_.visits.push_back(visit);
-          if (!model_.tree.is_leaf(visit.node))
-            break; // its children may be next
-        }
-        if (more)
-          s_.active[still++] = row;
+        Visit visit;
+        if (!next_visit(row, visit))
+          continue;
+        s_.visits.push_back(visit);
+        s_.active[still++] = row;
       }
       s_.active.resize(still);
       sort_visits(s_, model_.tree.n_nodes);
@@ -129,7 +118,6 @@ public:
 private:
   void start(const CsrView &x, int64_t begin, int64_t end) {
     const int64_t n = end - begin;
-    turns_ = n < kManyRows ? 1 : kTurns;
     s_.rows.assign(x, begin, end, model_.blocks.feature_bits);
     s_.levels.resize(n * (last_ + 1) * o_.width);
     s_.sizes.assign(n * (last_ + 1), 0);
@@ -237,7 +225,6 @@ private:
   const std::vector<int32_t> &level_starts_;
   const int last_; // deepest level
   const bool open_leaves_;
-  int turns_ = 1; // visits of a row in one go
   Scratch &s_;
 };
 
