@@ -1,0 +1,66 @@
+"""Training of prototypes: goes on bit for bit after a stop, does not depend on the number of processes, learns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from prototype_problem import SETTINGS, numbers_of, trained_module, trained_numbers
+
+from tagwood.neural.prototype_settings import PRESETS, settle
+from tagwood.neural.training import run_processes
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def with_centroids(how):
+    return SETTINGS._replace(prototype=replace(SETTINGS.prototype, centroids=how, hide=0.1))
+
+
+@pytest.mark.parametrize(("how", "stop_at"), [("momentum", 3), ("leave-one-out", 7)])
+def test_a_stopped_training_goes_on_bit_for_bit(tmp_path, how, stop_at):
+    settings = with_centroids(how)
+    whole = numbers_of(trained_module(settings, dropout=True))
+    parts = numbers_of(trained_module(settings, folder=tmp_path, stop_at=stop_at, dropout=True))
+    np.testing.assert_array_equal(parts, whole)
+
+
+def test_two_processes_equal_one_with_the_whole_batch():
+    # 135 rows in batches of 32: the last has 7, which two processes cannot share evenly.
+    both = run_processes(2, trained_numbers, SETTINGS)
+    np.testing.assert_allclose(both, trained_numbers(SETTINGS), atol=1e-5)
+
+
+def test_free_vectors_and_norms_are_not_decayed():
+    heavy = replace(SETTINGS.training, weight_decay=1e6, learning_rate=1e-9)
+    module = trained_module(SETTINGS._replace(training=heavy))
+    start = trained_module(SETTINGS._replace(training=replace(heavy, weight_decay=0.0)))
+    assert torch.allclose(module.bank, start.bank, atol=1e-5)
+    assert torch.allclose(module.network.norm_out.weight, start.network.norm_out.weight, atol=1e-5)
+    assert not torch.allclose(module.network.project.weight, start.network.project.weight, atol=1e-5)
+
+
+def test_every_weight_of_a_prototype_is_trained():
+    begin = trained_module(SETTINGS._replace(training=replace(SETTINGS.training, learning_rate=1e-12)))
+    module = trained_module()
+    for (name, weight), other in zip(module.named_parameters(), begin.parameters(), strict=True):
+        assert not torch.allclose(weight, other, atol=1e-6), name
+
+
+def test_presets_differ_as_they_say():
+    assert PRESETS["prime"].batches.positives == 2
+    assert PRESETS["prime-lite"].batches.positives == 1
+    assert PRESETS["dual-encoder"].prototype.is_text_alone
+    assert not PRESETS["dual-encoder"].batches.clustered
+    assert PRESETS["ngame"].batches.clustered
+    assert settle("prime", "minilm").training.learning_rate < settle("prime", "bag").training.learning_rate
+    assert settle("prime", "bag", learning_rate=0.5).training.learning_rate == 0.5
+    assert settle("prime", "bag", centroids="momentum").prototype.centroids == "momentum"
