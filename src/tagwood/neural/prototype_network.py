@@ -46,7 +46,9 @@ class Prototype:
         65,536; 0 uses none.
     clusters
         Labels are alike by their ``"queries"`` (the mean of their TF-IDF features) or by their ``"texts"``.
-    feed_forward, dropout
+    feed_forward
+        Width of the transformer layer; None takes four thirds of the dimension, as the paper does (1024 for 768).
+    dropout
         Of the transformer layer.
     hide
         Share of labels of a step that are shown by their text alone, so that new labels can be ranked.
@@ -57,7 +59,7 @@ class Prototype:
     momentum: float = 0.95
     free_vectors: int | None = None
     clusters: str = "queries"
-    feed_forward: int = 1024
+    feed_forward: int | None = None
     dropout: float = 0.1
     hide: float = 0.1
 
@@ -68,13 +70,24 @@ class Prototype:
         if self.free_vectors is not None:
             check_int(self.free_vectors, "free_vectors", low=0)
         check_choice(self.clusters, "clusters", CLUSTERS)
-        check_int(self.feed_forward, "feed_forward", low=1)
+        if self.feed_forward is not None:
+            check_int(self.feed_forward, "feed_forward", low=1)
         check_float(self.dropout, "dropout", low=0.0, high=0.99)
         check_float(self.hide, "hide", low=0.0, high=0.99)
         if not self.text and self.centroids in ("none", "auto") and self.free_vectors == 0:
             raise InputError(
                 "a prototype needs text, centroids or free vectors", given="none of them for sure"
             )
+
+    def width(self, dimension: int) -> int:
+        """Return the width of the layer for vectors of a dimension.
+
+        Examples
+        --------
+        >>> Prototype().width(768), Prototype(feed_forward=64).width(768)
+        (1024, 64)
+        """
+        return -(-4 * dimension // 3) if self.feed_forward is None else self.feed_forward
 
     @property
     def is_text_alone(self) -> bool:
@@ -95,7 +108,7 @@ class PrototypeNetwork(nn.Module):
     (True, 1.0)
     """
 
-    def __init__(self, dimension: int, feed_forward: int = 1024, dropout: float = 0.1) -> None:
+    def __init__(self, dimension: int, feed_forward: int, dropout: float = 0.1) -> None:
         super().__init__()
         self.project = nn.Linear(dimension, 3 * dimension)
         self.mix = nn.Linear(dimension, dimension)
@@ -167,7 +180,7 @@ class PrototypeModule(nn.Module):
         alone = settings.text and settings.centroids == "none" and bank is None
         self.network = None
         if not alone:
-            self.network = PrototypeNetwork(dimension, settings.feed_forward, settings.dropout)
+            self.network = PrototypeNetwork(dimension, settings.width(dimension), settings.dropout)
 
     def forward(self, tokens: TokenRows) -> torch.Tensor:
         """Return (n, dimension) embeddings of texts, of norm 1."""
