@@ -66,7 +66,7 @@ def impute(
             hint="Name the column: --groups COLUMN.",
         )
     with stages("Imputing") as advance:
-        found = impute_rows(rows, chosen, margin, jobs, advance)
+        found = impute_texts(rows, chosen, margin, jobs, advance)
     facts = write_review(rows, found, output, doubtful_first=doubtful_first, force=force)
     if json:
         print_json(facts)
@@ -77,35 +77,17 @@ def impute(
         )
 
 
-def impute_rows(rows: Dataset, recipe: Recipe, margin: float, threads: int | None, advance: Any) -> Imputed:
-    """Impute with the features and group settings of a recipe; weights are shares among rows within the margin."""
-    from tagwood.groups import GroupedLabels, impute_labels, keep_closest
+def impute_texts(rows: Dataset, recipe: Recipe, margin: float, threads: int | None, advance: Any) -> Imputed:
+    """Impute with the features and group settings of a recipe."""
     from tagwood.models.linear_tree import LinearTree
-    from tagwood.tagger.fitting import default_encoder
+    from tagwood.tagger.fitting import default_encoder, impute_rows
 
     tagger = recipe.tagger()
     advance("features", 0.0)
-    X = (
-        (tagger.encoder or default_encoder(LinearTree()))
-        .fit(list(rows.texts or ()))
-        .transform(rows.texts or ())
-    )
-    grouped = GroupedLabels.from_rows(list(rows.groups or ()), rows.labels)
-    rule = tagger.groups
+    texts = list(rows.texts or ())
+    X = (tagger.encoder or default_encoder(LinearTree())).fit(texts).transform(texts)
     advance("labels of rows", 0.5)
-    soft = impute_labels(
-        X,
-        grouped.sample_groups,
-        grouped.group_labels,
-        method=rule.method,
-        steps=rule.steps,
-        step_size=rule.step_size,
-        contrast=rule.contrast,
-        soft=True,
-        margin=margin,
-        threads=threads,
-    )
-    return keep_closest(soft, grouped)
+    return impute_rows(X, rows, tagger.groups, margin=margin, threads=threads)
 
 
 def write_review(

@@ -2,8 +2,8 @@
 
 In: the groups kept in the model, and the corrections so far. Out: JSON values, and lines that `tagwood train` reads.
 
-Decisions: how sure a label of a sample is, is asked of the trained model: its score for this sample as a share of its
-scores for all samples of the group. A correction is a row of its own without a group, so that training takes its labels
+Decisions: how sure a label of a sample is, is what imputation said, not the trained model, which has learned the label
+with the sample and is always sure. A correction is a row of its own without a group, so that training takes its labels
 as they are.
 """
 
@@ -21,7 +21,7 @@ from tagwood.tagger.group_samples import GroupSamples
 if TYPE_CHECKING:
     from tagwood.service.loaded import Loaded
 
-_CANDIDATES = 50
+GIVEN = (1.0, 0.0)  # confidence and similarity of a label that a person gave
 
 Corrections = dict[int, list[int]]  # row -> label ids
 
@@ -46,29 +46,11 @@ class GroupReview:
         return len(self.kept)
 
     @cached_property
-    def scores(self) -> list[dict[int, float]]:
-        """The trained model's scores of each sample."""
-        ranking = self._loaded.tagger.rank(list(self.kept.texts), _CANDIDATES)
-        return [dict(ranking[row]) for row in range(ranking.n_rows)]
-
-    @cached_property
     def confidence(self) -> list[float]:
         """Mean confidence of the labels of each group."""
-        means = []
-        for group in range(len(self)):
-            found = [
-                self.confidence_of(group, sample, label)
-                for sample in self.kept.samples(group)
-                for label in self.kept.labels[self.kept.labels_of(sample)].tolist()
-            ]
-            means.append(float(np.mean(found)) if found else 1.0)
-        return means
-
-    def confidence_of(self, group: int, sample: int, label: int) -> float:
-        """Return the sample's share of the label's scores in its group."""
-        samples = self.kept.samples(group)
-        total = sum(self.scores[one].get(label, 0.0) for one in samples)
-        return self.scores[sample].get(label, 0.0) / total if total > 0 else 1.0 / len(samples)
+        ends = self.kept.label_ptr[self.kept.group_ptr]
+        parts = np.split(self.kept.confidence, ends[1:-1]) if len(self) else []
+        return [float(part.mean()) if part.size else 1.0 for part in parts]
 
     def listing(self, words: str, offset: int, limit: int, corrected: Corrections) -> dict[str, Any]:
         """Return a page of groups whose names hold `words`, least confident first."""
@@ -85,7 +67,7 @@ class GroupReview:
 
     def group(self, group: int, language: str | None, corrected: Corrections) -> dict[str, Any]:
         """Return a group with its samples."""
-        samples = [self._sample(group, sample, language, corrected) for sample in self.kept.samples(group)]
+        samples = [self._sample(sample, language, corrected) for sample in self.kept.samples(group)]
         labels = self._labels(group)
         return {
             "group": group,
@@ -126,27 +108,22 @@ class GroupReview:
         )
         return [int(label) for label in np.unique(self.kept.labels[begin:end])]
 
-    def _sample(
-        self, group: int, sample: int, language: str | None, corrected: Corrections
-    ) -> dict[str, Any]:
+    def _sample(self, sample: int, language: str | None, corrected: Corrections) -> dict[str, Any]:
         row = int(self.kept.rows[sample])
         where = self.kept.labels_of(sample)
-        near = dict(zip(self.kept.labels[where].tolist(), self.kept.similarity[where].tolist(), strict=True))
+        figures = zip(self.kept.confidence[where].tolist(), self.kept.similarity[where].tolist(), strict=True)
+        near = dict(zip(self.kept.labels[where].tolist(), figures, strict=True))
         labels = corrected.get(row, list(near))
         return {
             "row": row,
             "text": self.kept.texts[sample],
-            "labels": [
-                self._imputed(group, sample, label, near.get(label, 0.0), language) for label in labels
-            ],
+            "labels": [self._imputed(label, near.get(label, GIVEN), language) for label in labels],
             "corrected": row in corrected,
         }
 
-    def _imputed(
-        self, group: int, sample: int, label: int, similarity: float, language: str | None
-    ) -> dict[str, Any]:
-        sure = self.confidence_of(group, sample, label)
-        return {**self._loaded.brief(label, language), "confidence": sure, "similarity": similarity}
+    def _imputed(self, label: int, figures: tuple[float, float], language: str | None) -> dict[str, Any]:
+        confidence, similarity = figures
+        return {**self._loaded.brief(label, language), "confidence": confidence, "similarity": similarity}
 
     def _is_label(self, label: Any) -> bool:
         return isinstance(label, int) and 0 <= label < len(self._loaded.tagger.vocab_)

@@ -15,7 +15,7 @@ from tagwood.data.dataset import Dataset
 from tagwood.features.concat import ConcatEncoder
 from tagwood.features.encoder import Encoder
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.groups import GroupedLabels, Imputed, impute_labels
+from tagwood.groups import GroupedLabels, Imputed, impute_labels, keep_closest
 from tagwood.models.base import LabelModel, takes_texts
 from tagwood.tagger.label_search import LabelSearch
 from tagwood.tagger.probabilities import Probabilities
@@ -24,6 +24,7 @@ from tagwood.tagger.settings import GroupRule, SetRules
 Progress = Callable[[str, float], None]
 
 CANDIDATES = 50  # labels per text that sets are chosen from
+MARGIN = 0.05  # a row this much closer to a label than the others of its group gets it without doubt
 WORTH_REFITTING = 0.02  # share of held-out rows above which the model is trained again on all
 
 
@@ -117,7 +118,7 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     Y, imputed = data.labels, None
     if data.groups is not None:
         report("labels of rows", 0.0)
-        imputed = _impute(X, data, plan.groups)
+        imputed = impute_rows(X, data, plan.groups)
         Y = imputed.labels
     options: dict[str, Callable[[], Any]] = {
         "progress": lambda: report,
@@ -129,9 +130,12 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     return Parts(encoder, model, Y, imputed)
 
 
-def _impute(X: Any, data: Dataset, rule: GroupRule) -> Imputed:
+def impute_rows(
+    X: Any, data: Dataset, rule: GroupRule, *, margin: float = MARGIN, threads: int | None = None
+) -> Imputed:
+    """Give the labels of groups to their rows; weights are shares among rows within `margin` of the closest."""
     grouped = GroupedLabels.from_rows(list(data.groups or ()), data.labels)
-    return impute_labels(
+    found = impute_labels(
         X,
         grouped.sample_groups,
         grouped.group_labels,
@@ -139,7 +143,11 @@ def _impute(X: Any, data: Dataset, rule: GroupRule) -> Imputed:
         steps=rule.steps,
         step_size=rule.step_size,
         contrast=rule.contrast,
+        soft=True,
+        margin=margin,
+        threads=threads,
     )
+    return keep_closest(found, grouped)
 
 
 def _ignore(stage: str, share: float) -> None:

@@ -35,8 +35,9 @@ class GroupSamples:
         (n_samples,) row of each sample in the training data.
     texts
         Text of each sample, cut to 4,000 characters.
-    label_ptr, labels, similarity
-        Imputed labels of each sample, and how close the sample is to each.
+    label_ptr, labels, similarity, confidence
+        Imputed labels of each sample, how close the sample is to each, and its share of the label: 1 where no other
+        sample of the group is nearly as close.
     n_in_training
         Number of groups that the model was trained from.
     """
@@ -48,6 +49,7 @@ class GroupSamples:
     label_ptr: NDArray[np.int64]
     labels: NDArray[np.int32]
     similarity: NDArray[np.float32]
+    confidence: NDArray[np.float32]
     n_in_training: int
 
     @classmethod
@@ -59,9 +61,9 @@ class GroupSamples:
         >>> from tagwood.data.vocab import LabelVocab
         >>> data = Dataset([[0], [1], []], LabelVocab.numbered(2), texts=["a", "b", "c"], groups=["x", "x", ""])
         >>> one = sparse.csr_array(np.array([[1, 0], [0, 1], [0, 0]], dtype=np.float32))
-        >>> kept = GroupSamples.draw(data, Imputed(one, one, one), 10, 0)
-        >>> list(kept.names), list(kept.texts), kept.rows.tolist(), kept.labels.tolist()
-        (['x'], ['a', 'b'], [0, 1], [0, 1])
+        >>> kept = GroupSamples.draw(data, Imputed(one, one, one / 2), 10, 0)
+        >>> list(kept.names), list(kept.texts), kept.rows.tolist(), kept.labels.tolist(), kept.confidence.tolist()
+        (['x'], ['a', 'b'], [0, 1], [0, 1], [0.5, 0.5])
         """
         members: dict[str, list[int]] = {}
         for row, name in enumerate(data.groups or ()):
@@ -73,7 +75,9 @@ class GroupSamples:
         chosen = sorted(int(place) for place in order[: np.searchsorted(sizes, n, side="right")])
         rows = np.array([row for place in chosen for row in members[names[place]]], dtype=np.int64)
         ends = np.cumsum([0, *(len(members[names[place]]) for place in chosen)]).astype(np.int64)
-        labels, similarity = sparse.csr_array(found.labels[rows]), sparse.csr_array(found.similarity[rows])
+        labels, similarity, share = (
+            sparse.csr_array(part[rows]) for part in (found.labels, found.similarity, found.weights)
+        )
         texts = data.texts or ()
         return cls(
             StringTable.from_strings(names[place] for place in chosen),
@@ -83,6 +87,7 @@ class GroupSamples:
             labels.indptr.astype(np.int64),
             labels.indices.astype(np.int32),
             similarity.data.astype(np.float32),
+            share.data.astype(np.float32),
             len(members),
         )
 
@@ -106,7 +111,7 @@ class GroupSamples:
             "texts_blob": np.asarray(self.texts.blob),
             "texts_offsets": np.asarray(self.texts.offsets),
         }
-        for name in ("group_ptr", "rows", "label_ptr", "labels", "similarity"):
+        for name in ("group_ptr", "rows", "label_ptr", "labels", "similarity", "confidence"):
             arrays[name] = getattr(self, name)
         return State("GroupSamples", params={"n_in_training": self.n_in_training}, arrays=arrays)
 
@@ -126,5 +131,6 @@ class GroupSamples:
             state.array("label_ptr", np.int64, (rows.size + 1,)),
             labels,
             state.array("similarity", np.float32, (labels.size,)),
+            state.array("confidence", np.float32, (labels.size,)),
             state.param("n_in_training", int),
         )
