@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +90,11 @@ class WordSequences:
 
     def state(self) -> State:
         """Return the stored form."""
-        arrays = {"slots": self.slots, "spelling": self.spelling, "offsets": self.offsets}
+        arrays: dict[str, NDArray[Any]] = {
+            "slots": self.slots,
+            "spelling": self.spelling,
+            "offsets": self.offsets,
+        }
         return State("WordSequences", arrays=arrays)
 
     @classmethod

@@ -104,17 +104,3 @@ def decode_greedy(
             if rows.numel() == 0:
                 break
     return Generated(labels, log_probs, best, looks)
-
-
-def decode(
-    network: SetNetwork,
-    memory: Memory,
-    n_steps: int,
-    *,
-    blank: bool,
-    columns: Columns | None = None,
-    beam: int = 1,
-    attention: bool = False,
-) -> Generated:
-    """Generate labels as `decode_greedy` does."""
-    return decode_greedy(network, memory, n_steps, blank=blank, columns=columns, attention=attention)

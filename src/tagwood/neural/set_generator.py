@@ -14,7 +14,7 @@ Decisions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,8 +27,10 @@ from tagwood._check import check_int, check_threads
 from tagwood.features.texts import check_texts
 from tagwood.features.word_sequences import WordSequences
 from tagwood.neural.miml_inputs import in_words
+from tagwood.neural.module_state import load_arrays, module_arrays
+from tagwood.neural.set_beam import decode_beam
 from tagwood.neural.set_candidates import CandidateTree
-from tagwood.neural.set_decoding import Generated, decode
+from tagwood.neural.set_decoding import Generated, decode_greedy
 from tagwood.neural.set_inputs import check_label_texts, check_set_rows, ordered_labels
 from tagwood.neural.set_network import SetNetwork
 from tagwood.neural.set_output import Columns
@@ -179,20 +181,19 @@ class SetGenerator(SetParams):
 
     def predict(self, texts: Iterable[str]) -> sparse.csr_array:
         """Return the label sets as the decoder generates them."""
-        rows, columns = [], []
-        n_rows = 0
-        for places, made, _ in self._generate(texts):
-            n_rows += places.size
-            row, step = np.nonzero(made.labels.numpy() >= 0)
-            rows.append(places[row])
-            columns.append(made.labels.numpy()[row, step])
-        row, column = np.concatenate([[], *rows]), np.concatenate([[], *columns])
-        ones = np.ones(row.size, dtype=np.float32)
-        found = sparse.csr_array(
-            (ones, (row.astype(np.int64), column.astype(np.int64))), shape=(n_rows, self.n_labels_)
-        )
-        found.sort_indices()
-        return found
+        cells: list[NDArray[np.int64]] = [np.empty((2, 0), dtype=np.int64)]
+
+        def take(places: NDArray[np.int64], made: Generated, columns: Columns | None) -> None:
+            labels = made.labels.cpu().numpy()
+            row, step = np.nonzero(labels >= 0)
+            cells.append(np.stack([places[row], labels[row, step]]))
+
+        n_rows = self._generate(texts, take)
+        row, label = np.concatenate(cells, axis=1)
+        found = (np.ones(row.size, dtype=np.float32), (row, label))
+        sets = sparse.csr_array(found, shape=(n_rows, self.n_labels_))
+        sets.sort_indices()
+        return sets
 
     def rank(self, texts: Iterable[str], k: int = 5) -> Ranking:
         """Return the best `k` labels of each text by step probability.
@@ -200,25 +201,23 @@ class SetGenerator(SetParams):
         A generated label has the probability of its step, another one its best probability in any step.
         """
         self._check_fitted()
-        check_int(k, "k", low=1)
+        wanted = min(check_int(k, "k", low=1), self.n_labels_)
         found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []
-        for places, made, columns in self._generate(texts):
-            found.append((places, *best_labels(made, columns, min(k, self.n_labels_), self.n_labels_)))
+        self._generate(
+            texts,
+            lambda places, made, columns: found.append((places, *best_labels(made, columns, wanted))),
+        )
         return join_places(found, self.n_labels_)
 
     def state(self) -> State:
         """Return the stored form of the model."""
         self._check_fitted()
-        arrays = {
-            name.replace(".", "_"): np.ascontiguousarray(value.detach().cpu().numpy())
-            for name, value in self.module_.state_dict().items()
-        }
         params = {"init": self.get_params(), "n_labels": self.n_labels_, "n_steps": self.n_steps_}
         params["dimension"] = self.module_.sizes.dimension
         parts = {"words": self.words_.state()}
         if self.candidates_ is not None:
             parts["candidates"] = self.candidates_.state()
-        return State("SetGenerator", params=params, arrays=arrays, parts=parts)
+        return State("SetGenerator", params=params, arrays=module_arrays(self.module_), parts=parts)
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -232,14 +231,7 @@ class SetGenerator(SetParams):
         words = WordSequences.from_state(state.part("words"))
         source = CandidateTree.from_state(state.part("candidates")) if "candidates" in state.parts else None
         module = SetNetwork(model._sizes(words.n_words, n_labels, dimension))
-        module.load_state_dict(
-            {
-                name: torch.from_numpy(
-                    np.array(state.array(name.replace(".", "_"), np.float32, tuple(value.shape)))
-                )
-                for name, value in module.state_dict().items()
-            }
-        )
+        load_arrays(module, state)
         model._learn(module.eval(), words, n_steps, source, None)
         return model
 
@@ -279,29 +271,30 @@ class SetGenerator(SetParams):
         return module
 
     def _generate(
-        self, texts: Iterable[str], attention: bool = False
-    ) -> Iterator[tuple[NDArray[np.int64], Generated, Columns | None]]:
-        """Yield rows, what was generated for them, and the candidates that its columns stand for."""
+        self,
+        texts: Iterable[str],
+        take: Callable[[NDArray[np.int64], Generated, Columns | None], None],
+        attention: bool = False,
+    ) -> int:
+        """Call `take` with some rows, what was generated for them and their candidates; return the number of texts."""
         self._check_fitted()
         rows = list(check_texts(texts))
-        threads = check_threads(self.threads)
-        source = self.candidates_
+        source, module = self.candidates_, self.module_
         data = SetRows(
-            *self.words_.rows(rows, self.max_length, threads),
+            *self.words_.rows(rows, self.max_length, check_threads(self.threads)),
             self.n_labels_,
             candidates=None if source is None or not rows else source.find(rows),
-            device=str(self.module_.score.device),
+            device=str(module.score.device),
         )
-        training = self.module_.training
-        self.module_.eval()
-        try:
-            with torch_threads(self.threads), torch.no_grad():
-                for places in data.by_length(_ROWS):
-                    memory, columns = self.module_(data.batch(places)), data.columns(places)
-                    made = decode(
-                        self.module_, memory, self.n_steps_, blank=self._blank, columns=columns,
-                        beam=self.beam, attention=attention,
-                    )  # fmt: skip
-                    yield places, made, columns
-        finally:
-            self.module_.train(training)
+        options: dict[str, Any] = {"blank": self._blank, "attention": attention}
+        with torch_threads(self.threads), torch.no_grad():
+            for places in data.by_length(_ROWS):
+                memory, columns = module(data.batch(places)), data.columns(places)
+                if self.beam == 1:
+                    made = decode_greedy(module, memory, self.n_steps_, columns=columns, **options)
+                else:
+                    made = decode_beam(
+                        module, memory, self.n_steps_, width=self.beam, columns=columns, **options
+                    )
+                take(places, made, columns)
+        return len(rows)

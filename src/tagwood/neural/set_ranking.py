@@ -14,7 +14,7 @@ from tagwood.ranking import Ranking
 
 
 def best_labels(
-    made: Generated, columns: Columns | None, k: int, n_labels: int
+    made: Generated, columns: Columns | None, k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the (n_rows, k) best labels and their scores, -1 and 0 where there are fewer.
 
