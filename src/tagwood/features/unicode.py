@@ -74,6 +74,33 @@ def fold_text(text: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    r"""Return where the words of a text stand, as the tokenizer sees them: a character of an unspaced script is a word.
+
+    Examples
+    --------
+    >>> text = "An élan, 東京"
+    >>> [text[begin:end] for begin, end in word_spans(text)]
+    ['An', 'élan', '東', '京']
+    """
+    classes = _class_table()
+    spans: list[tuple[int, int]] = []
+    before = SEPARATOR
+    for place, char in enumerate(text):
+        kind = int(classes[ord(char)]) if ord(char) < _N_CLASSES else SEPARATOR
+        if kind in (MARK, IGNORED):
+            kind = before
+            joins = before != SEPARATOR
+        else:
+            joins = kind == before == WORD
+        if joins:
+            spans[-1] = (spans[-1][0], place + 1)
+        elif kind != SEPARATOR:
+            spans.append((place, place + 1))
+        before = kind
+    return spans
+
+
 @cache
 def char_tables(fold: bool) -> CharTables:
     r"""Return the tables; without `fold` texts are taken as they are. Made at the first call (about 20 ms).

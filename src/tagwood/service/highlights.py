@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
-from tagwood.service.label_index import fold
-
-_WORD = re.compile(r"\w+")
+from tagwood.features.unicode import fold_text, word_spans
 
 
 def segments(text: str, words: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
     """Return the pieces of a text in order, each with what it adds to a label's score, or None.
 
-    An n-gram's weight is shared out evenly over its words, where they stand side by side.
+    An n-gram's weight is shared out evenly over its words, where they stand side by side. In scripts without spaces
+    each character is a word, as it is for the encoder.
 
     Examples
     --------
@@ -24,11 +22,10 @@ def segments(text: str, words: Iterable[tuple[str, float]]) -> list[dict[str, An
     """
     weights: dict[tuple[str, ...], float] = {}
     for word, weight in words:
-        key = tuple(fold(word).split())
+        key = tuple(_words(word))
         weights[key] = weights.get(key, 0.0) + weight
     longest = max(map(len, weights), default=0)
-    found = list(_WORD.finditer(text))
-    tokens = [fold(one.group()) for one in found]
+    spans, tokens = word_spans(text), _words(text)
     sums: dict[int, float] = {}
     for place in range(len(tokens)):
         for size in range(1, longest + 1):
@@ -36,7 +33,11 @@ def segments(text: str, words: Iterable[tuple[str, float]]) -> list[dict[str, An
             if len(gram) == size and gram in weights:
                 for inside in range(place, place + size):
                     sums[inside] = sums.get(inside, 0.0) + weights[gram] / size
-    return _pieces(text, [(found[place].span(), weight) for place, weight in sorted(sums.items())])
+    return _pieces(text, [(spans[place], weight) for place, weight in sorted(sums.items())])
+
+
+def _words(text: str) -> list[str]:
+    return [fold_text(text[begin:end]) for begin, end in word_spans(text)]
 
 
 def _pieces(text: str, marked: list[tuple[tuple[int, int], float]]) -> list[dict[str, Any]]:
