@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from tagwood.groups import impute_labels
     from tagwood.metrics import compare, evaluate
     from tagwood.models.disentangled import Assignment, Disentangled
+    from tagwood.models.ensemble import Ensemble
     from tagwood.models.linear_tree import LinearTree
     from tagwood.models.softmax_tree import SoftmaxTree
     from tagwood.models.tree_training import Solver
     from tagwood.neural.miml import MimlNetwork
-    from tagwood.neural.text_encoder import TextEncoder
-    from tagwood.neural.set_generator import SetGenerator
     from tagwood.neural.prototype import PrototypeModel
+    from tagwood.neural.set_generator import SetGenerator
+    from tagwood.neural.text_encoder import TextEncoder
     from tagwood.ranking import Ranking
     from tagwood.storage import load, save
     from tagwood.tagger import Tag, Tagger, Tags
@@ -31,6 +32,7 @@ __all__ = [
     "ConcatEncoder",
     "Dataset",
     "Disentangled",
+    "Ensemble",
     "LabelVocab",
     "LinearTree",
     "MimlNetwork",
@@ -59,6 +61,7 @@ _HOMES = {
     "ConcatEncoder": "tagwood.features",
     "Dataset": "tagwood.data",
     "Disentangled": "tagwood.models.disentangled",
+    "Ensemble": "tagwood.models.ensemble",
     "LabelVocab": "tagwood.data",
     "LinearTree": "tagwood.models.linear_tree",
     "MimlNetwork": "tagwood.neural.miml",

@@ -35,6 +35,7 @@ MODULES: Final[dict[str, str]] = {
     "Calibrator": "tagwood.models.calibration",
     "ConcatEncoder": "tagwood.features.concat",
     "Disentangled": "tagwood.models.disentangled",
+    "Ensemble": "tagwood.models.ensemble",
     "LabelIndex": "tagwood.neural.label_index",
     "LinearTree": "tagwood.models.linear_tree",
     "MimlNetwork": "tagwood.neural.miml",

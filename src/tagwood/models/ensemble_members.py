@@ -1,0 +1,165 @@
+"""The members of an `Ensemble`, and the candidates that they name together.
+
+In: models of any kind and their rankings. Out: one opinion per member and candidate, as arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood.errors import InputError
+from tagwood.features.tfidf import TfidfEncoder
+from tagwood.models.base import takes_texts
+from tagwood.models.calibration import Calibrator
+from tagwood.ranking import Ranking
+
+Floats = NDArray[np.float64]
+
+
+class Member(NamedTuple):
+    """A model, and the encoder that makes its features from texts, or None."""
+
+    encoder: Any
+    model: Any
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether the member reads texts, itself or by its encoder."""
+        return self.encoder is not None or takes_texts(self.model)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the model is fitted."""
+        return hasattr(self.model, "n_labels_")
+
+    def fresh(self, texts: bool) -> Member:
+        """Return an unfitted copy; in an ensemble that reads texts, with an encoder where one is needed."""
+        model = type(self.model)(**self.model.get_params())
+        if not texts or takes_texts(model):
+            return Member(None, model)
+        encoder = TfidfEncoder() if self.encoder is None else type(self.encoder)(**self.encoder.get_params())
+        return Member(encoder, model)
+
+    def fit(self, rows: Any, Y: Any, options: dict[str, Any]) -> None:
+        """Fit encoder and model."""
+        if self.encoder is not None:
+            self.encoder.fit(rows)
+        self.model.fit(self.encode(rows), Y, **options)
+
+    def encode(self, rows: Any) -> Any:
+        """Return what the model reads."""
+        return rows if self.encoder is None else self.encoder.transform(rows)
+
+    def rank(self, rows: Any, k: int, limits: dict[str, Any]) -> Ranking:
+        """Return the model's ranking of texts or features."""
+        ranking: Ranking = self.model.rank(self.encode(rows), k, **limits)
+        return ranking
+
+    def check(self) -> None:
+        """Raise `InputError` for settings of the model that do not fit."""
+        check = getattr(self.model, "_check_params", None)
+        if check is not None:
+            check()
+
+
+def as_member(value: Any) -> Member:
+    """Return what an ensemble was given as a member: a model, a pair (encoder, model), or a Tagger."""
+    if isinstance(value, tuple) and len(value) == 2:
+        encoder, model = value
+    elif hasattr(value, "encoder_") and hasattr(value, "model_"):  # a fitted Tagger
+        encoder, model = value.encoder_, value.model_
+    else:
+        encoder, model = None, value
+    if not all(hasattr(model, name) for name in ("fit", "rank", "predict", "get_params")):
+        raise InputError(
+            "a member must be a model, a pair (encoder, model) or a fitted Tagger",
+            given=type(model).__name__,
+        )
+    return Member(None if takes_texts(model) else encoder, model)
+
+
+class Candidates(NamedTuple):
+    """The labels of each row that some member named.
+
+    cells
+        Rising ``row * n_labels + label``.
+    row
+        The row of each cell.
+    starts
+        Where each row that has cells begins in `cells`.
+    n_rows, n_labels
+        Shape.
+    """
+
+    cells: NDArray[np.int64]
+    row: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    n_rows: int
+    n_labels: int
+
+    @classmethod
+    def of(cls, rankings: Sequence[Ranking]) -> Self:
+        """Collect the labels of rankings of the same rows."""
+        first = rankings[0]
+        cells = np.unique(np.concatenate([_cells(ranking) for ranking in rankings]))
+        row = cells // max(1, first.n_labels)
+        starts = np.flatnonzero(np.diff(row, prepend=-1))
+        return cls(cells, row, starts, first.n_rows, first.n_labels)
+
+    def scores(self, ranking: Ranking, model: Any, X: Any) -> Floats:
+        """Return a member's score of each cell: found, asked for, or for want of that its lowest of the row."""
+        scores = np.full(self.cells.size, np.nan)
+        scores[np.searchsorted(self.cells, _cells(ranking))] = ranking.scores
+        missing = np.flatnonzero(np.isnan(scores))
+        if missing.size and hasattr(model, "score_labels"):
+            pairs = np.stack([self.row[missing], self.cells[missing] % self.n_labels], axis=1)
+            scores[missing] = model.score_labels(X, pairs)
+        elif missing.size:
+            lowest = np.zeros(self.n_rows)
+            filled = np.flatnonzero(np.diff(ranking.indptr))
+            lowest[filled] = ranking.scores[ranking.indptr[filled + 1] - 1]
+            scores[missing] = lowest[self.row[missing]]
+        return scores
+
+    def scaled(self, scores: Floats) -> Floats:
+        """Return scores moved and stretched so that those of each row go from 0 to 1."""
+        if scores.size == 0:
+            return scores
+        sizes = np.diff(np.append(self.starts, scores.size))
+        low = np.repeat(np.minimum.reduceat(scores, self.starts), sizes)
+        high = np.repeat(np.maximum.reduceat(scores, self.starts), sizes)
+        scaled: Floats = (scores - low) / np.where(high > low, high - low, 1.0)
+        return scaled
+
+    def places(self, ranking: Ranking) -> Floats:
+        """Return 1 / place of each cell in a ranking, 0 where it is not there."""
+        values = np.zeros(self.cells.size)
+        place = np.arange(ranking.labels.size) - np.repeat(ranking.indptr[:-1], np.diff(ranking.indptr))
+        values[np.searchsorted(self.cells, _cells(ranking))] = 1.0 / (place + 1)
+        return values
+
+    def calibrated(self, scores: Floats, calibrator: Calibrator) -> Floats:
+        """Return the probability of each cell."""
+        ranking = self.ranking(scores, self.n_labels)
+        found = np.empty(self.cells.size)
+        found[np.searchsorted(self.cells, _cells(ranking))] = calibrator.transform(ranking).scores
+        return found
+
+    def ranking(self, scores: Floats, k: int) -> Ranking:
+        """Return the best `k` cells of each row."""
+        indptr = np.searchsorted(self.row, np.arange(self.n_rows + 1))
+        shape = (self.n_rows, self.n_labels)
+        return Ranking.from_csr(
+            sparse.csr_array((scores, self.cells % max(1, self.n_labels), indptr), shape=shape), k
+        )
+
+
+def _cells(ranking: Ranking) -> NDArray[np.int64]:
+    rows = np.repeat(np.arange(ranking.n_rows), np.diff(ranking.indptr))
+    cells: NDArray[np.int64] = rows * np.int64(max(1, ranking.n_labels)) + ranking.labels
+    return cells
