@@ -332,3 +332,15 @@ def test_no_texts_are_kept_where_none_may_be():
     assert tagger.group_samples_ is None
     few = Tagger(model=LinearTree(threads=1), keep_texts=10).fit(texts, labels, groups).group_samples_
     assert (len(few), len(few.texts), few.n_in_training) == (2, 8, 10)
+
+
+def test_trials_of_a_model_that_chose_its_tree_are_shown(settings):
+    texts, labels = make_library()
+    model = LinearTree(tree="auto", threads=1, max_leaf_size=2, arity=2)
+    chose = Tagger(model=model).fit(texts, labels)
+    with TestClient(create_app(chose, settings), base_url="http://localhost") as client:
+        shown = client.get("/v1/model").json()["pareto"]
+    assert shown["quality"] == "P@1"
+    assert [point["lam"] for point in shown["points"] if point["chosen"]] == [chose.model_.lam_]
+    assert len(shown["points"]) > 2
+    assert all(point["cost"] > 0 for point in shown["points"])
