@@ -20,7 +20,7 @@ from tagwood.neural.miml import MimlNetwork
 from tagwood.neural.training import Training
 
 IMAGES = ("mnist", "fashion-mnist")
-RATES, SHARPNESS = (1e-3, 3e-3, 1e-2), (3.0, 10.0, 30.0)
+RATES, SHARPNESS = (1e-3, 3e-3, 1e-2), (1.0, 2.0, 3.0)
 METHODS = {"Deep-MIML": "none", "EAGLE-0": "eagle-0", "EAGLE": "eagle"}
 EPOCHS, HELD_OUT = 8, 2_000
 # Group size -> number of groups drawn; large groups tell little each.

@@ -27,5 +27,5 @@ MIML = """## Table 3: the network for few labels
 
 Accuracy of the best label on single test rows after learning from groups (4,000 groups of 4, 1,500 groups of 50, drawn
 by chance from 18,000 images, or from passages of ten modules), means over three seeds. The learning rate is the one
-that is best for Deep-MIML; τ is chosen for each version among 3, 10 and 30, and of eight epochs the best is kept,
+that is best for Deep-MIML; τ is chosen for each version among 1, 2 and 3, and of eight epochs the best is kept,
 all on held-out single rows (their mean stands in the table)."""
