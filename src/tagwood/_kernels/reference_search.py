@@ -168,6 +168,17 @@ def _dense(indptr: _I64, indices: _I32, data: _F32, n_features: int) -> _F64:
     return X
 
 
+def calibrate(
+    scores: NDArray[np.float32], as_odds: bool, x: NDArray[np.float64], y: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """Return the values of the curve through the knots (x, y) at the scores, or at their log odds."""
+    signal = scores.astype(np.float64)
+    if as_odds:
+        share = np.clip(signal, 1e-6, 1 - 1e-6)
+        signal = np.log(share) - np.log1p(-share)
+    return np.interp(signal, x, y).astype(np.float32)
+
+
 def merge_lists(
     labels: _I32, scores: _F32, found: _I32, n_lists: int, k: int, threads: int = 1
 ) -> tuple[_I32, _F32, _I32]:

@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tagwood import _kernels
 from tagwood._check import check_choice
 from tagwood.errors import InputError
 from tagwood.metrics.matching import match
@@ -103,13 +104,7 @@ class Calibrator(FittedModel):
                 f"the ranking must be over the {self.n_labels_:,} labels this Calibrator was fitted with",
                 given=f"{ranking.n_labels:,} labels",
             )
-        signal = self._signal(ranking)
-        if self._curve is None:
-            slope, offset = self._weights[1], self._weights[0]
-            values = sigmoid(slope * signal + offset)
-        else:
-            values = self._curve(signal)
-        return Ranking._trusted(ranking.indptr, ranking.labels, values.astype(np.float32), ranking.n_labels)
+        return Ranking._trusted(ranking.indptr, ranking.labels, self._values(ranking), ranking.n_labels)
 
     def state(self) -> State:
         """Return the stored form."""
@@ -141,6 +136,15 @@ class Calibrator(FittedModel):
             raise InputError("a stored Platt curve must not fall")
         new._curve = None if new.method == "platt" else MonotoneCurve.from_state(state.part("curve"))
         return new
+
+    def _values(self, ranking: Ranking) -> NDArray[np.float32]:
+        if self.method == "isotonic" and self._curve is not None:
+            return _kernels.calibrate(ranking.scores, self._as_odds, self._curve.x, self._curve.y)
+        signal = self._signal(ranking)
+        if self._curve is None:
+            slope, offset = self._weights[1], self._weights[0]
+            return sigmoid(slope * signal + offset).astype(np.float32)
+        return self._curve(signal).astype(np.float32)
 
     def _signal(self, ranking: Ranking) -> Floats:
         """Return what the curve takes, falling inside each row: the score, or the context model's log odds."""
