@@ -14,7 +14,6 @@ Decisions
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,11 +25,15 @@ from torch import nn
 from tagwood._check import check_int, check_threads
 from tagwood.features.texts import check_texts
 from tagwood.models.base import FittedModel
+from tagwood.models.linear_tree import LinearTree
 from tagwood.models.softmax_training import check_rows
 from tagwood.models.tree_inputs import check_pairs
+from tagwood.models.tree_training import Progress
 from tagwood.neural.encoder_explanation import explain_words
 from tagwood.neural.label_index import LabelIndex
 from tagwood.neural.miml_inputs import in_words
+from tagwood.neural.prototype_classifiers import PrototypeClassifiers, train_classifiers
+from tagwood.neural.prototype_fitting import first_encoder, new_encoder, with_centroids
 from tagwood.neural.prototype_inputs import check_label_texts, hold_out, label_ids, usual_threshold
 from tagwood.neural.prototype_loss import PrototypeLoss
 from tagwood.neural.prototype_network import Prototype, PrototypeModule, PrototypeNetwork
@@ -43,16 +46,13 @@ from tagwood.neural.prototype_training import (
     new_prototypes,
     train_module,
 )
-from tagwood.neural.prototype_trials import choose_centroids
 from tagwood.neural.text_encoder import TextEncoder
 from tagwood.neural.threads import torch_threads
 from tagwood.neural.training import Training
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
-Progress = Callable[[str, float], None]
 _MOST = 50  # labels that `predict` returns
-_TRIAL_EPOCHS = 8
 
 
 @storable("PrototypeModel")
@@ -70,7 +70,7 @@ class PrototypeModel(FittedModel):
         ``"ngame"``: the same with batches of like texts.
     encoder
         ``"bag"`` (fast), ``"small"``, ``"minilm"``, the path of a folder with weights, or a `TextEncoder` with its own
-        settings. It is trained.
+        settings; training begins with the weights of one that is fitted.
     centroids
         Instead of the preset's; see `Prototype`.
     epochs, batch_size, learning_rate
@@ -107,6 +107,7 @@ class PrototypeModel(FittedModel):
     network_: PrototypeNetwork | None
     index_: LabelIndex
     centroids_: str
+    trials_: dict[str, float]
     threshold_: float
 
     def __init__(
@@ -172,10 +173,10 @@ class PrototypeModel(FittedModel):
         names = check_label_texts(label_texts, labels.shape[1])
         settings = self._settings()
         with torch_threads(self.threads):
-            settings = self._with_centroids(settings, rows, labels, names, progress)
+            settings, self.trials_ = with_centroids(self, settings, (rows, labels, names), progress)
             if settings.training.patience and evaluate is None:
                 rows, labels, evaluate = hold_out(rows, labels, self.seed)
-            encoder = self._new_encoder().fit([*rows, *names])
+            encoder = first_encoder(self, [*rows, *names])
             data = PrototypeData(encoder.tokens(rows), encoder.tokens(names), labels, rows)
             threads = check_threads(self.threads)
             module = new_module(encoder, data, settings, self.seed, threads)
@@ -247,6 +248,13 @@ class PrototypeModel(FittedModel):
         first, self.n_labels_ = self.n_labels_, len(self.index_)
         return np.arange(first, self.n_labels_)
 
+    def with_classifiers(
+        self, texts: Iterable[str], Y: Any, tree: LinearTree | None = None
+    ) -> PrototypeClassifiers:
+        """Return linear classifiers on the frozen embeddings of these rows, PRIME (W); `tree` has their settings."""
+        self._check_fitted()
+        return train_classifiers(self, texts, Y, tree)
+
     def state(self) -> State:
         """Return the stored form of the model."""
         self._check_fitted()
@@ -283,39 +291,11 @@ class PrototypeModel(FittedModel):
 
         return measure
 
-    def _with_centroids(
-        self,
-        settings: Settings,
-        texts: list[str],
-        Y: sparse.csr_array,
-        label_texts: list[str],
-        progress: Progress | None,
-    ) -> Settings:
-        """Return the settings with the kind of centroids that is used, chosen by trials if need be."""
-        self.trials_: dict[str, float] = {}
-        if settings.prototype.centroids != "auto":
-            return settings
-        short = replace(
-            settings.training, epochs=min(_TRIAL_EPOCHS, settings.training.epochs), patience=0, batch_size=256
-        )
-
-        def fit(kind: str, rows: list[str], labels: sparse.csr_array, names: list[str]) -> PrototypeModel:
-            params = {"centroids": kind, "training": short, "epochs": None, "batch_size": None}
-            return PrototypeModel(**{**self.get_params(), **params}).fit(rows, labels, label_texts=names)
-
-        kind, self.trials_ = choose_centroids(texts, Y, label_texts, fit, seed=self.seed, progress=progress)
-        return settings._replace(prototype=replace(settings.prototype, centroids=kind))
-
-    def _new_encoder(self) -> TextEncoder:
-        if isinstance(self.encoder, TextEncoder):
-            return TextEncoder(**self.encoder.get_params())
-        return TextEncoder(self.encoder, seed=self.seed, threads=self.threads)
-
     def _settings(self) -> Settings:
         """Return the checked settings."""
         check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
         check_threads(self.threads)
-        encoder = self._new_encoder()
+        encoder = new_encoder(self)
         encoder._check_params()
         LabelIndex(np.zeros((1, 1)), self.index)
         names = (

@@ -40,6 +40,7 @@ MODULES: Final[dict[str, str]] = {
     "LinearTree": "tagwood.models.linear_tree",
     "MimlNetwork": "tagwood.neural.miml",
     "SetGenerator": "tagwood.neural.set_generator",
+    "PrototypeClassifiers": "tagwood.neural.prototype_classifiers",
     "PrototypeModel": "tagwood.neural.prototype",
     "SetRule": "tagwood.models.set_rules",
     "SoftmaxTree": "tagwood.models.softmax_tree",

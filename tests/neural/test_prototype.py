@@ -1,0 +1,224 @@
+"""`PrototypeModel` as users meet it: learns, ranks, adds labels it never saw, is stored, and names what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from prototype_problem import word_pairs
+
+import tagwood
+from tagwood import Ensemble, LinearTree, PrototypeModel, TextEncoder
+from tagwood.errors import InputError, NotFittedError
+from tagwood.neural.prototype_network import Prototype
+from tagwood.neural.prototype_settings import PRESETS
+from tagwood.neural.prototype_trials import draw_part
+from tagwood.neural.training import Training
+
+ENCODER = TextEncoder("bag", dimension=64, vocabulary=400, threads=1)
+QUICK = {"encoder": ENCODER, "epochs": 8, "batch_size": 64, "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    texts, labels, names = word_pairs(8)
+    n_test = len(names)
+    return texts[n_test:], labels[n_test:], names, texts[:n_test], labels[:n_test]
+
+
+@pytest.fixture(scope="module")
+def fitted(problem):
+    texts, labels, names, *_ = problem
+    return PrototypeModel(**QUICK, centroids="leave-one-out").fit(texts, labels, label_texts=names)
+
+
+def right(model, texts, labels):
+    return np.mean(model.rank(texts, k=1).labels == [row[0] for row in labels])
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_every_preset_learns(problem, preset):
+    texts, labels, names, test_texts, test_labels = problem
+    model = PrototypeModel(**QUICK, preset=preset, centroids=None if preset[0] != "p" else "momentum")
+    model.fit(texts, labels, label_texts=names)
+    assert right(model, test_texts, test_labels) > 0.9
+    assert model.history_.losses[-1] < model.history_.losses[0]
+
+
+def test_a_transformer_is_trained_too(problem):
+    texts, labels, names, test_texts, test_labels = problem
+    encoder = TextEncoder("small", dimension=32, layers=1, vocabulary=400, threads=1)
+    model = PrototypeModel(encoder=encoder, centroids="momentum", epochs=6, batch_size=64, threads=1)
+    model.fit(texts, labels, label_texts=names)
+    assert right(model, test_texts, test_labels) > 0.5
+
+
+def test_same_seed_same_model_and_prediction_changes_nothing(problem, fitted):
+    texts, labels, names, test_texts, _ = problem
+    again = PrototypeModel(**QUICK, centroids="leave-one-out").fit(texts, labels, label_texts=names)
+    np.testing.assert_array_equal(again.index_.vectors, fitted.index_.vectors)
+    first = fitted.rank(test_texts)
+    assert fitted.rank(test_texts) == first
+    other = PrototypeModel(**QUICK, centroids="leave-one-out", seed=1).fit(texts, labels, label_texts=names)
+    assert not np.array_equal(other.index_.vectors, fitted.index_.vectors)
+
+
+def test_scores_are_cosines_of_prototypes(problem, fitted):
+    ranking = fitted.rank(problem[3][:4], k=3)
+    assert np.abs(ranking.scores).max() <= 1.0 + 1e-5
+    rows = np.repeat(np.arange(4), 3)
+    scores = fitted.score_labels(problem[3][:4], np.stack([rows, ranking.labels], axis=1))
+    np.testing.assert_allclose(scores, ranking.scores, atol=1e-5)
+
+
+def test_sets_are_about_as_large_as_they_should_be(problem, fitted):
+    found = fitted.predict(problem[3])
+    assert found.shape == (len(problem[3]), 45)
+    assert 0.6 < found.nnz / len(problem[3]) < 1.4
+
+
+def test_restrictions_and_odd_texts(problem, fitted):
+    assert set(fitted.rank(problem[3], k=5, restrict=[3, 7]).labels.tolist()) == {3, 7}
+    assert 0 not in fitted.rank(problem[3], k=45, exclude=[0]).labels
+    assert fitted.rank([], k=2).n_rows == 0
+    assert fitted.rank(["", "unknown 樹"], k=99).n_rows == 2
+
+
+def test_new_labels_are_ranked_by_their_text_alone(problem):
+    texts, labels, names, test_texts, test_labels = problem
+    new = np.arange(0, 45, 9)
+    old = np.setdiff1d(np.arange(45), new)
+    place = {int(label): number for number, label in enumerate(old)}
+    kept = [row for row, label in enumerate(labels) if label[0] in place]
+    model = PrototypeModel(**QUICK, centroids="leave-one-out").fit(
+        [texts[row] for row in kept],
+        [[place[labels[row][0]]] for row in kept],
+        label_texts=[names[label] for label in old],
+    )
+    seen = [row for row, label in enumerate(test_labels) if label[0] in place]
+    before = right(model, [test_texts[row] for row in seen], [[place[test_labels[row][0]]] for row in seen])
+    ids = model.add_labels([names[label] for label in new])
+    np.testing.assert_array_equal(ids, np.arange(old.size, 45))
+    assert model.n_labels_ == 45
+    found = model.rank([test_texts[label] for label in new], k=5)
+    hits = np.mean([place_of in found.labels[5 * i : 5 * i + 5] for i, place_of in enumerate(ids)])
+    assert hits >= 0.8  # by chance 5 of 45
+    after = right(model, [test_texts[row] for row in seen], [[place[test_labels[row][0]]] for row in seen])
+    assert after >= before - 0.1
+
+
+def test_a_stored_model_answers_alike_and_takes_new_labels(tmp_path, problem, fitted):
+    tagwood.save(fitted, tmp_path / "model")
+    again = tagwood.load(tmp_path / "model")
+    assert again.rank(problem[3]) == fitted.rank(problem[3])
+    assert again.get_params()["centroids"] == "leave-one-out"
+    ids = again.add_labels(["oak sea"])
+    twin = PrototypeModel.from_state(fitted.state())
+    twin.add_labels(["oak sea"])
+    assert again.rank(problem[3], k=3) == twin.rank(problem[3], k=3)
+    assert ids.tolist() == [45]
+    assert fitted.n_labels_ == 45
+
+
+def test_centroids_are_chosen_by_trials(problem):
+    texts, labels, names, *_ = problem
+    model = PrototypeModel(**{**QUICK, "epochs": 2}).fit(texts, labels, label_texts=names)
+    assert set(model.trials_) == {"momentum", "leave-one-out", "none"}
+    assert model.centroids_ == max(model.trials_, key=model.trials_.get)
+    few = PrototypeModel(**{**QUICK, "epochs": 1}).fit(texts[:90], labels[:90], label_texts=names)
+    assert (few.centroids_, few.trials_) == ("leave-one-out", {})
+
+
+def test_a_trial_keeps_all_rows_of_its_labels():
+    Y = tagwood._sparse.check_labels([[i % 50] for i in range(1000)])
+    part = draw_part(Y, 300, 0)
+    rows = np.concatenate([part.train, part.held])
+    assert 300 <= rows.size < 340
+    assert np.all(np.bincount(Y[rows].indices, minlength=50)[part.labels] == 20)
+    assert not np.intersect1d(part.train, part.held).size
+
+
+def test_early_stopping_holds_rows_out(problem):
+    texts, labels, names, *_ = problem
+    settings = Training(epochs=6, batch_size=64, learning_rate=1e-9, patience=1)
+    model = PrototypeModel(encoder=ENCODER, preset="ngame", training=settings, threads=1)
+    model.fit(texts, labels, label_texts=names)
+    assert len(model.history_.measures) == 2  # nothing gets better at this rate
+    assert model.history_.best_epoch == 0
+
+
+def test_a_measure_sees_a_whole_model(problem):
+    texts, labels, names, test_texts, test_labels = problem
+    seen = []
+
+    def evaluate(model):
+        seen.append(right(model, test_texts, test_labels))
+        return seen[-1]
+
+    model = PrototypeModel(**QUICK, centroids="momentum").fit(
+        texts, labels, label_texts=names, evaluate=evaluate
+    )
+    assert model.history_.measures == seen
+    assert right(model, test_texts, test_labels) == max(seen)
+
+
+def test_training_begins_with_a_fitted_encoder_and_leaves_it_alone(problem):
+    texts, labels, names, *_ = problem
+    encoder = TextEncoder(**{**ENCODER.get_params(), "seed": 5}).fit([*texts, *names])
+    before = encoder.module.vectors.weight.detach().clone()
+    model = PrototypeModel(encoder=encoder, preset="ngame", epochs=1, learning_rate=1e-9, threads=1)
+    model.fit(texts, labels, label_texts=names)
+    assert torch.allclose(model.encoder_.module.vectors.weight, before, atol=1e-6)
+    PrototypeModel(encoder=encoder, preset="ngame", epochs=1, threads=1).fit(texts, labels, label_texts=names)
+    assert torch.equal(encoder.module.vectors.weight, before)
+
+
+def test_classifiers_on_frozen_embeddings_and_the_ensemble(tmp_path, problem, fitted):
+    texts, labels, _, test_texts, test_labels = problem
+    classifiers = fitted.with_classifiers(texts, labels)
+    assert right(classifiers, test_texts, test_labels) > 0.9
+    assert classifiers.tree_.max_leaf_size == 45  # one-vs-all
+    tagwood.save(classifiers, tmp_path / "model")
+    assert tagwood.load(tmp_path / "model").rank(test_texts) == classifiers.rank(test_texts)
+    both = Ensemble([fitted, classifiers])
+    assert right(both, test_texts, test_labels) > 0.9
+    assert (
+        fitted.with_classifiers(texts, labels, LinearTree(max_leaf_size=7, threads=1)).tree_.max_leaf_size
+        == 7
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"preset": "prim"}, "Did you mean 'prime'"),
+        ({"encoder": "bagg"}, "got 'bagg'"),
+        ({"centroids": "mean"}, "centroids must be one of 'auto', 'momentum'"),
+        ({"epochs": 0}, "epochs must be a whole number of at least 1"),
+        ({"prototype": 3}, "prototype must be a Prototype; got int"),
+        ({"index": "tree"}, "kind must be one of"),
+    ],
+)
+def test_misuse_is_named(problem, change, words):
+    texts, labels, names, *_ = problem
+    with pytest.raises(InputError, match=words):
+        PrototypeModel(**change).fit(texts[:45], labels[:45], label_texts=names)
+
+
+def test_label_texts_are_asked_for(problem):
+    texts, labels, names, *_ = problem
+    with pytest.raises(InputError, match=r"needs label_texts.*fit\(texts, Y, label_texts=names\)"):
+        PrototypeModel(**QUICK).fit(texts, labels)
+    with pytest.raises(InputError, match="one text for each of the 45 labels; got 44"):
+        PrototypeModel(**QUICK).fit(texts, labels, label_texts=names[1:])
+    with pytest.raises(NotFittedError, match="must be fitted first"):
+        PrototypeModel().rank(["oak"])
+
+
+def test_free_vectors_can_be_shared_by_texts(problem):
+    texts, labels, names, test_texts, test_labels = problem
+    prototype = Prototype(centroids="none", free_vectors=9, clusters="texts")
+    model = PrototypeModel(**QUICK, prototype=replace(prototype, dropout=0.0))
+    assert right(model.fit(texts, labels, label_texts=names), test_texts, test_labels) > 0.9
