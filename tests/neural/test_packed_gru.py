@@ -30,7 +30,7 @@ def torch_twin(module, n_inputs=4):
     return twin
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(LENGTHS, st.integers(1, 3))
 def test_it_computes_what_the_gru_of_torch_computes(lengths, layers):
     module = make(layers=layers)

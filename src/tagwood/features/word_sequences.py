@@ -55,7 +55,16 @@ class WordSequences:
     ) -> WordSequences:
         """Choose the words that stand in at least `min_count` texts, at most so many."""
         analysis = Analysis((1, 1, 0, 0, 0), fold=True, sublinear=False)
-        terms = learn_terms(texts, analysis, Limits(min_count, 1.0, most), threads)
+        try:
+            terms = learn_terms(texts, analysis, Limits(min_count, 1.0, most), threads)
+        except InputError as error:
+            if "n-gram" not in error.expected:
+                raise
+            raise InputError(
+                f"at least one word must stand in {min_count} texts or more",
+                given="none",
+                hint="Lower min_count, or check that the texts are not empty.",
+            ) from error
         return cls(terms.slots, terms.spelling, terms.offsets)
 
     @property

@@ -32,8 +32,8 @@ class Packing(NamedTuple):
     order: torch.Tensor
 
     @classmethod
-    def of(cls, lengths: torch.Tensor) -> Packing:
-        """Return the packing of texts of these lengths (each at least 1), padded to the longest.
+    def of(cls, lengths: torch.Tensor, width: int | None = None) -> Packing:
+        """Return the packing of texts of these lengths (each at least 1), padded to a width, default the longest.
 
         Examples
         --------
@@ -46,7 +46,7 @@ class Packing(NamedTuple):
         sorted_lengths = lengths[order]
         times = torch.arange(longest, device=lengths.device)
         real = times[:, None] < sorted_lengths  # (longest, n_rows): in this order, places are packed
-        begin = (order * longest).expand(longest, -1)
+        begin = (order * (longest if width is None else width)).expand(longest, -1)
         forward = (begin + times[:, None])[real]
         backward = (begin + sorted_lengths - 1 - times[:, None])[real]
         return cls(real.sum(dim=1).tolist(), forward, backward, order)

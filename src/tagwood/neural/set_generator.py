@@ -94,7 +94,7 @@ class SetGenerator(SetParams):
         See `output`.
     beam
         Width of the search in `predict` and `rank`; 1 takes the best label of each step.
-    epochs, batch_size, learning_rate, patience, device
+    epochs, batch_size, learning_rate, patience, checkpoint_minutes, device
         Of the training: Adam with a cosine schedule; see `Training`.
     seed, threads
         Same seed and number of threads (default all cores), same model bits on the CPU.

@@ -108,7 +108,7 @@ class SetNetwork(nn.Module):
     def forward(self, batch: Words) -> Memory:
         """Read texts."""
         vectors = self.drop(self.words(batch.ids))
-        states, last = self.encoder(vectors, Packing.of(batch.lengths))
+        states, last = self.encoder(vectors, Packing.of(batch.lengths, batch.ids.shape[1]))
         states = self.drop(states)
         n_words = states.shape[1]
         lengths = [(n_words, batch.lengths)]

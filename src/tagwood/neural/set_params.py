@@ -50,6 +50,7 @@ class SetParams(FittedModel):
         batch_size: int = 64,
         learning_rate: float = 1e-3,
         patience: int = 0,
+        checkpoint_minutes: float = 10.0,
         device: str = "cpu",
         seed: int = 0,
         threads: int | None = None,
@@ -78,6 +79,7 @@ class SetParams(FittedModel):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.patience = patience
+        self.checkpoint_minutes = checkpoint_minutes
         self.device = device
         self.seed = seed
         self.threads = threads
@@ -102,6 +104,7 @@ class SetParams(FittedModel):
             decay="cosine",
             clip=8.0,
             patience=self.patience,
+            checkpoint_minutes=self.checkpoint_minutes,
             device=self.device,
         )
 
@@ -160,9 +163,8 @@ class SetParams(FittedModel):
                 given=str(self.hidden),
                 hint=f"Take {(self.hidden // _UNIT + 1) * _UNIT}.",
             )
-        for name in ("light_conv",):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be True or False", given=repr(getattr(self, name)))
+        if not isinstance(self.light_conv, bool):
+            raise InputError("light_conv must be True or False", given=repr(self.light_conv))
         if self.word_vectors is not None and not isinstance(self.word_vectors, str):
             raise InputError(
                 "word_vectors must be the path of a file", given=type(self.word_vectors).__name__

@@ -88,9 +88,10 @@ def label_table(
     n_labels, dimension = len(label_texts), table.shape[1]
     spread = float(table[1:].std())
     vectors = random.normal(scale=spread, size=(n_labels, dimension)).astype(np.float32)
-    if not any(text.strip() for text in label_texts):
+    try:
+        own = WordSequences.learn(label_texts)
+    except InputError:  # no label has a word
         return vectors
-    own = WordSequences.learn(label_texts)
     known = {word: row for row, word in enumerate(words.words(), FIRST)}
     spellings = own.words()
     start = np.zeros((own.n_words, dimension), dtype=np.float32)

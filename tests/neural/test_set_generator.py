@@ -1,0 +1,215 @@
+"""SetGenerator: every kind learns, storage, resuming, candidates, rankings, extreme rows, misuse."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+
+import tagwood
+from tagwood import SetGenerator
+from tagwood.errors import InputError, NotFittedError
+from tagwood.models.base import LabelModel
+from tagwood.neural.set_inputs import ordered_labels
+
+TEXTS = ["oak and ash", "ash wood", "oak wood", "sea water", "salt water", "sea salt"] * 4
+SETS = [[0, 1], [1], [0], [2], [2], [2]] * 4
+KINDS = ("otseq2set", "seq2seq", "mlc2seq", "sgm")
+
+
+def make(**options):
+    quick = {"hidden": 16, "layers": 1, "dimension": 12, "epochs": 20, "batch_size": 8, "learning_rate": 0.02}
+    return SetGenerator(**{**quick, "threads": 1, **options})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return make().fit(TEXTS, SETS)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("output", ["full", "bottleneck", "candidates"])
+def test_every_kind_learns_sets_of_different_sizes(kind, output):
+    light_conv = output != "bottleneck"
+    model = make(kind=kind, output=output, light_conv=light_conv, bottleneck=16, candidates=2, beam=2)
+    model.fit(TEXTS, SETS)
+    wanted = [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
+    assert model.predict([TEXTS[0], TEXTS[1], TEXTS[4]]).toarray().tolist() == wanted
+
+
+def test_it_is_a_label_model_that_takes_texts(fitted):
+    assert isinstance(fitted, LabelModel)
+    assert fitted.takes == "texts"
+    assert repr(clone(fitted)) == repr(make())
+    assert not hasattr(clone(fitted), "module_")
+    assert (fitted.n_labels_, fitted.n_steps_) == (3, 2)
+
+
+def test_generated_labels_have_the_probability_of_their_step(fitted):
+    ranking = fitted.rank(["oak and ash", "", "sea"], k=9)
+    assert np.diff(ranking.indptr).tolist() == [3, 3, 3]
+    assert {label for label, _ in ranking[0][:2]} == {0, 1}
+    assert fitted.rank(["oak and ash"], k=1)[0] == ranking[0][:1]
+    assert 0 < ranking[0][2][1] < 0.2
+
+
+def test_rows_are_answered_alike_alone_and_together(fitted):
+    texts = [*TEXTS[:6], "", "oak " * 40, "water"]
+    together, sets = fitted.rank(texts, k=3), fitted.predict(texts)
+    for row, text in enumerate(texts):
+        alone = fitted.rank([text], k=3)[0]
+        assert [label for label, _ in alone] == [label for label, _ in together[row]]
+        assert [score for _, score in alone] == pytest.approx([s for _, s in together[row]], abs=1e-5)
+        assert fitted.predict([text]).toarray().tolist() == sets[[row]].toarray().tolist()
+
+
+def test_no_texts_give_an_empty_answer(fitted):
+    assert fitted.rank([]).n_rows == 0
+    assert fitted.predict([]).shape == (0, 3)
+
+
+@pytest.mark.parametrize("output", ["full", "candidates"])
+def test_a_saved_model_answers_alike(tmp_path, output):
+    model = make(output=output, candidates=2, epochs=3).fit(TEXTS, SETS)
+    again = tagwood.load(tagwood.save(model, tmp_path / "model"), verify=True)
+    assert again.rank(TEXTS[:6], k=3) == model.rank(TEXTS[:6], k=3)
+    assert again.get_params() == model.get_params()
+    assert again.history_ is None
+
+
+def test_the_same_seed_gives_the_same_model(fitted):
+    again = make().fit(TEXTS, SETS).state()
+    for name, array in fitted.state().arrays.items():
+        np.testing.assert_array_equal(array, again.arrays[name])
+    other = make(seed=1).fit(TEXTS, SETS).state()
+    assert any(not np.array_equal(array, other.arrays[name]) for name, array in again.arrays.items())
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind, stop", [("otseq2set", 4), ("otseq2set", 8), ("sgm", 5)])
+def test_training_goes_on_after_an_interrupt_with_equal_result(tmp_path, kind, stop):
+    options = {"kind": kind, "epochs": 4, "teacher_epochs": 2, "checkpoint_minutes": 0.0}
+    whole = make(**options).fit(TEXTS, SETS)
+    calls = []
+
+    def progress(line, share):
+        calls.append(share)
+        if len(calls) == stop:
+            raise StopError
+
+    with pytest.raises(StopError):
+        make(**options).fit(TEXTS, SETS, folder=tmp_path, progress=progress)
+    assert (tmp_path / "checkpoint.pt").exists()
+    resumed = make(**options).fit(TEXTS, SETS, folder=tmp_path)
+    assert resumed.history_.losses == whole.history_.losses
+    for name, array in whole.state().arrays.items():
+        np.testing.assert_array_equal(array, resumed.state().arrays[name])
+
+
+def test_the_best_epoch_on_held_out_rows_is_kept():
+    seen = []
+
+    def evaluate(model):
+        seen.append(model.predict(TEXTS[:3]).toarray())
+        return -abs(len(seen) - 2)  # the second epoch is the best
+
+    model = make(epochs=9, patience=2).fit(TEXTS, SETS, evaluate=evaluate)
+    assert model.history_.best_epoch == 1
+    assert len(seen) == 4
+    np.testing.assert_array_equal(model.predict(TEXTS[:3]).toarray(), seen[1])
+
+
+def test_label_texts_and_word_vectors_are_what_training_starts_from(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("oak 1 0 0\nash 0 1 0\nsea 0 0 1\nwater 0 0 2\n")
+    options = {"word_vectors": str(path), "epochs": 1, "learning_rate": 1e-12}
+    model = make(**options).fit(TEXTS, SETS, label_texts=["oak", "ash", "water sea"])
+    vectors = model.module_.labels.weight.detach().numpy()
+    np.testing.assert_allclose(vectors[:3], [[1, 0, 0], [0, 1, 0], [0, 0, 1.5]], atol=1e-6)
+    assert model.module_.sizes.dimension == 3
+
+
+def test_sets_larger_than_the_steps_keep_their_frequent_labels():
+    model = make(steps=1, epochs=30).fit(TEXTS, [[0, 1], [1], [1], [2], [2], [2]] * 4)
+    assert model.n_steps_ == 1
+    assert model.predict(["oak and ash"]).toarray().tolist() == [[0, 1, 0]]
+
+
+@pytest.mark.parametrize("order, wanted", [("given", [0, 1, 2, 1]), ("frequency", [1, 0, 2, 1])])
+def test_labels_are_ordered_as_the_kind_wants(order, wanted):
+    borders, labels = ordered_labels(sparse.csr_array([[1, 1, 1], [0, 1, 0]]), order, 3)
+    assert borders.tolist() == [0, 3, 4]
+    assert labels.tolist() == wanted
+
+
+EXTREME = [
+    ("", [0]),
+    ("x", [1, 2]),
+    ("oak", [0, 1, 2, 3, 4]),  # as many labels as steps
+    ("oak " * 700, [3]),
+    ("\ud800 \x00 東京", [4]),
+    ("never seen " * 3, [0, 4]),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "options", [{}, {"scheme": "first-n", "learning_rate": 1.0}, {"output": "candidates"}]
+)
+def test_extreme_rows_leave_all_weights_finite(kind, options):
+    rng = np.random.default_rng(0)
+    rows = [EXTREME[i] for i in rng.integers(0, len(EXTREME), 24)] + EXTREME
+    texts, sets = [text for text, _ in rows], [labels for _, labels in rows]
+    model = make(kind=kind, epochs=3, batch_size=3, candidates=2, max_length=60, **options).fit(texts, sets)
+    assert all(bool(torch.isfinite(weight).all()) for weight in model.module_.parameters())
+    assert np.isfinite(model.history_.losses).all()
+    assert np.isfinite(model.rank(texts, k=5).scores).all()
+
+
+def test_rows_without_labels_are_refused():
+    with pytest.raises(
+        InputError, match=r"at least one label.*got 2 rows without labels, the first is row 1"
+    ):
+        make().fit(["oak", "ash", "sea"], [[0], [], []])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "set2seq"}, "kind must be one of 'otseq2set'"),
+        ({"hidden": 20}, "hidden must be a multiple of 16; got 20. Take 32"),
+        ({"scheme": "last-n"}, "scheme must be one of 'auto'"),
+        ({"output": "tree"}, "output must be one of"),
+        ({"steps": 0}, "steps must be"),
+        ({"light_conv": 1}, "light_conv must be True or False"),
+        ({"ot_weight": -1.0}, "ot_weight must be"),
+        ({"word_vectors": 3}, "word_vectors must be the path"),
+        ({"word_vectors": "nowhere.txt"}, "word_vectors must be a file"),
+        ({"learning_rate": 0.0}, "learning_rate must be"),
+        ({"device": "abacus"}, "device must be one"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        make(**options).fit(TEXTS, SETS)
+
+
+def test_data_that_does_not_fit_is_refused():
+    with pytest.raises(InputError, match="one row for each of the 24 texts"):
+        make().fit(TEXTS, SETS[:3])
+    with pytest.raises(InputError, match="at least one text"):
+        make().fit([], [])
+    with pytest.raises(InputError, match="one text for each of the 3 labels; got 1"):
+        make().fit(TEXTS, SETS, label_texts=["a"])
+    with pytest.raises(InputError, match="at least one word must stand in 2 texts or more; got none"):
+        make().fit(["oak", "ash", ""], [[0], [1], [2]])
+    with pytest.raises(NotFittedError):
+        make().rank(["oak"])

@@ -1,0 +1,151 @@
+"""The network of set generators: padding, contexts, candidates, gradients worked out by hand."""
+
+import pytest
+import torch
+from set_networks import N_LABELS, make_columns, make_network, make_words
+
+from tagwood.neural.set_loss import SetLossOptions
+from tagwood.neural.set_network import AttentionScores, Words
+from tagwood.neural.set_output import LOW, KnownLogits
+from tagwood.neural.set_training import SetTask, student_logits, teacher_loss
+
+
+def naive_student(network, words, n_steps, columns=None):
+    """Row by row and step by step, with plain layers."""
+    found = []
+    for row in range(words.ids.shape[0]):
+        length = int(words.lengths[row])
+        memory = network(Words(words.ids[[row], :length], words.lengths[[row]]))
+        own = None if columns is None else columns.rows(torch.tensor([row]))
+        state, embedded, steps = memory.start, network.start(1), []
+        for _ in range(n_steps):
+            step = network.step(memory, state, embedded)
+            logits = network.output(step.features, own)
+            steps.append(logits[0])
+            label = int(logits.argmax())
+            label = label if own is None else int(own.labels[label])
+            state, embedded = step.state, network.labels(torch.tensor([label]))
+        found.append(torch.stack(steps))
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("light_conv", [True, False])
+@pytest.mark.parametrize("bottleneck", [0, 4])
+@pytest.mark.parametrize("restricted", [True, False])
+def test_batched_student_forcing_is_the_loop_over_rows(light_conv, bottleneck, restricted):
+    network = make_network(light_conv=light_conv, bottleneck=bottleneck, dtype=torch.float64)
+    words, columns = make_words(), make_columns(4) if restricted else None
+    found = student_logits(network, network(words), 4, columns)
+    wanted = naive_student(network, words, 4, columns)
+    torch.testing.assert_close(found, wanted)
+    weights = torch.randn_like(wanted)
+    parameters = [weight for name, weight in network.named_parameters() if "mix" not in name]
+    grads = [
+        torch.autograd.grad((logits * (logits > LOW) * weights).sum(), parameters, allow_unused=True)
+        for logits in (found, wanted)
+    ]
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("light_conv", [True, False])
+def test_what_stands_in_padding_does_not_matter(light_conv):
+    network, words = make_network(light_conv=light_conv), make_words()
+    wide = Words(torch.nn.functional.pad(words.ids, (0, 4), value=7), words.lengths)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            student_logits(network, network(wide), 3), student_logits(network, network(words), 3)
+        )
+
+
+def test_both_contexts_use_the_same_attention():
+    with_conv, without = make_network(), make_network(light_conv=False)
+    attention = {"query.weight", "query.bias", "key.weight", "score"}
+    shapes = [{name: value.shape for name, value in one.named_parameters()} for one in (with_conv, without)]
+    assert attention <= shapes[0].keys()
+    assert all(shapes[0][name] == shapes[1][name] for name in attention)
+    more = sum(p.numel() for p in with_conv.conv.parameters())
+    assert more == 8 * (3 + 7 + 15 + 30)  # few parameters: one kernel per group of channels and layer
+
+
+def test_attention_looks_at_words_only_and_sums_to_one():
+    network, words = make_network(), make_words()
+    memory = network(words)
+    step = network.step(memory, memory.start, network.start(4))
+    assert step.attention.shape == (4, 5)
+    torch.testing.assert_close(step.attention.sum(dim=1), torch.ones(4))
+    assert torch.count_nonzero(step.attention[1, 1:]) == 0
+
+
+def test_gradients_worked_out_by_hand_agree_with_finite_differences():
+    def random(*shape):
+        return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+    assert torch.autograd.gradcheck(AttentionScores.apply, (random(2, 3, 4), random(2, 4), random(4)))
+    hidden, weight, bias = random(3, 2), random(4, 2), random(4)
+
+    def known(hidden, weight, bias):
+        return KnownLogits.apply(hidden, weight, bias, (hidden @ weight.T + bias).detach())
+
+    upstream = torch.randn(3, 4, dtype=torch.float64)
+    found = torch.autograd.grad((known(hidden, weight, bias) * upstream).sum(), (hidden, weight, bias))
+    wanted = torch.autograd.grad(((hidden @ weight.T + bias) * upstream).sum(), (hidden, weight, bias))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("kind", ["plain", "sgm"])
+@pytest.mark.parametrize("restricted", [True, False])
+def test_teacher_forcing_is_the_sum_of_the_steps_of_each_row(kind, restricted):
+    network = make_network(global_embedding=kind == "sgm", dtype=torch.float64)
+    words = make_words()
+    targets = torch.tensor([[0, 2, 5], [3, -1, -1], [5, 0, -1], [2, 3, -1]])
+    columns = make_columns(4)._replace(allowed=torch.ones(4, 5, dtype=torch.bool)) if restricted else None
+    loss = teacher_loss(network, network(words), targets, SetTask(None, 4), columns)
+    wanted = 0.0
+    for row in range(4):
+        memory = network(Words(words.ids[[row], : words.lengths[row]], words.lengths[[row]]))
+        state, embedded, before = memory.start, network.start(1), []
+        for label in [*targets[row][targets[row] >= 0].tolist(), N_LABELS]:
+            step = network.step(memory, state, embedded)
+            logits = network.output(step.features)
+            names = list(range(N_LABELS + 1)) if columns is None else columns.labels.tolist()
+            logits = logits[:, names].clone()
+            if kind == "sgm":
+                logits[:, [names.index(one) for one in before]] = -torch.inf
+            known = torch.log_softmax(logits, dim=1)
+            wanted -= known[0, names.index(label)] / 4
+            embedded = network.labels(torch.tensor([label]))
+            embedded = network.mixed(embedded, known.exp(), torch.tensor(names))
+            state = step.state
+            before.append(label)
+    torch.testing.assert_close(loss, wanted)
+
+
+@torch.no_grad()
+def test_the_order_of_labels_matters_for_teacher_forcing_only():
+    network, words = make_network(dtype=torch.float64), make_words((3, 2))
+    task = SetTask(None, 4)
+    one = teacher_loss(network, network(words), torch.tensor([[0, 1], [2, 3]]), task)
+    other = teacher_loss(network, network(words), torch.tensor([[1, 0], [3, 2]]), task)
+    assert abs(float(one) - float(other)) > 1e-3
+
+
+@torch.no_grad()
+def test_a_teacher_forced_beginning_of_set_losses_says_nothing_after_the_labels():
+    network, words = make_network(dtype=torch.float64), make_words((3, 2))
+    targets = torch.tensor([[0, 1], [2, -1]])
+    losses = [
+        float(
+            teacher_loss(
+                network,
+                network(words),
+                targets,
+                SetTask(SetLossOptions(empty_weight=weight, divisor=divisor), 4),
+            )
+        )
+        for weight, divisor in ((0.0, 1.0), (0.2, 1.0), (0.4, 1.0), (0.4, 2.0))
+    ]
+    assert losses[0] < losses[1] < losses[2]
+    assert losses[2] - losses[1] == pytest.approx(losses[1] - losses[0])
+    assert losses[3] == pytest.approx(losses[2] / 2)
