@@ -12,7 +12,8 @@ import tagwood
 from tagwood import ConcatEncoder, LinearTree, Tagger, TextEncoder, TfidfEncoder
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.encoder import Encoder
-from tagwood.neural.pretrained_module import PretrainedModule, minilm_folder
+from tagwood.neural.bert_weights import minilm_folder, read_bert
+from tagwood.neural.pretrained_module import PretrainedModule
 from tagwood.neural.text_tokens import tokenize, train_tokenizer
 from tagwood.neural.token_rows import TokenRows
 from tagwood.storage import State
@@ -150,6 +151,36 @@ def test_nothing_is_downloaded(no_network, tmp_path):
         TextEncoder("bert-base-uncased").fit(TEXTS)
 
 
+def test_our_transformer_computes_what_the_transformers_library_does(minilm):
+    theirs, ours = PretrainedModule.read(minilm_folder()).eval(), read_bert(minilm_folder())
+    tokens = minilm.tokens([*TEXTS, "", "salt " * 80])
+    with torch.inference_mode():
+        torch.testing.assert_close(ours.eval()(tokens), theirs(tokens), atol=5e-6, rtol=0)
+
+
+@pytest.mark.parametrize("change", [{"hidden_act": "relu"}, {"model_type": "electra"}])
+def test_networks_that_compute_something_else_are_left_to_the_library(change, tmp_path):
+    config = json.loads((minilm_folder() / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, **change}))
+    (tmp_path / "model.safetensors").symlink_to(minilm_folder() / "model.safetensors")
+    assert read_bert(tmp_path) is None
+
+
+def test_weights_that_do_not_fit_the_configuration_are_named(tmp_path):
+    shutil.copytree(minilm_folder(), tmp_path / "copy")
+    for change, words in (
+        ({"num_hidden_layers": 7}, "encoder.layer.6"),
+        ({"vocab_size": 9}, "size mismatch|Error"),
+    ):
+        config = json.loads((minilm_folder() / "config.json").read_text())
+        (tmp_path / "copy" / "config.json").write_text(json.dumps({**config, **change}))
+        with pytest.raises(InputError, match=rf"the weights cannot be read: .*({words})"):
+            TextEncoder(str(tmp_path / "copy")).fit([])
+    (tmp_path / "copy" / "model.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match="the weights cannot be read"):
+        TextEncoder(str(tmp_path / "copy")).fit([])
+
+
 def test_a_folder_of_another_kind_of_network_is_read(tmp_path):
     import transformers
 
@@ -197,6 +228,8 @@ def test_settings_that_do_not_fit_are_named(options, words):
 
 
 def test_misuse_is_named():
+    with pytest.raises(InputError, match="max_length must be a whole number of at most 512; got 600"):
+        TextEncoder("minilm", max_length=600).fit([])
     with pytest.raises(NotFittedError, match="must be fitted first"):
         TextEncoder("bag").transform(TEXTS)
     with pytest.raises(InputError, match="str only; got NoneType at position 1"):
@@ -212,6 +245,14 @@ def test_forged_states_are_refused(encoders):
         TextEncoder.from_state(State(state.kind, state.params, wrong))
     with pytest.raises(InputError, match="those of the encoder's network"):
         TextEncoder.from_state(State(state.kind, {**state.params, "names": ["x"]}, state.arrays))
+    sizes = {**state.params["shape"], "heads": 3}
+    with pytest.raises(InputError, match="heads must divide"):
+        TextEncoder.from_state(State(state.kind, {**state.params, "shape": sizes}, state.arrays))
+    with pytest.raises(InputError, match="must have its sizes"):
+        TextEncoder.from_state(State(state.kind, {**state.params, "shape": {}}, state.arrays))
+    huge = {**state.params["shape"], "n_tokens": 1 << 24, "dimension": 1 << 20, "heads": 1}
+    with pytest.raises(InputError, match="weight_0"):
+        TextEncoder.from_state(State(state.kind, {**state.params, "shape": huge}, state.arrays))
     with pytest.raises(InputError, match="kind that transformers knows"):
         PretrainedModule.of_config('{"model_type": "evil"}')
 

