@@ -158,15 +158,18 @@ def _head(found: dict[str, Any]) -> list[str]:
         for kind in ("bag", "transformers")
     }
     share = max(one["share"] for one in found["epochs"])
+    words = (
+        f"Highest ratio of step and encoder: {worst['transformers']:.2f} with transformers, {worst['bag']:.2f} with "
+        "the bag of tokens, whose encoder is cheaper than the prototype network. Highest share of clustering and "
+        f"drawing of an epoch: {share:.1%}."
+    )
     return [
         "# PRIME: what a training costs",
         "",
         machine_line(found["machine"])
         + f" torch {found['torch']}, one thread. Made by `python -m benchmarks.prime`.",
         "",
-        f"Highest ratio of step and encoder: {worst['transformers']:.2f} with transformers, {worst['bag']:.2f} with "
-        "the bag of tokens, whose encoder is cheaper than the prototype network. Highest share of clustering and "
-        f"drawing of an epoch: {share:.1%}.",
+        words,
     ]
 
 
