@@ -19,7 +19,7 @@ from tagwood._sparse import check_labels
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 # Set -> training rows, test rows; drawn at random with seed 0.
-SIZES = {"debian-depends": (20_000, 3_000), "tibkat-gnd-en": (20_000, 3_000), "yso-titles": (40_000, 3_000)}
+SIZES = {"debian-depends": (10_000, 5_000), "tibkat-gnd-en": (8_000, 4_000), "yso-titles": (12_000, 4_000)}
 HUB = 0.01
 LETTERS = 400  # of a text; encoders read 64 tokens
 

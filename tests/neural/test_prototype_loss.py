@@ -14,12 +14,12 @@ from tagwood.errors import InputError
 from tagwood.neural.prototype_loss import Pairs, PrototypeLoss, Scores, prototype_loss, triplets
 
 SETTINGS = {
-    "dynamic, pull": PrototypeLoss(),
-    "dynamic, invert": PrototypeLoss(uncertain="invert"),
-    "fixed": PrototypeLoss(margin="fixed"),
-    "hinge": PrototypeLoss(hinge=True, regulariser=0.5),
-    "prototypes alone": PrototypeLoss(texts=0.0, queries=0.0, regulariser=0.0),
-    "label to query alone": PrototypeLoss(texts=0.0, prototypes=0.0, regulariser=0.0),
+    "dynamic, pull": PrototypeLoss("dynamic"),
+    "dynamic, invert": PrototypeLoss("dynamic", uncertain="invert"),
+    "fixed": PrototypeLoss(),
+    "hinge": PrototypeLoss("dynamic", hinge=True, regulariser=0.5),
+    "prototypes alone": PrototypeLoss("dynamic", texts=0.0, queries=0.0, regulariser=0.0),
+    "label to query alone": PrototypeLoss("dynamic", texts=0.0, prototypes=0.0, regulariser=0.0),
 }
 
 
@@ -145,7 +145,10 @@ def frozen_mean(gap, middle, allowed, loss):
 def test_pull_has_the_gradient_of_a_fixed_margin():
     scores, pairs = problem(1)
     found = []
-    for loss in (PrototypeLoss(regulariser=0.0), PrototypeLoss(margin="fixed", high=0.1, regulariser=0.0)):
+    for loss in (
+        PrototypeLoss("dynamic", regulariser=0.0),
+        PrototypeLoss(margin="fixed", high=0.1, regulariser=0.0),
+    ):
         leaves = [part.clone().requires_grad_() for part in scores]
         prototype_loss(Scores(*leaves), pairs, loss).backward()
         found.append([leaf.grad for leaf in leaves])
@@ -156,10 +159,10 @@ def test_pull_has_the_gradient_of_a_fixed_margin():
 def test_invert_pushes_an_uncertain_positive_away():
     positive = torch.tensor([0.5], requires_grad=True)
     negative, allowed = torch.tensor([[0.45]]), torch.tensor([[True]])
-    triplets(positive, negative, allowed, PrototypeLoss(uncertain="invert")).backward()
+    triplets(positive, negative, allowed, PrototypeLoss("dynamic", uncertain="invert")).backward()
     assert positive.grad.item() == 1.0
     positive.grad = None
-    triplets(positive, negative, allowed, PrototypeLoss()).backward()
+    triplets(positive, negative, allowed, PrototypeLoss("dynamic")).backward()
     assert positive.grad.item() == -1.0
 
 
@@ -171,7 +174,7 @@ def test_true_labels_are_never_negatives(seed, n_queries, n_labels):
     drawn = torch.zeros_like(pairs.true)
     drawn[pairs.query, pairs.label] = True
     others = pairs.true & ~drawn
-    for loss in (PrototypeLoss(), PrototypeLoss(uncertain="invert"), PrototypeLoss(margin="fixed")):
+    for loss in (PrototypeLoss("dynamic"), PrototypeLoss("dynamic", uncertain="invert"), PrototypeLoss()):
         leaves = [part.clone().requires_grad_() for part in scores]
         value = prototype_loss(Scores(*leaves), pairs, loss)
         value.backward()

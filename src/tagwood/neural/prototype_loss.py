@@ -7,7 +7,9 @@ Decisions
 * The paper's dynamic margin is inconsistent where a positive leads by less than `low`. ``uncertain="pull"`` follows the
   first line of its Eq. 13: the detached margin only changes the value of the loss, so that the gradient is that of a
   fixed margin `low` (tested). ``"invert"`` follows the second line and Eq. 14: there, the positive is pushed away.
-  On real data ``"invert"`` never learns (docs/experiments/prime.md), so that ``"pull"`` is the default.
+  ``"pull"`` is the default of the two; docs/experiments/prime.md has figures of both.
+* A fixed margin of 0.3 is the default: with momentum centroids it beat the dynamic one on held-out rows of two sets
+  (P@1 29.1 against 28.2, and 21.2 against 19.9; one seed).
 * A loss is the mean over the triplets that are above zero, not over all: most triplets of a batch are solved soon, and
   a mean over all would fade against the regulariser.
 * The regulariser is linear as printed, without a hinge, and its margin m' then changes no gradient. ``hinge=True`` cuts
@@ -26,7 +28,7 @@ import torch
 from tagwood._check import check_choice, check_float
 from tagwood.errors import InputError
 
-MARGINS = ("dynamic", "fixed")
+MARGINS = ("fixed", "dynamic")
 UNCERTAIN = ("pull", "invert")
 
 
@@ -37,7 +39,7 @@ class PrototypeLoss:
     Parameters
     ----------
     margin
-        ``"dynamic"``: the distance of the two similarities, clipped to [low, high]; ``"fixed"``: `high`.
+        ``"fixed"``: `high`; ``"dynamic"``: the distance of the two similarities, clipped to [low, high].
     low, high
         Least and largest margin of cosine similarities.
     uncertain
@@ -52,7 +54,7 @@ class PrototypeLoss:
         m' of R.
     """
 
-    margin: str = "dynamic"
+    margin: str = "fixed"
     low: float = 0.1
     high: float = 0.3
     uncertain: str = "pull"
@@ -126,9 +128,10 @@ def triplets(
     --------
     >>> positive, negative = torch.tensor([0.5]), torch.tensor([[0.45, 0.9, 0.1]])
     >>> allowed = torch.tensor([[True, False, True]])
-    >>> round(float(triplets(positive, negative, allowed, PrototypeLoss())), 4)  # 0.45 - 0.5 + 0.1
+    >>> dynamic, inverted = PrototypeLoss("dynamic"), PrototypeLoss("dynamic", uncertain="invert")
+    >>> round(float(triplets(positive, negative, allowed, dynamic)), 4)  # 0.45 - 0.5 + 0.1
     0.05
-    >>> round(float(triplets(positive, negative, allowed, PrototypeLoss(uncertain="invert"))), 4)
+    >>> round(float(triplets(positive, negative, allowed, inverted)), 4)
     0.15
     """
     gap = negative - positive[:, None]

@@ -65,7 +65,7 @@ class Settings(NamedTuple):
 
 
 _TEXT_ALONE = Prototype(centroids="none", free_vectors=0)
-_TEXT_LOSS = PrototypeLoss(margin="fixed", prototypes=0.0, queries=0.0, regulariser=0.0)
+_TEXT_LOSS = PrototypeLoss(prototypes=0.0, queries=0.0, regulariser=0.0)
 _TRAINING = Training(epochs=20, batch_size=512)
 
 PRESETS: dict[str, Settings] = {

@@ -23,7 +23,7 @@ from tagwood.metrics import evaluate
 from tagwood.ranking import Ranking
 
 CANDIDATES = ("leave-one-out", "momentum", "none")
-TRIAL_ROWS = 4000
+TRIAL_ROWS = 3000
 FEWEST_ROWS = 200  # with fewer rows, a trial says nothing: the first candidate is taken
 _HELD_OUT = 0.2
 

@@ -1,0 +1,149 @@
+"""The page of the PRIME experiment. In: its records. Out: docs/experiments/prime.md, below its marker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MARKER = "<!-- results -->"
+MEASURES = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5", "R@100")
+SETS = ("tibkat-gnd-en", "debian-depends", "yso-titles")
+T_95 = {2: 12.71, 3: 4.30}  # Student's t of a 95 % interval, by number of seeds
+FAMILY = (
+    "PRIME",
+    "linear tree",
+    "tree on TF-IDF + encoder",
+    "PRIME (W)",
+    "PRIME + PRIME (W)",
+    "tree + PRIME",
+    "tree + PRIME + PRIME (W)",
+)
+DUAL = ("dual encoder, margin 0.1", "dual encoder, margin 0.3", "dual encoder, shuffled batches")
+Store = dict[str, dict[str, Any]]
+
+
+def write_page(store: Store, out: Path) -> None:
+    """Write the tables below the marker of the page."""
+    page = out / "prime.md"
+    head = page.read_text(encoding="utf-8").partition(MARKER)[0] if page.exists() else "# PRIME\n\n"
+    parts = [part for name in SETS if (part := _section(store, name))]
+    page.write_text(f"{head}{MARKER}\n\n" + "\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _section(store: Store, name: str) -> str:
+    rows = list(dict.fromkeys(key.split("|")[1] for key in store if key.startswith(f"{name}|")))
+    parts = [f"### {name}", _choice(store, name)]
+    others = [row for row in rows if row not in (*FAMILY, *DUAL, "zero-shot", "momentum", "leave-one-out")]
+    order = [*(row for row in DUAL if row in rows), "PRIME", "momentum", "leave-one-out"]
+    parts.append(_table(store, name, [row for row in order if row in rows]))
+    if others:
+        parts.append("Parts left out or changed, with momentum centroids:")
+        parts.append(_table(store, name, ["momentum", *sorted(others)]))
+    if "linear tree" in rows:
+        parts.append("Trees and ensembles:")
+        parts.append(_table(store, name, [row for row in FAMILY if row in rows]))
+    parts.append(_differences(store, name))
+    parts.append(_zero_shot(store, name))
+    return "\n\n".join(part for part in parts if part) if len(rows) else ""
+
+
+def records(store: Store, name: str, row: str) -> list[dict[str, Any]]:
+    """Return the records of a row, one per seed."""
+    return [store[key] for seed in range(3) if (key := f"{name}|{row}|{seed}") in store]
+
+
+def interval(values: list[float]) -> tuple[float, float | None]:
+    """Return the mean and half the width of its 95 % interval over seeds; None for one seed.
+
+    Examples
+    --------
+    >>> interval([1.0, 1.0, 4.0])[0]
+    2.0
+    """
+    if len(values) < 2:
+        return float(np.mean(values)), None
+    return float(np.mean(values)), float(T_95[len(values)] * np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def _cell(values: list[float]) -> str:
+    mean, half = interval(values)
+    return f"{mean:.1f}" if half is None else f"{mean:.1f} ± {half:.1f}"
+
+
+def _table(store: Store, name: str, rows: list[str]) -> str:
+    lines = [f"| | {' | '.join(MEASURES)} | epochs to the dual encoder | seeds |", "|---|" + "---:|" * 8]
+    goal = _goal(store, name)
+    for row in rows:
+        found = records(store, name, row)
+        if not found:
+            continue
+        cells = [_cell([one[measure] for one in found]) for measure in MEASURES]
+        lines.append(f"| {row} | {' | '.join(cells)} | {_epochs(found, goal)} | {len(found)} |")
+    return "\n".join(lines)
+
+
+def _goal(store: Store, name: str) -> list[float]:
+    """Return the last P@1 of the better dual encoder, by seed."""
+    best: list[float] = []
+    for row in DUAL[:2]:
+        last = [one["curve"][-1] for one in records(store, name, row) if one.get("curve")]
+        if last and (not best or np.mean(last) > np.mean(best)):
+            best = last
+    return best
+
+
+def _epochs(found: list[dict[str, Any]], goal: list[float]) -> str:
+    """Return after how many epochs each seed reaches the goal."""
+    counts = []
+    for one, wanted in zip(found, goal, strict=False):
+        if not one.get("curve"):
+            return ""
+        reached = np.flatnonzero(np.asarray(one["curve"]) >= wanted)
+        counts.append(f"{reached[0] + 1}" if reached.size else "–")
+    total = f" of {len(found[0]['curve'])}" if counts else ""
+    return ", ".join(counts) + total
+
+
+def _choice(store: Store, name: str) -> str:
+    found = records(store, name, "PRIME")
+    lines = [
+        f"seed {seed}: {one['centroids']} ("
+        + ", ".join(f"{kind} {100 * value:.1f}" for kind, value in one["trials"].items())
+        + ")"
+        for seed, one in enumerate(found)
+        if one.get("trials")
+    ]
+    return (
+        "Centroids that trials chose, with nDCG@5 on held-out rows: " + "; ".join(lines) + "."
+        if lines
+        else ""
+    )
+
+
+def _differences(store: Store, name: str) -> str:
+    lines = ["| paired difference | P@1 | P@5 | PSP@5 |", "|---|---:|---:|---:|"]
+    for key, record in store.items():
+        if not key.startswith(f"{name}|") or "|minus " not in key:
+            continue
+        _, row, other = key.split("|")
+        cells = [
+            f"{d:+.1f} ({low:+.1f} to {high:+.1f})"
+            for d, low, high in (record[m] for m in ("P@1", "P@5", "PSP@5"))
+        ]
+        lines.append(f"| {row} {other} | {' | '.join(cells)} |")
+    return "" if len(lines) == 2 else "\n".join(lines)
+
+
+def _zero_shot(store: Store, name: str) -> str:
+    found = records(store, name, "zero-shot")
+    if not found:
+        return ""
+    one = found[0]
+    intro = f"New labels: {one['new labels']:,} labels without training rows; {one['test rows']:,} test rows have one."
+    lines = [f"| | {len(found)} seeds |", "|---|---:|"]
+    for key in one:
+        if key not in ("new labels", "test rows"):
+            lines.append(f"| {key} | {_cell([record[key] for record in found])} |")
+    return f"{intro}\n\n" + "\n".join(lines)
