@@ -162,6 +162,17 @@ def test_misuse_is_named(make, words):
         make().rank(["oak"])
 
 
+def test_prediction_changes_nothing_and_members_may_grow():
+    one, two = Fixed([[0.9, 0.5]]), Fixed([[0.1, 0.5]])
+    ensemble = Ensemble([one, two])
+    before = dict(vars(ensemble))
+    ensemble.rank([0])
+    ensemble.predict([0])
+    assert vars(ensemble) == before
+    assert ensemble.n_labels_ == 2
+    assert not hasattr(Ensemble([LinearTree()]), "n_labels_")
+
+
 def test_unfitted_members_are_named():
     with pytest.raises(NotFittedError, match="must be fitted first"):
         Ensemble([LinearTree()]).rank(np.eye(2))

@@ -59,8 +59,8 @@ class Ensemble(FittedModel):
     [0, 1, 2]
     """
 
-    _members: list[Member]
-    _calibrators: list[Calibrator] | None = None
+    members_: list[Member]
+    calibrators_: list[Calibrator] | None = None
 
     def __init__(
         self,
@@ -79,6 +79,12 @@ class Ensemble(FittedModel):
     def takes(self) -> str:
         """``"texts"`` if a member reads texts, itself or by an encoder; otherwise ``"features"``."""
         return "texts" if any(member.takes_texts for member in self._given()) else "features"
+
+    @property
+    def n_labels_(self) -> int:  # type: ignore[override]
+        """Number of labels of the fitted members."""
+        members = getattr(self, "members_", None) or self._given()
+        return int(members[0].model.n_labels_)
 
     def fit(
         self,
@@ -112,14 +118,13 @@ class Ensemble(FittedModel):
             given = {name: value for name, value in options.items() if name in known and value is not None}
             new.fit(rows, Y, given)
             fitted.append(new)
-        self._members, self._calibrators = fitted, None
-        self.n_labels_ = fitted[0].model.n_labels_
+        self.members_, self.calibrators_ = fitted, None
         return self
 
     def calibrate(self, X: Any, Y: Any) -> Self:
         """Turn the scores of each member into probabilities, from rows that no member was trained on."""
         found = [member.rank(X, self.candidates, {}) for member in self._ready()]
-        self._calibrators = [Calibrator().fit(ranking, Y) for ranking in found]
+        self.calibrators_ = [Calibrator().fit(ranking, Y) for ranking in found]
         return self
 
     def rank(
@@ -170,7 +175,7 @@ class Ensemble(FittedModel):
     def state(self) -> State:
         """Return the stored form: the members, each with its own."""
         members = self._ready()
-        calibrators = self._calibrators
+        calibrators = self.calibrators_
         parts = {f"model_{place}": member.model.state() for place, member in enumerate(members)}
         parts |= {f"encoder_{i}": m.encoder.state() for i, m in enumerate(members) if m.encoder is not None}
         parts |= {f"calibrator_{i}": one.state() for i, one in enumerate(calibrators or [])}
@@ -190,7 +195,7 @@ class Ensemble(FittedModel):
         ensemble = cls(members, **state.param("init", dict))
         ensemble._ready()
         if "calibrator_0" in state.parts:
-            ensemble._calibrators = [
+            ensemble.calibrators_ = [
                 Calibrator.from_state(state.part(f"calibrator_{place}")) for place in places
             ]
         return ensemble
@@ -202,7 +207,7 @@ class Ensemble(FittedModel):
         scores = cells.scores(found, member.model, X)
         if self.how == "scaled":
             return cells.scaled(scores)
-        calibrators = self._calibrators
+        calibrators = self.calibrators_
         if calibrators is None:
             raise NotFittedError(
                 "how='probability' needs calibrated members",
@@ -217,8 +222,8 @@ class Ensemble(FittedModel):
 
     def _ready(self) -> list[Member]:
         """Return the fitted members: those of `fit`, or those that were given fitted."""
-        if hasattr(self, "_members"):
-            return self._members
+        if hasattr(self, "members_"):
+            return self.members_
         self._check_params()
         members = self._given()
         if not all(member.is_fitted for member in members):
@@ -234,8 +239,6 @@ class Ensemble(FittedModel):
                 given="a fitted model without one",
                 hint="Give the pair (encoder, model), or a Tagger.",
             )
-        self._members = members
-        self.n_labels_ = sizes[0]
         return members
 
     def _shares(self) -> Floats:
