@@ -201,7 +201,7 @@ def test_sure_mistakes_cost_their_whole_distance():
 
 
 def test_many_random_steps_never_give_nan():
-    """Small problems with extreme numbers: 300 of them here; the experiment script runs 10,000."""
+    """Small problems of all sizes, with numbers from very small to very large."""
     rng = np.random.default_rng(0)
     for _ in range(300):
         rows, steps, outputs = (int(rng.integers(1, top)) for top in (5, 7, 12))
