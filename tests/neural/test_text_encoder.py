@@ -147,7 +147,9 @@ def test_nothing_is_downloaded(no_network, tmp_path):
     encoder = TextEncoder(str(folder), threads=1).fit([])
     again = TextEncoder.from_state(encoder.state())
     np.testing.assert_array_equal(again.transform(TEXTS), encoder.transform(TEXTS))
-    with pytest.raises(InputError, match="folder of Hugging Face files; got 'bert-base-uncased'"):
+    with pytest.raises(
+        InputError, match=r"or a folder with weights; got 'bert-base-uncased'\. Nothing is down"
+    ):
         TextEncoder("bert-base-uncased").fit(TEXTS)
 
 
@@ -193,6 +195,24 @@ def test_a_folder_of_another_kind_of_network_is_read(tmp_path):
     assert encoder.n_features == 32
     again = TextEncoder.from_state(encoder.state())
     np.testing.assert_array_equal(again.transform(TEXTS), encoder.transform(TEXTS))
+
+
+def test_a_trained_encoder_is_used_as_it_is(encoders, tmp_path):
+    before = encoders["bag"]
+    tagwood.save(before, tmp_path / "encoder")
+    tagger = Tagger(TextEncoder(str(tmp_path / "encoder"), threads=1), LinearTree(threads=1))
+    tagger.fit(TEXTS * 3, [["tree"], ["tree"], ["sea"], ["sea"], ["tree"], ["sea"]] * 3)
+    np.testing.assert_array_equal(tagger.encoder_.transform(TEXTS), before.transform(TEXTS))
+    tagger.save(tmp_path / "tagger")
+    shutil.rmtree(tmp_path / "encoder")
+    np.testing.assert_array_equal(
+        tagwood.load(tmp_path / "tagger").encoder_.transform(TEXTS), before.transform(TEXTS)
+    )
+    again = TextEncoder(str(tmp_path / "tagger"), threads=1).fit([])
+    np.testing.assert_array_equal(again.transform(TEXTS), before.transform(TEXTS))
+    tagwood.save(LinearTree(threads=1).fit(np.eye(3), [[0], [1], [2]]), tmp_path / "tree")
+    with pytest.raises(InputError, match="must hold a TextEncoder or a model with one; got LinearTree"):
+        TextEncoder(str(tmp_path / "tree")).fit([])
 
 
 def test_broken_folders_are_named(tmp_path):

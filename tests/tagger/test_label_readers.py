@@ -150,6 +150,10 @@ def test_the_keys_of_a_network_are_those_of_its_class():
         (["features.kind=text-encoder", "features.min_df=2"], "got 'min_df'"),
         (["features.kind=both", "features.weights=[1]"], "one number for each of the 2"),
         (["features.kind=both", "features.dimension=9"], "dimension must be"),
+        (
+            ["features.kind=text-encoder", "features.encoder=bert-base"],
+            "or a folder with weights; got 'bert-base'",
+        ),
     ],
 )
 def test_mistakes_are_named_before_anything_is_read(settings, message):

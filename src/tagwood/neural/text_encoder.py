@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -24,12 +24,12 @@ from tagwood._check import check_choice, check_int, check_threads
 from tagwood._params import Params
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.texts import check_texts
-from tagwood.neural.bert_weights import minilm_folder, read_bert
+from tagwood.neural.bert_weights import minilm_folder
 from tagwood.neural.encoder_module import BagModule, EncoderModule
+from tagwood.neural.encoder_weights import read_encoder, stored_module
 from tagwood.neural.text_tokens import (
     count_tokens,
     parse_tokenizer,
-    read_tokenizer,
     tokenize,
     train_tokenizer,
 )
@@ -57,8 +57,9 @@ class TextEncoder(Params):
         ``"minilm"``: all-MiniLM-L6-v2, English, 384 numbers, from an installed package: the best vectors without
         training, and the slowest. ``"small"``: a transformer of a few layers with random weights, for a model that
         trains it. ``"bag"``: a weighted bag of tokens with a hidden layer, some fifty times faster than ``"minilm"``;
-        untrained it is a random projection of tf-idf. Or the path of a local folder of Hugging Face files
-        (config.json, model.safetensors, tokenizer.json).
+        untrained it is a random projection of tf-idf. Or the path of a folder: Hugging Face files (config.json,
+        model.safetensors, tokenizer.json), or a saved `TextEncoder`, `PrototypeModel` or Tagger, whose trained encoder
+        is then used as it is.
     dimension
         Numbers per text of ``"small"`` and ``"bag"``, a multiple of 32.
     layers
@@ -115,10 +116,7 @@ class TextEncoder(Params):
             tokenizer = train_tokenizer(listed, self.vocabulary, self.max_length)
             module = self._new_module(tokenizer, listed)
         else:
-            folder = minilm_folder() if self.encoder == "minilm" else self._folder()
-            tokenizer, module = read_tokenizer(folder, self.max_length), _read_module(folder)
-            if module.positions is not None:
-                check_int(self.max_length, "max_length", high=module.positions)
+            tokenizer, module = read_encoder(self.folder(), self.max_length)
         self.tokenizer_, self._module = tokenizer, module.eval()
         return self
 
@@ -172,6 +170,7 @@ class TextEncoder(Params):
         params = {
             "init": self.get_params() | {"encoder": str(self.encoder)},
             "tokenizer": self.tokenizer_.to_str(),
+            "dimension": self.module.dimension,
             "shape": None if shape is None else asdict(shape),
             "config": None if config is None else config(),
             "names": list(weights),
@@ -184,19 +183,7 @@ class TextEncoder(Params):
         encoder = cls(**state.param("init", dict))
         encoder._check_params()
         encoder.tokenizer_ = parse_tokenizer(state.param("tokenizer", str), encoder.max_length)
-        shape, config = state.param("shape", dict, type(None)), state.param("config", str, type(None))
-        if config is not None:
-            from tagwood.neural.pretrained_module import PretrainedModule
-
-            module: EncoderModule = PretrainedModule.of_config(config)
-        else:
-            with torch.device("meta"):  # sizes only: nothing is allocated before the weights are found to fit
-                if shape is not None:
-                    module = TransformerModule(Shape.of(shape))
-                else:
-                    module = BagModule(encoder.tokenizer_.get_vocab_size(), encoder.dimension)
-        _load_weights(module, state)
-        encoder._module = module.eval()
+        encoder._module = stored_module(state, encoder.tokenizer_.get_vocab_size()).eval()
         return encoder
 
     def _new_module(self, tokenizer: Tokenizer, texts: list[str]) -> EncoderModule:
@@ -212,11 +199,12 @@ class TextEncoder(Params):
             rarity = 1.0 + np.log((1 + len(texts)) / (1 + counts))
             return BagModule(size, self.dimension, torch.from_numpy(rarity))
 
-    def _folder(self) -> Path:
-        folder = Path(self.encoder)
+    def folder(self) -> Path:
+        """Return where weights are read from; `InputError` if there is no such folder."""
+        folder = minilm_folder() if self.encoder == "minilm" else Path(self.encoder)
         if not folder.is_dir():
             raise InputError(
-                f"encoder must be one of {', '.join(map(repr, KINDS))} or a folder of Hugging Face files",
+                f"encoder must be one of {', '.join(map(repr, KINDS))}, or a folder with weights",
                 given=repr(str(self.encoder)),
                 hint="Nothing is downloaded: give the path of a folder on this machine.",
             )
@@ -238,32 +226,3 @@ class TextEncoder(Params):
         check_choice(self.precision, "precision", PRECISIONS)
         check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
         check_threads(self.threads)
-
-
-def _read_module(folder: Path) -> EncoderModule:
-    found = read_bert(folder)
-    if found is not None:
-        return found
-    from tagwood.neural.pretrained_module import PretrainedModule
-
-    return PretrainedModule.read(folder)
-
-
-def _load_weights(module: EncoderModule, state: State) -> None:
-    own = module.state_dict()
-    names: list[Any] = state.param("names", list)
-    if names != list(own):
-        raise InputError("the stored weights must be those of the encoder's network", given=f"{names[:2]}...")
-    module.load_state_dict(
-        {
-            name: torch.from_numpy(
-                np.array(state.array(f"weight_{place}", _dtype(value), tuple(value.shape)))
-            )
-            for place, (name, value) in enumerate(own.items())
-        },
-        assign=True,
-    )
-
-
-def _dtype(value: torch.Tensor) -> np.dtype[Any]:
-    return np.dtype(str(value.dtype).removeprefix("torch."))

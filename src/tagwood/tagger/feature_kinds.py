@@ -46,6 +46,8 @@ def make_encoder(settings: Mapping[str, Any], model: LabelModel, common: Mapping
     from tagwood.neural.text_encoder import TextEncoder
 
     network = TextEncoder(**{key: v for key, v in settings.items() if key in _NETWORK}, **common)
+    if network.encoder not in ("small", "bag"):
+        network.folder()  # a wrong path is named before data are read
     if kind == "text-encoder":
         return network
     encoder = ConcatEncoder([TfidfEncoder(**words), network], settings.get("weights"))
