@@ -213,3 +213,33 @@ def test_data_that_does_not_fit_is_refused():
         make().fit(["oak", "ash", ""], [[0], [1], [2]])
     with pytest.raises(NotFittedError):
         make().rank(["oak"])
+
+
+@pytest.mark.parametrize("output", ["full", "candidates"])
+def test_labels_can_be_restricted_and_excluded(output):
+    model = make(output=output, candidates=2, epochs=5).fit(TEXTS, SETS)
+    ranking = model.rank(TEXTS[:6], k=3, exclude=[1])
+    assert not np.isin(1, ranking.labels)
+    assert np.diff(ranking.indptr).min() >= 1
+    assert set(model.rank(TEXTS[:6], k=3, restrict=[2]).labels.tolist()) == {2}
+    assert model.rank(TEXTS[:2], k=3, restrict=[]).labels.size == 0
+    with pytest.raises(InputError, match="exclude must hold label ids from 0 to 2"):
+        model.rank(TEXTS[:6], exclude=[3])
+
+
+def test_explanations_name_the_words_a_step_looked_at(fitted):
+    words = fitted.explain_text("The oak, and ASH and so on!", 0)
+    assert [word for word, _ in words] == ["The", "oak", "and", "ASH", "so", "on"]
+    score = dict(fitted.rank(["The oak, and ASH and so on!"], k=3)[0])[0]
+    assert sum(weight for _, weight in words) == pytest.approx(score, rel=1e-3)
+    assert fitted.explain_text("", 1) == []
+    assert [word for word, _ in fitted.explain_text("oak " * 400, 0)] == ["oak"]
+    with pytest.raises(InputError, match="label must be"):
+        fitted.explain_text("oak", 3)
+
+
+def test_a_label_that_is_no_candidate_has_no_weight():
+    model = make(output="candidates", candidates=1, epochs=5).fit(TEXTS, SETS)
+    found = [model.explain_text("sea salt", label) for label in range(3)]
+    totals = [sum(weight for _, weight in words) for words in found]
+    assert sum(total > 0 for total in totals) == 1

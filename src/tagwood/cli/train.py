@@ -29,7 +29,7 @@ def train(
         str | None,
         typer.Option(
             help="Kind of model: linear-tree (default), softmax-tree; with tagwood[neural] also prime, prime-lite, "
-            "dual-encoder, ngame."
+            "dual-encoder, ngame, otseq2set, seq2seq, mlc2seq, sgm."
         ),
     ] = None,
     settings: Annotated[

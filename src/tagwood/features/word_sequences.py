@@ -41,8 +41,9 @@ class WordSequences:
     >>> words = WordSequences.learn(["fir and oak", "oak"])
     >>> words.n_words, words.words()[0]
     (5, 'oak')
-    >>> words.rows(["Oak or fir", ""])[1].tolist(), words.rows(["Oak or fir", ""])[0].tolist()
-    ([2, 1, 4, 1], [0, 3, 4])
+    >>> borders, ids = words.rows(["Oak or oak", ""])
+    >>> borders.tolist(), ids.tolist()
+    ([0, 3, 4], [2, 1, 2, 1])
     """
 
     slots: NDArray[np.uint64]
@@ -96,6 +97,15 @@ class WordSequences:
             borders.append(borders[-1][-1] + np.cumsum(sizes))
             numbers.append(np.where(ids < 0, UNKNOWN, ids + FIRST).astype(np.int32))
         return np.concatenate(borders), np.concatenate(numbers)
+
+    def counts(self, texts: Iterable[str]) -> NDArray[np.int64]:
+        """Return the number of words in each text, known or not."""
+        tables = char_tables(True)
+        found = [np.empty(0, dtype=np.int64)]
+        for chunk in packed_chunks(check_texts(texts), tables.folds):
+            indptr, _ = _kernels.word_rows(*chunk, *tables, self.slots, self.n_words - FIRST, 1 << 30, 1)
+            found.append(np.diff(indptr))
+        return np.concatenate(found)
 
     def state(self) -> State:
         """Return the stored form."""

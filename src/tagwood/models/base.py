@@ -80,7 +80,8 @@ def reads_label_texts(model: Any) -> bool:
 def explains_texts(model: object) -> bool:
     """Whether a model says what words add to a label's score: ``explain_text(text, label) -> [(word, weight), ...]``.
 
-    Words are as in the text, each once; weights are in the unit of the model's own score, positive for the label.
+    Words are as in the text, each once; weights are in the unit of the model's own score, positive for the label. They
+    are what the score loses without a word, or what an attribute ``explains_by`` says in words.
 
     Examples
     --------

@@ -36,8 +36,8 @@ class LightConv(nn.Module):
     Examples
     --------
     >>> conv = LightConv(groups=1)
-    >>> means = conv(torch.tensor([[[1.0], [1.0], [1.0], [0.0]]]), torch.tensor([3]))
-    >>> [round(float(mean), 3) for mean in means[0, :, 0]], conv.lengths(torch.tensor([1, 3, 4])).tolist()
+    >>> means = conv(torch.tensor([[[1.0], [1.0], [1.0], [0.0]]]), torch.tensor([3])).detach()
+    >>> means[0, :, 0].round(decimals=3).tolist(), conv.lengths(torch.tensor([1, 3, 4])).tolist()
     ([1.0, 0.0], [1, 1, 2])
     """
 

@@ -48,13 +48,13 @@ def decode_beam(
     blank: bool,
     width: int,
     columns: Columns | None = None,
-    attention: bool = False,
+    trace: bool = False,
 ) -> Generated:
     """Generate the most probable sequence that a beam of some width finds; arguments as in `decode_greedy`.
 
-    `best` and `attention` are those of the greedy sequence.
+    `best` and `trace` are those of the greedy sequence.
     """
-    greedy = decode_greedy(network, memory, n_steps, blank=blank, columns=columns, attention=attention)
+    greedy = decode_greedy(network, memory, n_steps, blank=blank, columns=columns, trace=trace)
     n_rows = memory.start.shape[0]
     names = torch.arange(network.end + 1, device=memory.start.device) if columns is None else columns.labels
     labels, log_probs = greedy.labels.clone(), greedy.log_probs.clone()

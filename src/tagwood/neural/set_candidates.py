@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood.features.tfidf import TfidfEncoder
@@ -39,11 +40,11 @@ class CandidateTree:
             (np.ones_like(own.data, dtype=np.int8), own.indices, own.indptr), own.shape
         )
 
-    def find(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return the (n_texts, n_labels) candidates of texts."""
-        return self.tree.rank(
-            self.encoder.transform(list(texts)), k=min(self.count, self.tree.n_labels_)
-        ).to_sets()
+    def find(self, texts: Sequence[str], allowed: NDArray[np.bool_] | None = None) -> sparse.csr_array:
+        """Return the (n_texts, n_labels) candidates of texts, of the allowed labels only."""
+        X = self.encoder.transform(list(texts))
+        restrict = None if allowed is None else np.flatnonzero(allowed)
+        return self.tree.rank(X, k=min(self.count, self.tree.n_labels_), restrict=restrict).to_sets()
 
     def state(self) -> State:
         """Return the stored form."""

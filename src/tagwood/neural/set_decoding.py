@@ -25,14 +25,15 @@ class Generated(NamedTuple):
         (n_rows, n_steps) logarithm of the probability of what each step gave, ∅ and the end too; 0 after the end.
     best
         (n_rows, n_columns) largest probability of each column over the steps of a row; the last one is ∅ or the end.
-    attention
-        (n_rows, n_steps, n_words) attention to words, where it was asked for.
+    trace
+        Attention (n_rows, n_steps, n_words) to words and log-probabilities (n_rows, n_steps, n_columns) of all steps,
+        where they were asked for.
     """
 
     labels: torch.Tensor
     log_probs: torch.Tensor
     best: torch.Tensor
-    attention: torch.Tensor | None
+    trace: tuple[torch.Tensor, torch.Tensor] | None
 
 
 def step_log_probs(
@@ -55,7 +56,7 @@ def decode_greedy(
     *,
     blank: bool,
     columns: Columns | None = None,
-    attention: bool = False,
+    trace: bool = False,
 ) -> Generated:
     """Generate the most probable label of each step.
 
@@ -71,15 +72,16 @@ def decode_greedy(
         Whether ∅ is a blank; otherwise it is the end.
     columns
         Candidates of each row, None for all labels.
-    attention
-        Whether to keep the attention to words.
+    trace
+        Whether to keep attention and log-probabilities of all steps.
     """
     n_rows, device = memory.start.shape[0], memory.start.device
     names = torch.arange(network.end + 1, device=device) if columns is None else columns.labels
     labels = torch.full((n_rows, n_steps), -1, dtype=torch.int64, device=device)
     log_probs = memory.start.new_zeros(n_rows, n_steps)
     best = memory.start.new_zeros(n_rows, names.numel())
-    looks = memory.start.new_zeros(n_rows, n_steps, memory.n_words) if attention else None
+    looks = memory.start.new_zeros(n_rows, n_steps, memory.n_words) if trace else None
+    every = memory.start.new_full((n_rows, n_steps, names.numel()), -torch.inf) if trace else None
     rows = torch.arange(n_rows, device=device)  # still open
     used = torch.zeros(n_rows, names.numel(), dtype=torch.bool, device=device)
     state, embedded = memory.start, network.start(n_rows)
@@ -91,8 +93,8 @@ def decode_greedy(
         is_label = column < names.numel() - 1
         labels[rows, step] = torch.where(is_label, names[column], -1)
         log_probs[rows, step] = value
-        if looks is not None:
-            looks[rows, step] = found.attention
+        if looks is not None and every is not None:
+            looks[rows, step], every[rows, step] = found.attention, known
         used[torch.arange(rows.numel(), device=device), column] |= is_label
         embedded = network.mixed(network.labels(names[column]), known.exp(), names)
         state = found.state
@@ -103,4 +105,4 @@ def decode_greedy(
             columns = None if columns is None else columns.rows(open_)
             if rows.numel() == 0:
                 break
-    return Generated(labels, log_probs, best, looks)
+    return Generated(labels, log_probs, best, None if looks is None or every is None else (looks, every))

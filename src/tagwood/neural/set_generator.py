@@ -20,25 +20,27 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tagwood._check import check_int, check_threads
 from tagwood.features.texts import check_texts
 from tagwood.features.word_sequences import WordSequences
+from tagwood.models.tree_inputs import allowed_labels
 from tagwood.neural.miml_inputs import in_words
-from tagwood.neural.module_state import load_arrays, module_arrays
 from tagwood.neural.set_beam import decode_beam
 from tagwood.neural.set_candidates import CandidateTree
 from tagwood.neural.set_decoding import Generated, decode_greedy
+from tagwood.neural.set_explanation import label_attention, sum_words, text_pieces
 from tagwood.neural.set_inputs import check_label_texts, check_set_rows, ordered_labels
 from tagwood.neural.set_network import SetNetwork
 from tagwood.neural.set_output import Columns
 from tagwood.neural.set_params import SetParams
-from tagwood.neural.set_ranking import best_labels, join_places
+from tagwood.neural.set_ranking import best_labels, generated_cells, join_cells, join_places
 from tagwood.neural.set_rows import SetRows, near_lengths
+from tagwood.neural.set_start import start_network
+from tagwood.neural.set_state import network_state, restored_network
 from tagwood.neural.set_training import set_step
-from tagwood.neural.set_words import label_table, word_table
 from tagwood.neural.threads import flushed_denormals, torch_threads
 from tagwood.neural.training import History, train
 from tagwood.ranking import Ranking
@@ -117,6 +119,7 @@ class SetGenerator(SetParams):
     """
 
     takes = "texts"
+    explains_by = "shares of its probability, by where the model looked"
     _learned = "module_"
     module_: SetNetwork
     words_: WordSequences
@@ -157,13 +160,20 @@ class SetGenerator(SetParams):
         words = WordSequences.learn(rows, self.min_count, most=_MOST_WORDS, threads=threads)
         sizes = np.diff(labels.indptr)
         n_steps = int(sizes.max()) if self.steps is None else self.steps
-        source, found = self._candidates(rows, labels, threads)
+        source, found = None, None
+        if self._output(labels.shape[1]) == "candidates":
+            source, found = CandidateTree.fit(rows, labels, self.candidates, seed=self.seed, threads=threads)
         borders, ids = words.rows(rows, self.max_length, threads)
         data = SetRows(
-            borders, ids, labels.shape[1], *ordered_labels(labels, self._order, n_steps), found, self.device
+            borders,
+            ids,
+            labels.shape[1],
+            *ordered_labels(labels, self._order, n_steps),
+            found,
+            device=self.device,
         )
         with torch_threads(self.threads), flushed_denormals():
-            module = self._new_module(words, labels.shape[1], names)
+            module = start_network(self, words, labels.shape[1], names)
             half = type(self)(**self.get_params())
             half._learn(module, words, n_steps, source, None)
             history = train(
@@ -181,24 +191,30 @@ class SetGenerator(SetParams):
 
     def predict(self, texts: Iterable[str]) -> sparse.csr_array:
         """Return the label sets as the decoder generates them."""
-        cells: list[NDArray[np.int64]] = [np.empty((2, 0), dtype=np.int64)]
+        cells: list[NDArray[np.int64]] = []
+        n_rows = self._generate(texts, lambda places, made, _: cells.append(generated_cells(places, made)))
+        return join_cells(cells, n_rows, self.n_labels_)
 
-        def take(places: NDArray[np.int64], made: Generated, columns: Columns | None) -> None:
-            labels = made.labels.cpu().numpy()
-            row, step = np.nonzero(labels >= 0)
-            cells.append(np.stack([places[row], labels[row, step]]))
-
-        n_rows = self._generate(texts, take)
-        row, label = np.concatenate(cells, axis=1)
-        found = (np.ones(row.size, dtype=np.float32), (row, label))
-        sets = sparse.csr_array(found, shape=(n_rows, self.n_labels_))
-        sets.sort_indices()
-        return sets
-
-    def rank(self, texts: Iterable[str], k: int = 5) -> Ranking:
+    def rank(
+        self,
+        texts: Iterable[str],
+        k: int = 5,
+        *,
+        restrict: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+    ) -> Ranking:
         """Return the best `k` labels of each text by step probability.
 
         A generated label has the probability of its step, another one its best probability in any step.
+
+        Parameters
+        ----------
+        texts
+            One text per row.
+        k
+            Labels per row.
+        restrict, exclude
+            Label ids that may, or may not, be returned; others are not generated.
         """
         self._check_fitted()
         wanted = min(check_int(k, "k", low=1), self.n_labels_)
@@ -206,33 +222,39 @@ class SetGenerator(SetParams):
         self._generate(
             texts,
             lambda places, made, columns: found.append((places, *best_labels(made, columns, wanted))),
+            allowed_labels(restrict, exclude, self.n_labels_),
         )
         return join_places(found, self.n_labels_)
+
+    def explain_text(self, text: str, label: int) -> list[tuple[str, float]]:
+        """Return the words of a text with their share of a label's score, by the decoder's attention.
+
+        The step is the one that generated the label, or the one in which it was most probable. Attention says where the
+        step looked, not what would change without a word. Words are as in the text, each once; weights sum to the
+        label's probability in that step.
+        """
+        self._check_fitted()
+        check_int(label, "label", low=0, high=self.n_labels_ - 1)
+        pieces, owner = text_pieces(text, self.words_, self.max_length)
+        looks: list[NDArray[np.float32]] = []
+        self._generate(
+            [text], lambda _, made, columns: looks.append(label_attention(made, columns, label)), trace=True
+        )
+        return sum_words(pieces, owner, looks[0])
 
     def state(self) -> State:
         """Return the stored form of the model."""
         self._check_fitted()
-        params = {"init": self.get_params(), "n_labels": self.n_labels_, "n_steps": self.n_steps_}
-        params["dimension"] = self.module_.sizes.dimension
-        parts = {"words": self.words_.state()}
-        if self.candidates_ is not None:
-            parts["candidates"] = self.candidates_.state()
-        return State("SetGenerator", params=params, arrays=module_arrays(self.module_), parts=parts)
+        numbers = {"n_steps": self.n_steps_, "n_labels": self.n_labels_}
+        return network_state(self.get_params(), numbers, self.module_, self.words_, self.candidates_)
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild the model from its stored form."""
         model = cls(**state.param("init", dict))
         model._check_params()
-        numbers = [
-            check_int(state.param(name, int), name, low=1) for name in ("n_labels", "n_steps", "dimension")
-        ]
-        n_labels, n_steps, dimension = numbers
-        words = WordSequences.from_state(state.part("words"))
-        source = CandidateTree.from_state(state.part("candidates")) if "candidates" in state.parts else None
-        module = SetNetwork(model._sizes(words.n_words, n_labels, dimension))
-        load_arrays(module, state)
-        model._learn(module.eval(), words, n_steps, source, None)
+        module, words, source = restored_network(model, state)
+        model._learn(module, words, check_int(state.param("n_steps", int), "n_steps", low=1), source, None)
         return model
 
     def _learn(
@@ -247,34 +269,12 @@ class SetGenerator(SetParams):
         self.candidates_, self.history_ = source, history
         self.n_labels_ = module.sizes.n_labels
 
-    def _candidates(
-        self, texts: list[str], labels: sparse.csr_array, threads: int
-    ) -> tuple[CandidateTree | None, sparse.csr_array | None]:
-        if self._output(labels.shape[1]) != "candidates":
-            return None, None
-        return CandidateTree.fit(texts, labels, self.candidates, seed=self.seed, threads=threads)
-
-    def _new_module(self, words: WordSequences, n_labels: int, names: list[str] | None) -> SetNetwork:
-        random = np.random.default_rng(self.seed)
-        table, spread = word_table(words, self.dimension, self.word_vectors, random)
-        if names is None:
-            vectors = random.normal(scale=spread, size=(n_labels, table.shape[1])).astype(np.float32)
-        else:
-            vectors = label_table(names, words, table, self.word_vectors, random)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
-            module = SetNetwork(self._sizes(words.n_words, n_labels, table.shape[1]))
-        with torch.no_grad():
-            module.words.weight.copy_(torch.from_numpy(table))
-            module.labels.weight[:n_labels].copy_(torch.from_numpy(vectors))
-            module.labels.weight[n_labels:].mul_(spread)
-        return module
-
     def _generate(
         self,
         texts: Iterable[str],
         take: Callable[[NDArray[np.int64], Generated, Columns | None], None],
-        attention: bool = False,
+        allowed: NDArray[np.bool_] | None = None,
+        trace: bool = False,
     ) -> int:
         """Call `take` with some rows, what was generated for them and their candidates; return the number of texts."""
         self._check_fitted()
@@ -283,18 +283,17 @@ class SetGenerator(SetParams):
         data = SetRows(
             *self.words_.rows(rows, self.max_length, check_threads(self.threads)),
             self.n_labels_,
-            candidates=None if source is None or not rows else source.find(rows),
+            candidates=None if source is None or not rows else source.find(rows, allowed),
+            allowed=allowed,
             device=str(module.score.device),
         )
-        options: dict[str, Any] = {"blank": self._blank, "attention": attention}
         with torch_threads(self.threads), torch.no_grad():
             for places in data.by_length(_ROWS):
                 memory, columns = module(data.batch(places)), data.columns(places)
-                if self.beam == 1:
-                    made = decode_greedy(module, memory, self.n_steps_, columns=columns, **options)
+                options: dict[str, Any] = {"blank": self._blank, "columns": columns, "trace": trace}
+                if self.beam == 1 or trace:
+                    made = decode_greedy(module, memory, self.n_steps_, **options)
                 else:
-                    made = decode_beam(
-                        module, memory, self.n_steps_, width=self.beam, columns=columns, **options
-                    )
+                    made = decode_beam(module, memory, self.n_steps_, width=self.beam, **options)
                 take(places, made, columns)
         return len(rows)

@@ -1,4 +1,4 @@
-"""From what a decoder generated to a `Ranking`. In: labels, step probabilities. Out: the best labels of each row."""
+"""From what a decoder generated to rankings and sets. In: labels, step probabilities. Out: a `Ranking`, a matrix."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 
 from tagwood.neural.set_decoding import Generated
 from tagwood.neural.set_output import Columns
@@ -48,3 +49,18 @@ def join_places(
     real = labels >= 0
     indptr = np.concatenate([[0], np.cumsum(real.sum(axis=1))])
     return Ranking(indptr, labels[real], scores[real], n_labels)
+
+
+def generated_cells(places: NDArray[np.int64], made: Generated) -> NDArray[np.int64]:
+    """Return the (2, n) rows and labels of what was generated for the rows at `places`."""
+    labels = made.labels.cpu().numpy()
+    row, step = np.nonzero(labels >= 0)
+    return np.stack([places[row], labels[row, step]])
+
+
+def join_cells(cells: Sequence[NDArray[np.int64]], n_rows: int, n_labels: int) -> sparse.csr_array:
+    """Return the label sets of all rows as an (n_rows, n_labels) array of ones."""
+    row, label = np.concatenate([np.empty((2, 0), dtype=np.int64), *cells], axis=1)
+    sets = sparse.csr_array((np.ones(row.size, dtype=np.float32), (row, label)), shape=(n_rows, n_labels))
+    sets.sort_indices()
+    return sets

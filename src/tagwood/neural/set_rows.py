@@ -33,6 +33,8 @@ class SetRows:
         Labels of row i are ``labels[ends[i]:ends[i + 1]]``, in the order in which they are to be generated.
     candidates
         (n_rows, n_labels) 0/1: the labels each row may have; None for all.
+    allowed
+        (n_labels,) the labels any row may have; None for all.
     device
         Where tensors go.
     """
@@ -43,6 +45,7 @@ class SetRows:
     ends: NDArray[np.int64] | None = None
     labels: NDArray[np.int64] | None = None
     candidates: sparse.csr_array | None = None
+    allowed: NDArray[np.bool_] | None = None
     device: str = "cpu"
 
     @property
@@ -71,12 +74,16 @@ class SetRows:
 
         ∅ or the end is everybody's.
         """
-        if self.candidates is None:
+        if self.candidates is not None:
+            own = self.candidates[rows]
+            labels, places = np.unique(own.indices, return_inverse=True)
+            allowed = np.zeros((len(rows), labels.size + 1), dtype=bool)
+            allowed[np.repeat(np.arange(len(rows)), np.diff(own.indptr)), places] = True
+        elif self.allowed is not None:
+            labels = np.flatnonzero(self.allowed)
+            allowed = np.ones((len(rows), labels.size + 1), dtype=bool)
+        else:
             return None
-        own = self.candidates[rows]
-        labels, places = np.unique(own.indices, return_inverse=True)
-        allowed = np.zeros((len(rows), labels.size + 1), dtype=bool)
-        allowed[np.repeat(np.arange(len(rows)), np.diff(own.indptr)), places] = True
         allowed[:, -1] = True
         names = np.append(labels, self.n_labels).astype(np.int64)
         return Columns(torch.from_numpy(names).to(self.device), torch.from_numpy(allowed).to(self.device))

@@ -84,6 +84,8 @@ class Explanation:
         1 for the best label; None where the search did not find it.
     read_words
         Words and what they add to the score, of models that read texts and have no paths.
+    read_as
+        What these weights are, in words.
     """
 
     text: str
@@ -97,6 +99,7 @@ class Explanation:
     paths: tuple[Path, ...]
     similar: tuple[Similar, ...]
     read_words: tuple[Word, ...] = ()
+    read_as: str = "what the score loses without them"
 
     @property
     def suggested(self) -> bool:
@@ -117,7 +120,7 @@ class Explanation:
         """Return everything as plain values for JSON."""
         words = [{"word": word, "weight": weight} for word, weight in self.words]
         own = asdict(self)
-        del own["read_words"]
+        del own["read_words"], own["read_as"]
         return {**own, "suggested": self.suggested, "words": words}
 
     def to_json(self) -> str:
@@ -128,7 +131,7 @@ class Explanation:
         """Return a short account in lines."""
         lines = [f"{self.name}: {self.verdict.words}"]
         if self.words:
-            where = ", summed over the path" if self.paths else ": what the score loses without them"
+            where = ", summed over the path" if self.paths else f": {self.read_as}"
             lines += ["", f"Words for (+) and against (-) it{where}:"]
             lines += [f"  {weight:+7.3f}  {word}" for word, weight in self._extremes()]
         for path in self.paths:

@@ -65,6 +65,7 @@ def explain_tag(tagger: Answers, text: str, label: int, question: Question, n_si
         paths=tuple(_named_path(tagger, path, name, word) for path in paths),
         similar=_similar(tagger, text, label, language, n_similar),
         read_words=() if paths else _read_words(tagger, text, label),
+        read_as=getattr(tagger.model_, "explains_by", Explanation.read_as),
     )
 
 

@@ -42,6 +42,7 @@ class Kind:
 
 
 _PROTOTYPE = "tagwood.neural.prototype:PrototypeModel"
+_SETS = "tagwood.neural.set_generator:SetGenerator"
 
 # Value of ``kind`` in [model] -> what it stands for; the first one is the default.
 MODELS: dict[str, Kind] = {
@@ -51,6 +52,10 @@ MODELS: dict[str, Kind] = {
     "prime-lite": Kind(_PROTOTYPE, {"preset": "prime-lite"}),
     "dual-encoder": Kind(_PROTOTYPE, {"preset": "dual-encoder"}),
     "ngame": Kind(_PROTOTYPE, {"preset": "ngame"}),
+    "otseq2set": Kind(_SETS, {"kind": "otseq2set"}),
+    "seq2seq": Kind(_SETS, {"kind": "seq2seq"}),
+    "mlc2seq": Kind(_SETS, {"kind": "mlc2seq"}),
+    "sgm": Kind(_SETS, {"kind": "sgm"}),
 }
 LIGHT = ("linear-tree", "softmax-tree")  # whose settings are known without importing torch
 

@@ -1,0 +1,81 @@
+"""Taggers, recipes and commands with a model that generates label sets."""
+
+import json
+
+import pytest
+from library import make_library
+
+from tagwood import SetGenerator, Tagger, load
+from tagwood.cli.app import run
+from tagwood.errors import InputError
+from tagwood.recipe import Recipe, parse_recipe, recipe_of
+
+QUICK = {"hidden": 32, "layers": 1, "dimension": 16, "epochs": 4, "batch_size": 16, "learning_rate": 0.01}
+
+
+@pytest.fixture(scope="module")
+def tagger():
+    return Tagger(model=SetGenerator(**QUICK, threads=1)).fit(*make_library(400))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_names_come_back_and_labels_can_be_masked(tagger, tmp_path):
+    assert tagger.tag_one("oak elm bark", k=1).names == ["trees"]
+    again = load(tagger.save(tmp_path / "model"), verify=True)
+    assert again.tag(["oak elm", "granite"]) == tagger.tag(["oak elm", "granite"])
+    again.update_labels(mask=["trees"])
+    assert "trees" not in again.tag_one("oak elm bark", k=4).names
+
+
+def test_label_embeddings_start_from_the_names_of_labels(tagger):
+    assert tagger.model_.module_.labels.weight.shape[0] == len(tagger.vocab_) + 2
+
+
+def test_explanations_show_where_the_decoder_looked(tagger):
+    found = tagger.explain("Oak, elm and bark", "trees")
+    assert found.suggested
+    assert {word for word, _ in found.words} == {"Oak", "elm", "and", "bark"}
+    assert all(weight >= 0 for _, weight in found.words)
+    assert "where the model looked" in found.to_text()
+
+
+@pytest.mark.parametrize("kind", ["otseq2set", "seq2seq", "mlc2seq", "sgm"])
+def test_a_recipe_names_the_kind_of_generator(kind):
+    settings = [f"model.kind={kind}", "model.hidden=32", "model.ot_weight=0.5", "model.light_conv=false"]
+    tagger = Recipe().override(settings).tagger()
+    assert isinstance(tagger.model, SetGenerator)
+    assert (tagger.model.kind, tagger.model.hidden, tagger.model.light_conv) == (kind, 32, False)
+    assert repr(parse_recipe(recipe_of(tagger).to_toml()).tagger()) == repr(tagger)
+    with pytest.raises(
+        InputError, match=f"the model '{kind}' must be given only its own settings; got 'cost'"
+    ):
+        Recipe().override([f"model.kind={kind}", "model.cost=2"]).tagger()
+
+
+def test_train_makes_a_generator_that_the_other_commands_use(tmp_path, capsys):
+    rows = zip(*make_library(200), strict=True)
+    data = tmp_path / "library.jsonl"
+    data.write_text("\n".join(json.dumps({"text": text, "labels": labels}) for text, labels in rows))
+    folder = str(tmp_path / "model")
+    options = [word for name, value in QUICK.items() for word in ("--set", f"model.{name}={value}")]
+    assert run(["train", str(data), "-O", folder, "--model", "otseq2set", *options, "-j", "1", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["metrics"]["measures"]["P@1"]["value"] > 0.8
+    assert run(["predict", folder, "oak elm bark", "--json"]) == 0
+    assert "trees" in capsys.readouterr().out
+    assert run(["show", folder]) == 0
+    assert 'kind = "otseq2set"' in capsys.readouterr().out
+    assert run(["explain", folder, "oak elm bark", "--label", "trees"]) == 0
+    assert "where the model looked" in capsys.readouterr().out
+
+
+def test_rows_without_labels_are_refused_by_the_command(tmp_path, capsys):
+    data = tmp_path / "library.jsonl"
+    rows = [{"text": "oak elm", "labels": ["trees"]}, {"text": "ash", "labels": []}] * 10
+    data.write_text("\n".join(map(json.dumps, rows)))
+    assert run(["train", str(data), "-O", str(tmp_path / "model"), "--model", "otseq2set"]) == 2
+    assert "every row must have at least one label" in capsys.readouterr().err
