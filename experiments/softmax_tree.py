@@ -134,7 +134,8 @@ def measure_set(name: str, n_rows: int | None, **options: Any) -> Iterator[dict[
     trials = softmax_curve(train.take(np.sort(kept)), train.take(np.sort(held)), **options)
     for trial, point in zip(trials, softmax_curve(train, test, **options), strict=True):
         chosen_by = {f"held_{key}": trial[key] for key in ("P@1", "P@3", "P@5", "P@1_spread")}
-        yield {"data": name, "epochs": options["epochs"], "n_train": len(train.texts), **point, **chosen_by}
+        facts = {"epochs": options["epochs"], "seeds": options["seeds"], "n_train": len(train.texts)}
+        yield {"data": name, **facts, **point, **chosen_by}
 
 
 def recommended(points: list[dict[str, Any]]) -> dict[str, Any]:
@@ -193,7 +194,7 @@ def _section(data: str, epochs: int, points: list[dict[str, Any]]) -> Iterator[s
     name = f"softmax_tree_{data}_{epochs}.svg"
     (OUT / name).write_text(chart_svg(Chart("", "expected depth@1", "P@1", curves)), encoding="utf-8")
     yield f"![P@1 against expected depth@1 on {data} after {epochs} epochs]({name})"
-    yield f"{points[0]['n_train']:,} training texts.\n\n{_table(points)}"
+    yield f"{points[0]['n_train']:,} training texts; seeds: {points[0]['seeds']}.\n\n{_table(points)}"
     gains = ", ".join(f"P@{k} {100 * (best[f'P@{k}'] / huffman[f'P@{k}'] - 1):+.1f} %" for k in (1, 3, 5))
     yield (
         f"Chosen on held-out rows: λ={best['lam']:.2f}. On the test rows against Huffman's tree: {gains}, "
