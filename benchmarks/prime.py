@@ -21,12 +21,14 @@ import torch
 from benchmarks.measure import ROOT, run_job
 from benchmarks.prime_problem import Bench, make_texts, start_training
 from benchmarks.tables import machine, machine_line, markdown_table, number
+from tagwood.neural.text_encoder import TextEncoder
 from tagwood.neural.training.optimizer import make_optimizer
 
 OUT = ROOT / "docs" / "benchmarks"
 ENCODERS = ("bag", "small", "minilm")
 LIMITS = {"step": 1.25, "share": 0.10}
 ROWS = {"bag": 20_000, "small": 20_000, "minilm": 4_000}  # and as many labels
+EMBEDDED = {"bag": 20_000, "small": 2_000, "minilm": 300}
 REPEATS = {"bag": 20, "small": 5, "minilm": 3}
 CASES = [(16_000, 512), (32_000, 512), (65_000, 512), (130_000, 128), (130_000, 512)]  # labels, batch
 MEMORY_ROWS = 65_536
@@ -104,6 +106,19 @@ def measure_epoch(encoder: str, n_rows: int, n_labels: int) -> dict[str, Any]:
     }
 
 
+def measure_encoder(encoder: str, n_rows: int, repeats: int) -> dict[str, Any]:
+    """Return texts per second of an encoder, in both precisions; the tokenizer's time is apart."""
+    texts = make_texts(n_rows, n_rows).texts
+    network = TextEncoder(encoder, threads=1).fit(texts)
+    half = TextEncoder.from_state(network.state()).set_params(precision="bfloat16")
+    tokens = network.tokens(texts)
+    jobs: dict[str, Callable[[], object]] = {"tokens": lambda: network.tokens(texts)}
+    jobs |= {"float32": lambda: network.embed(tokens), "bfloat16": lambda: half.embed(tokens)}
+    times = fastest(jobs, repeats)
+    rates = {name: 1e3 * n_rows / ms for name, ms in times.items()}
+    return {"encoder": encoder, "rows": n_rows, "mean_tokens": float(tokens.lengths.mean()), **rates}
+
+
 def _run_steps(bench: Bench, plan: list[Any]) -> float:
     """Return the seconds of all steps; with slow encoders from the first ones, after two that warm up."""
     module = bench.module.train()
@@ -133,10 +148,11 @@ def measure_memory(n_labels: int, batch: int, rows: int, out: Path) -> dict[str,
 def measure(quick: bool, logs: Path) -> dict[str, Any]:
     torch.set_num_threads(1)
     found: dict[str, Any] = {"machine": machine(), "torch": torch.__version__, "limits": LIMITS}
-    found |= {"steps": [], "epochs": []}
+    found |= {"encoders": [], "steps": [], "epochs": []}
     for encoder in ENCODERS[:2] if quick else ENCODERS:
         n_rows, n_labels = (2_000, 1_000) if quick else (ROWS[encoder], ROWS[encoder])
         repeats = 2 if quick else REPEATS[encoder]
+        found["encoders"].append(measure_encoder(encoder, 200 if quick else EMBEDDED[encoder], 2))
         for centroids in ("momentum", "leave-one-out"):
             found["steps"].append(measure_steps(encoder, centroids, n_rows, n_labels, repeats))
         found["epochs"].append(measure_epoch(encoder, n_rows, n_labels))
@@ -148,7 +164,8 @@ def measure(quick: bool, logs: Path) -> dict[str, Any]:
 
 
 def page(found: dict[str, Any]) -> str:
-    parts = [_head(found), _step_part(found), _epoch_part(found), _memory_part(found["memory"])]
+    parts = [_head(found), _encoder_part(found["encoders"]), _step_part(found), _epoch_part(found)]
+    parts.append(_memory_part(found["memory"]))
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
@@ -171,6 +188,13 @@ def _head(found: dict[str, Any]) -> list[str]:
         "",
         words,
     ]
+
+
+def _encoder_part(encoders: list[dict[str, Any]]) -> list[str]:
+    header = ["encoder", "tokens per text", "tokenizer, texts/s", "float32, texts/s", "bfloat16, texts/s"]
+    names = ("mean_tokens", "tokens", "float32", "bfloat16")
+    rows = [[one["encoder"], *(number(one[name]) for name in names)] for one in encoders]
+    return ["## Encoders alone", "", *markdown_table(header, rows)]
 
 
 def _step_part(found: dict[str, Any]) -> list[str]:

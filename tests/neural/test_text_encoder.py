@@ -20,7 +20,7 @@ from tagwood.storage import State
 
 TEXTS = [
     "fir trees grow slowly",
-    "firs are trees",
+    "a fir is a tree",
     "salt water of the sea",
     "the sea is salt",
     "an oak is a tree",

@@ -56,7 +56,7 @@ class TextEncoder(Params):
     encoder
         ``"minilm"``: all-MiniLM-L6-v2, English, 384 numbers, from an installed package: the best vectors without
         training, and the slowest. ``"small"``: a transformer of a few layers with random weights, for a model that
-        trains it. ``"bag"``: a weighted bag of tokens with a hidden layer, some fifty times faster than ``"minilm"``;
+        trains it. ``"bag"``: a weighted bag of tokens with a hidden layer, hundreds of times faster than ``"minilm"``;
         untrained it is a random projection of tf-idf. Or the path of a folder: Hugging Face files (config.json,
         model.safetensors, tokenizer.json), or a saved `TextEncoder`, `PrototypeModel` or Tagger, whose trained encoder
         is then used as it is.
@@ -70,7 +70,7 @@ class TextEncoder(Params):
         Most tokens of the tokenizer that is trained for ``"small"`` and ``"bag"``.
     precision
         Of the multiplications in `transform`: ``"float32"``, or ``"bfloat16"``, which is faster only on processors that
-        have it (AVX512-BF16, AMX) and much slower on others.
+        have it (AVX512-BF16, AMX); with AVX2 alone, minilm took eight times as long.
     seed, threads
         Of random weights; for torch, default all cores.
 
@@ -81,7 +81,7 @@ class TextEncoder(Params):
 
     Examples
     --------
-    >>> texts = ["fir trees grow", "firs are trees", "salt water", "salt of the sea"]
+    >>> texts = ["fir trees grow", "a fir is a tree", "salt water", "salt of the sea"]
     >>> X = TextEncoder("bag", threads=1).fit(texts).transform(texts)
     >>> X.shape, np.allclose(np.linalg.norm(X, axis=1), 1)
     ((4, 256), True)
