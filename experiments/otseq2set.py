@@ -1,9 +1,11 @@
 """OTSeq2Set against its baselines and the linear tree, at CPU scale: Tables 3, 5, 6, 7, Figure 5, and what it takes.
 
-``python -m experiments.otseq2set tree settings table3 seeds table5 lambda`` measures these parts on all sets, or those
-of ``--data``, and writes docs/experiments/otseq2set.{json,md}; what was measured before is kept, so an interrupted run
-goes on. Models learn from the training rows; after each epoch micro-F1 on held-out training rows decides which weights
-are kept, for all models alike, and settings are chosen on these rows too. ``--report`` only writes the page.
+``python -m experiments.otseq2set tree table3 seeds table5 lambda settings`` measures these parts on all sets, or those
+of ``--data`` (``table3:docstrings`` is one part on one set), and writes docs/experiments/otseq2set.{json,md}; what was
+measured before is kept, so an interrupted run goes on. ``keys`` are more seeds of the main rows only; ``time`` is Table
+7 and needs a quiet machine; ``--report`` only writes the page. Models learn from the training rows; after each epoch
+micro-F1 on held-out training rows decides which weights are kept, for all models alike, and settings are chosen on
+these rows too.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ MODELS: dict[str, Settings] = {
     "BM + OT": {**PLAIN, "ot_weight": 8.0},
     "BM + OT + LC": {**PLAIN, "ot_weight": 8.0, "light_conv": True},
 }
+TIMED = ("Seq2Seq", "SGM", "BM", "BM + OT + LC")
 KEY_ROWS = ("Seq2Seq", "BM", "BM + OT", "BM + OT + LC")
 # What may decide whether the claim holds: one setting changed at a time.
 VARIATIONS: dict[str, Settings] = {
@@ -88,6 +91,20 @@ def measure_run(data: TextSet, settings: Settings, seed: int) -> dict[str, Any]:
     }
 
 
+def measure_time(data: TextSet, model: str, repeats: int = 3, epochs: int = 2) -> dict[str, float]:
+    """Return the seconds of an epoch, the fastest of some fits, and the number of parameters."""
+    options = {
+        **BASE,
+        "max_length": data.cut.words,
+        "steps": data.cut.steps,
+        **MODELS[model],
+        "epochs": epochs,
+    }
+    found = [SetGenerator(**options).fit(data.train.texts, data.train.Y) for _ in range(repeats)]
+    seconds = min(one.history_.seconds for one in found if one.history_ is not None) / epochs
+    return {"seconds": seconds, "parameters": sum(weight.numel() for weight in found[0].module_.parameters())}
+
+
 def scores(model: SetGenerator, part: Part) -> dict[str, float]:
     """Return P, R, F1 in the averages of Tables 3 and 6 in percent, and the mean absolute error of the set size."""
     return set_measures(part.Y, model.predict(part.texts))
@@ -115,25 +132,30 @@ def plan(part: str, name: str) -> Iterator[tuple[str, str, Settings, int]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = ("settings", "table3", "seeds", "keys", "table5", "lambda", "tree")
+    parts = ("tree", "table3", "keys", "seeds", "table5", "lambda", "settings", "time")
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(parts)}")
     parser.add_argument("--data", nargs="*", default=list(CUTS), choices=list(CUTS))
     parser.add_argument("--report", action="store_true", help="only write the page")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    result = load()
     for part in [] if args.report else args.parts:
-        for name in args.data:
-            measure_part(result, part, name)
-    write(result)
+        what, _, only = part.partition(":")
+        if what not in parts:
+            parser.error(f"unknown part {part!r}; known: {', '.join(parts)}")
+        for name in [only] if only else args.data:
+            measure_part(load(), what, name)
+    write(load())
 
 
 def measure_part(result: dict[str, Any], part: str, name: str) -> None:
     """Measure what is missing of a part on a set, and store each run as it comes."""
     data: TextSet | None = None
-    if part == "tree":
-        if name not in result["tree"]:
-            result["tree"][name] = measure_tree(read_set(name))
+    if part in ("tree", "time"):
+        if name not in result[part]:
+            data = read_set(name)
+            found = measure_tree(data) if part == "tree" else {m: measure_time(data, m) for m in TIMED}
+            result = load()
+            result[part][name] = found
             write(result)
         return
     for model, variation, change, seed in plan(part, name):

@@ -10,6 +10,7 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,7 @@ class TextSet:
     label_texts: list[str]
 
 
+@cache
 def read_set(name: str) -> TextSet:
     """Return a set as `CUTS` says; the same rows each time."""
     cut = CUTS[name]
