@@ -32,9 +32,11 @@ PARTS = ("family", "main", "zero-shot", "ablation")
 Record = dict[str, Any]
 
 
-def jobs(part: str, data: list[str]) -> Iterator[tuple[str, Callable[[], dict[str, Record]]]]:
+def jobs(
+    part: str, data: list[str], seeds: list[int]
+) -> Iterator[tuple[str, Callable[[], dict[str, Record]]]]:
     """Yield (key, work) of a part; work returns records by key."""
-    for seed in SEEDS:
+    for seed in seeds:
         for name in data:
             if part == "family":
                 yield f"{name}|PRIME|{seed}", lambda n=name, s=seed: _family(n, s)
@@ -127,6 +129,7 @@ def main() -> None:
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"which of {', '.join(PARTS)}; default all")
     parser.add_argument("--data", nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--seeds", nargs="+", type=int, choices=SEEDS, default=list(SEEDS))
     parser.add_argument("--only", default="", help="run only jobs whose key holds this")
     parser.add_argument("--report", action="store_true", help="write the page from what was measured")
     args = parser.parse_args()
@@ -136,7 +139,7 @@ def main() -> None:
     file = OUT / "prime.json"
     store = load(file)
     for part in [] if args.report else args.parts or PARTS:
-        for key, work in jobs(part, args.data):
+        for key, work in jobs(part, args.data, args.seeds):
             if key in (store := load(file)) or args.only not in key:
                 continue
             began = time.process_time()
