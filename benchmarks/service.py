@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
 import shutil
 import signal
 import socket
@@ -19,46 +17,16 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote_plus
 
 from benchmarks import service_annif
-from benchmarks.peers import version
 from benchmarks.problems import CACHE, ROOT
-from benchmarks.tables import machine, machine_line, markdown_table, number
+from benchmarks.service_page import PAGE, K, Load, Prepared, read_wrk, write_page
 
 DATA = ROOT.parent / "shared" / "data" / "yso-titles"
 WORK = CACHE / "service"
-PAGE = ROOT / "docs" / "benchmarks" / "service"
-K = 5
-_UNITS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
-
-
-class Prepared(NamedTuple):
-    """tagwood's model, the rows that Annif is trained on, and texts to ask about."""
-
-    model: Path
-    names: list[str]
-    rows: Sequence[str]
-    labels: list[list[int]]
-    texts: list[str]
-
-
-@dataclass(frozen=True)
-class Load:
-    """What wrk measured."""
-
-    title: str
-    connections: int
-    seconds: int
-    requests_per_second: float
-    p50_ms: float
-    p99_ms: float
-    requests: int
-    errors: int
 
 
 def main() -> None:
@@ -68,20 +36,28 @@ def main() -> None:
     model = data.model
     bodies = [json.dumps({"texts": text, "k": K}) for text in data.texts]
     ours = script("tagwood", "application/json", bodies)
-    rows: list[Load] = []
-    for title, flags in (("tagwood", []), ("tagwood, no gathering", ["--no-gather"])):
-        with Server(tagwood_command(model, options.workers, flags), "/ready") as server:
-            for connections in (1, options.connections):
-                rows.append(
-                    run_wrk(wrk, server.url("/v1/suggest"), ours, title, connections, options.seconds)
-                )
-    if not options.no_annif:
-        rows += ask_annif(wrk, data, options)
-    memory = []
+    rows = earlier_loads() if options.only_memory else measure_loads(wrk, ours, data, options)
+    memory: list[dict[str, float]] = []
+    long_load = None
     if options.minutes:
         with Server(tagwood_command(model, options.workers, []), "/ready") as server:
-            memory = watch_memory(wrk, server, ours, options)
-    write_page(rows, memory, options, data)
+            memory, long_load = watch_memory(wrk, server, ours, options)
+    write_page(rows, memory, long_load, options, data)
+
+
+def measure_loads(wrk: str, lua: Path, data: Prepared, options: argparse.Namespace) -> list[Load]:
+    """Ask tagwood with and without gathering, and Annif."""
+    rows: list[Load] = []
+    for title, flags in (("tagwood", []), ("tagwood, no gathering", ["--no-gather"])):
+        with Server(tagwood_command(data.model, options.workers, flags), "/ready") as server:
+            for connections in (1, options.connections):
+                rows.append(run_wrk(wrk, server.url("/v1/suggest"), lua, title, connections, options.seconds))
+    return rows if options.no_annif else rows + ask_annif(wrk, data, options)
+
+
+def earlier_loads() -> list[Load]:
+    """Return what was measured before, from the page's JSON."""
+    return [Load(**row) for row in json.loads(PAGE.with_suffix(".json").read_text())["rows"]]
 
 
 def parse() -> argparse.Namespace:
@@ -93,6 +69,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=10, help="of load while memory is watched; 0: not")
+    parser.add_argument(
+        "--only-memory", action="store_true", help="watch memory, which needs no quiet machine; keep the rest"
+    )
     parser.add_argument("--no-annif", action="store_true")
     parser.add_argument("--no-page", action="store_true", help="print the page instead of writing it")
     return parser.parse_args()
@@ -229,33 +208,9 @@ def run_wrk(wrk: str, url: str, lua: Path, title: str, connections: int, seconds
     return load
 
 
-def read_wrk(said: str, title: str, connections: int, seconds: int) -> Load:
-    r"""Read wrk's report.
-
-    Examples
-    --------
-    >>> report = "50%  1.50ms\n 99%  20.00us\n 300 requests in 3.00s\nRequests/sec: 100.00"
-    >>> load = read_wrk(report, "x", 1, 3)
-    >>> load.requests_per_second, load.p50_ms, load.p99_ms, load.requests, load.errors
-    (100.0, 1.5, 0.02, 300, 0)
-    """
-
-    def percentile(share: int) -> float:
-        found = re.search(rf"{share}%\s+([\d.]+)(us|ms|s|m)\b", said)
-        return float(found[1]) * _UNITS[found[2]] if found else float("nan")
-
-    bad = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
-    broken = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", said)
-    errors = (int(bad[1]) if bad else 0) + (sum(map(int, broken.groups())) if broken else 0)
-    rate, count = re.search(r"Requests/sec:\s+([\d.]+)", said), re.search(r"(\d+) requests in", said)
-    assert rate is not None
-    assert count is not None
-    return Load(
-        title, connections, seconds, float(rate[1]), percentile(50), percentile(99), int(count[1]), errors
-    )
-
-
-def watch_memory(wrk: str, server: Server, lua: Path, options: argparse.Namespace) -> list[dict[str, float]]:
+def watch_memory(
+    wrk: str, server: Server, lua: Path, options: argparse.Namespace
+) -> tuple[list[dict[str, float]], Load]:
     """Watch memory under load, for a bounded time and a bounded number of looks."""
     seconds = max(10, round(60 * options.minutes))
     command = [
@@ -269,7 +224,7 @@ def watch_memory(wrk: str, server: Server, lua: Path, options: argparse.Namespac
     ]
     looks: list[dict[str, float]] = []
     start = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as load:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as load:
         for _ in range(61):
             looks.append({"seconds": round(time.monotonic() - start, 1), "mb": server.memory_mb()})
             try:
@@ -277,79 +232,9 @@ def watch_memory(wrk: str, server: Server, lua: Path, options: argparse.Namespac
                 break
             except subprocess.TimeoutExpired:
                 continue
-        load.wait()
+        said, _ = load.communicate()
     print(f"memory: {looks[0]['mb']:.0f} MB at first, {looks[-1]['mb']:.0f} MB at last", flush=True)
-    return looks
-
-
-def write_page(
-    rows: list[Load], memory: list[dict[str, float]], options: argparse.Namespace, data: Prepared
-) -> None:
-    """Write the page and the figures."""
-    facts = {"machine": machine(), "rows": [asdict(row) for row in rows], "memory": memory}
-    facts["settings"] = {key: value for key, value in vars(options).items() if key != "no_page"}
-    facts["versions"] = {"tagwood": version("tagwood")}
-    if not options.no_annif:
-        facts["versions"]["annif"] = version("annif")
-    if any(row.errors for row in rows):
-        print(
-            "! There were errors: look at the logs in .cache/bench/service before you publish this.",
-            flush=True,
-        )
-    text = "\n".join(page_lines(rows, memory, facts, options, data)) + "\n"
-    if options.no_page:
-        print(text)
-        return
-    PAGE.with_suffix(".md").write_text(text)
-    PAGE.with_suffix(".json").write_text(json.dumps(facts, indent=2) + "\n")
-
-
-def page_lines(
-    rows: list[Load],
-    memory: list[dict[str, float]],
-    facts: dict[str, Any],
-    options: argparse.Namespace,
-    data: Prepared,
-) -> list[str]:
-    annif = {row.connections: row.requests_per_second for row in rows if row.title.startswith("Annif")}
-    cells = [
-        [
-            row.title,
-            str(row.connections),
-            number(row.requests_per_second),
-            f"{row.requests_per_second / annif[row.connections]:.1f}x" if annif else "",
-            number(row.p50_ms),
-            number(row.p99_ms),
-            f"{row.errors:,}",
-        ]
-        for row in rows
-    ]
-    header = ["service", "connections", "requests/s", "against Annif", "p50 ms", "p99 ms", "errors"]
-    setting = (
-        f"One title per request, {len(data.texts):,} titles of yso-titles in turn, the best {K} labels of "
-        f"{len(data.names):,}; models trained on the same {len(data.rows):,} rows. Load by wrk over the loopback "
-        f"address, {options.seconds} s each, {options.workers} worker processes on {os.cpu_count()} cores, which wrk "
-        "shares. Annif is served by gunicorn with uvicorn workers, as its documentation says."
-    )
-    lines = ["# The REST service under load", "", setting, "", *markdown_table(header, cells), ""]
-    if memory:
-        lines += [memory_line(memory), ""]
-    versions = ", ".join(f"{name} {found}" for name, found in facts["versions"].items())
-    return [
-        *lines,
-        f"Versions: {versions}.",
-        machine_line(facts["machine"]),
-        "Made by `python -m benchmarks.service`.",
-    ]
-
-
-def memory_line(looks: list[dict[str, float]]) -> str:
-    """Return what memory did, the first sixth of the time left out: caches fill."""
-    late = [look["mb"] for look in looks[len(looks) // 6 :]]
-    return (
-        f"Memory of all processes (shared pages counted once) over {looks[-1]['seconds'] / 60:.1f} minutes of load: "
-        f"{late[0]:.0f} MB after the first sixth, {late[-1]:.0f} MB at the end, {max(late):.0f} MB at most."
-    )
+    return looks, read_wrk(said, "tagwood", options.connections, seconds)
 
 
 if __name__ == "__main__":
