@@ -81,6 +81,18 @@ def test_probabilities_need_held_out_rows_and_then_decide():
     assert np.mean(Ensemble(ensemble.members).rank(np.arange(400), k=1).labels == true) < 0.9
 
 
+def test_fit_keeps_rows_back_to_calibrate():
+    ensemble = Ensemble(members()).fit(TEXTS * 40, LABELS * 40)
+    assert ensemble.calibrators_ is not None
+    found = ensemble.rank(["salt of the sea"], k=2)
+    assert found.labels.tolist()[0] == 1
+    assert 0.8 < found.scores[0] <= 1.0
+    assert found.scores[1] < 0.2
+    assert ensemble.predict(["salt of the sea"]).toarray().tolist() == [[0, 1]]
+    assert Ensemble(members(), holdout=0.0).fit(TEXTS * 40, LABELS * 40).calibrators_ is None
+    assert Ensemble(members()).fit(TEXTS, LABELS).calibrators_ is None  # too few rows
+
+
 def test_sets_are_voted():
     one, two, three = Fixed([[0.9, 0.1]]), Fixed([[0.9, 0.9]]), Fixed([[0.1, 0.1]])
     assert Ensemble([one, two, three]).predict([0]).toarray().tolist() == [[1, 0]]
@@ -131,7 +143,8 @@ def test_a_stored_ensemble_answers_alike(tmp_path):
     tagwood.save(ensemble, tmp_path / "model")
     again = tagwood.load(tmp_path / "model")
     assert again.rank(TEXTS[:6]) == ensemble.rank(TEXTS[:6])
-    again.how = ensemble.how = "probability"
+    assert again.get_params()["weights"] == [1, 3]
+    again.how = ensemble.how = "scaled"
     assert again.rank(TEXTS[:6]) == ensemble.rank(TEXTS[:6])
 
 
@@ -146,6 +159,7 @@ def test_a_stored_ensemble_answers_alike(tmp_path):
         ),
         (lambda: Ensemble([Fixed(), Fixed()], weights=[1]), "one positive number for each of the 2 members"),
         (lambda: Ensemble([Fixed()], how="scald"), "Did you mean 'scaled'"),
+        (lambda: Ensemble([Fixed()], holdout=1), "holdout must be a number from 0.0 to 0.9"),
         (
             lambda: Ensemble(
                 [

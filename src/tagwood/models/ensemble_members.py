@@ -5,6 +5,7 @@ In: models of any kind and their rankings. Out: one opinion per member and candi
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -46,10 +47,12 @@ class Member(NamedTuple):
         return Member(encoder, model)
 
     def fit(self, rows: Any, Y: Any, options: dict[str, Any]) -> None:
-        """Fit encoder and model."""
+        """Fit encoder and model; the model is given those options that it knows and that are not None."""
         if self.encoder is not None:
             self.encoder.fit(rows)
-        self.model.fit(self.encode(rows), Y, **options)
+        known = inspect.signature(self.model.fit).parameters
+        given = {name: value for name, value in options.items() if name in known and value is not None}
+        self.model.fit(self.encode(rows), Y, **given)
 
     def encode(self, rows: Any) -> Any:
         """Return what the model reads."""
