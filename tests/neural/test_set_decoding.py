@@ -14,18 +14,33 @@ KINDS = pytest.mark.parametrize("blank, sgm", [(True, False), (False, False), (F
 N_STEPS = 5
 
 
+def own_names(columns):
+    """The labels one row may have, and ∅ or the end."""
+    return list(range(N_LABELS + 1)) if columns is None else columns.labels[columns.allowed].tolist()
+
+
+def own_mean(network, label, known, names):
+    """What the decoder is fed with after a label: in SGM mixed with the mean of all."""
+    embedded = network.labels(torch.tensor([label]))
+    if network.mix is None:
+        return embedded
+    mean = known.exp() @ network.labels.weight[names]
+    gate = torch.sigmoid(network.mix(torch.cat([embedded, mean], dim=1)))
+    return (1 - gate) * embedded + gate * mean
+
+
 def sequence_log_prob(network, memory, sequence, columns):
     """Logarithm of the probability of a sequence, -inf if it has a label twice; ∅ or the end is N_LABELS."""
-    names = list(range(N_LABELS + 1)) if columns is None else columns.labels.tolist()
+    names = own_names(columns)
     state, embedded, before, total = memory.start, network.start(1), [], 0.0
     for label in sequence:
         step = network.step(memory, state, embedded)
-        logits = network.output(step.features, columns).clone()
+        logits = (step.features @ network.output.weight.T + network.output.bias)[:, names]
         if network.mix is not None:
             logits[:, [names.index(one) for one in before]] = -torch.inf
         known = torch.log_softmax(logits, dim=1)
         total += float("-inf") if label in before else float(known[0, names.index(label)])
-        embedded = network.mixed(network.labels(torch.tensor([label])), known.exp(), torch.tensor(names))
+        embedded = own_mean(network, label, known, names)
         state = step.state
         before += [label] if label != N_LABELS else []
     return total
@@ -35,7 +50,7 @@ def naive_greedy(network, words, row, columns, *, blank):
     """One row, one step after the other, all labels tried at each step."""
     memory = network(Words(words.ids[[row], : words.lengths[row]], words.lengths[[row]]))
     own = None if columns is None else columns.rows(torch.tensor([row]))
-    names = list(range(N_LABELS + 1)) if own is None else own.labels.tolist()
+    names = own_names(own)
     sequence = []
     for _ in range(N_STEPS):
         values = [sequence_log_prob(network, memory, [*sequence, name], own) for name in names]
@@ -87,7 +102,7 @@ def test_a_beam_that_holds_all_sequences_finds_the_best(blank, sgm):
     found = decode_beam(network, memory, n_steps, blank=blank, width=60, columns=columns)
     for row in range(2):
         own, at = columns.rows(torch.tensor([row])), memory.rows(torch.tensor([row]))
-        sequences = set(product(columns.labels.tolist(), repeat=n_steps))
+        sequences = set(product(own_names(own), repeat=n_steps))
         if not blank:
             sequences = {one[: (*one, N_LABELS).index(N_LABELS) + 1] for one in sequences}
         best = max(sequence_log_prob(network, at, one, own) for one in sequences)

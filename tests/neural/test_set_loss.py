@@ -266,3 +266,23 @@ def test_misuse_is_named(change, text):
             options=given["options"],
             candidates=given["candidates"],
         )
+
+
+def test_rows_may_have_embeddings_of_their_own():
+    random = torch.Generator().manual_seed(5)
+    logits = torch.randn(3, 4, 6, generator=random, dtype=torch.float64, requires_grad=True)
+    table = torch.randn(6, 2, generator=random, dtype=torch.float64, requires_grad=True)
+    targets = torch.tensor([[1, 3, -1], [0, -1, -1], [4, 2, 1]])
+    order = torch.stack([torch.randperm(5, generator=random) for _ in range(3)])
+    order = torch.cat([order, torch.full((3, 1), 5)], dim=1)  # ∅ stays the last column
+    places = torch.argsort(order, dim=1)
+    own = torch.where(targets >= 0, places.gather(1, targets.clamp_min(0)), -1)
+    moved = logits.gather(2, order[:, None].expand(-1, 4, -1))
+    one = set_loss(logits, targets, table, empty=5)
+    other = set_loss(moved, own, table[order], empty=5)
+    torch.testing.assert_close(other, one)
+    grads = [torch.autograd.grad(loss, (logits, table), retain_graph=True) for loss in (one, other)]
+    for found, wanted in zip(*grads, strict=True):
+        torch.testing.assert_close(found, wanted)
+    with pytest.raises(InputError, match="embeddings must have 6 rows"):
+        set_loss(logits, targets, table[order][:, :5], empty=5)

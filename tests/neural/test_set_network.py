@@ -6,8 +6,15 @@ from set_networks import N_LABELS, make_columns, make_network, make_words
 
 from tagwood.neural.set_loss import SetLossOptions
 from tagwood.neural.set_network import AttentionScores, Words
-from tagwood.neural.set_output import LOW, KnownLogits
+from tagwood.neural.set_output import LOW, Columns, KnownLogits
 from tagwood.neural.set_training import SetTask, student_logits, teacher_loss
+
+
+def naive_logits(network, step, own):
+    """A plain linear layer of all labels; of candidates, its columns."""
+    hidden = network.output.hidden(step.features)
+    logits = hidden @ network.output.weight.T + network.output.bias
+    return logits if own is None else torch.where(own.allowed, logits[:, own.labels[0]], LOW)
 
 
 def naive_student(network, words, n_steps, columns=None):
@@ -20,11 +27,11 @@ def naive_student(network, words, n_steps, columns=None):
         state, embedded, steps = memory.start, network.start(1), []
         for _ in range(n_steps):
             step = network.step(memory, state, embedded)
-            logits = network.output(step.features, own)
+            logits = naive_logits(network, step, own)
             steps.append(logits[0])
-            label = int(logits.argmax())
-            label = label if own is None else int(own.labels[label])
-            state, embedded = step.state, network.labels(torch.tensor([label]))
+            label = logits.argmax(dim=1)
+            label = label if own is None else own.labels[0, label]
+            state, embedded = step.state, network.labels(label)
         found.append(torch.stack(steps))
     return torch.stack(found)
 
@@ -100,7 +107,8 @@ def test_teacher_forcing_is_the_sum_of_the_steps_of_each_row(kind, restricted):
     network = make_network(global_embedding=kind == "sgm", dtype=torch.float64)
     words = make_words()
     targets = torch.tensor([[0, 2, 5], [3, -1, -1], [5, 0, -1], [2, 3, -1]])
-    columns = make_columns(4)._replace(allowed=torch.ones(4, 5, dtype=torch.bool)) if restricted else None
+    all_five = torch.tensor([[0, 2, 3, 5, N_LABELS]]).expand(4, -1)
+    columns = Columns(all_five, torch.ones(4, 5, dtype=torch.bool)) if restricted else None
     loss = teacher_loss(network, network(words), targets, SetTask(None, 4), columns)
     wanted = 0.0
     for row in range(4):
@@ -108,15 +116,15 @@ def test_teacher_forcing_is_the_sum_of_the_steps_of_each_row(kind, restricted):
         state, embedded, before = memory.start, network.start(1), []
         for label in [*targets[row][targets[row] >= 0].tolist(), N_LABELS]:
             step = network.step(memory, state, embedded)
-            logits = network.output(step.features)
-            names = list(range(N_LABELS + 1)) if columns is None else columns.labels.tolist()
+            logits = naive_logits(network, step, None)
+            names = list(range(N_LABELS + 1)) if columns is None else all_five[0].tolist()
             logits = logits[:, names].clone()
             if kind == "sgm":
                 logits[:, [names.index(one) for one in before]] = -torch.inf
             known = torch.log_softmax(logits, dim=1)
             wanted -= known[0, names.index(label)] / 4
             embedded = network.labels(torch.tensor([label]))
-            embedded = network.mixed(embedded, known.exp(), torch.tensor(names))
+            embedded = network.mixed(embedded, known.exp(), None if columns is None else columns.rows([row]))
             state = step.state
             before.append(label)
     torch.testing.assert_close(loss, wanted)

@@ -34,8 +34,11 @@ def make_words(lengths=(3, 1, 5, 2), seed: int = 0) -> Words:
 
 
 def make_columns(n_rows: int, seed: int = 0) -> Columns:
-    """Candidates: labels 0, 2, 3, 5 and the end, some of them for each row."""
+    """Candidates: some of the labels 0, 2, 3, 5 for each row, and the end."""
     rng = np.random.default_rng(seed)
-    allowed = rng.random((n_rows, 5)) < 0.7
+    labels, allowed = np.full((n_rows, 5), N_LABELS), np.zeros((n_rows, 5), dtype=bool)
+    for row in range(n_rows):
+        own = np.array([0, 2, 3, 5])[rng.random(4) < 0.7]
+        labels[row, : own.size], allowed[row, : own.size] = own, True
     allowed[:, -1] = True
-    return Columns(torch.tensor([0, 2, 3, 5, N_LABELS]), torch.from_numpy(allowed))
+    return Columns(torch.from_numpy(labels), torch.from_numpy(allowed))

@@ -17,7 +17,7 @@ import torch
 
 from tagwood.neural.set_decoding import Generated, decode_greedy, step_log_probs
 from tagwood.neural.set_network import Memory, SetNetwork
-from tagwood.neural.set_output import Columns
+from tagwood.neural.set_output import Columns, OutputWeights
 
 
 class _Beam(NamedTuple):
@@ -56,18 +56,17 @@ def decode_beam(
     """
     greedy = decode_greedy(network, memory, n_steps, blank=blank, columns=columns, trace=trace)
     n_rows = memory.start.shape[0]
-    names = torch.arange(network.end + 1, device=memory.start.device) if columns is None else columns.labels
+    last = network.output(columns)
     labels, log_probs = greedy.labels.clone(), greedy.log_probs.clone()
-    rows = torch.arange(n_rows, device=names.device)
-    beam = _first(network, memory, n_steps, width, names.numel())
+    rows = torch.arange(n_rows, device=memory.start.device)
+    beam = _first(network, memory, n_steps, width, last.bias.shape[-1])
     for step in range(n_steps):
-        beam = _advance(network, memory, beam, columns, names, step, blank=blank)
+        beam = _advance(network, memory, beam, last, step, blank=blank)
         done = beam.over[:, 0] if step + 1 < n_steps else torch.ones_like(beam.over[:, 0])
         if bool(done.any()):
             _keep_better(labels, log_probs, rows[done], beam.rows(done))
             open_ = torch.nonzero(~done).flatten()
-            rows, memory, beam = rows[open_], memory.rows(open_), beam.rows(open_)
-            columns = None if columns is None else columns.rows(open_)
+            rows, memory, beam, last = rows[open_], memory.rows(open_), beam.rows(open_), last.rows(open_)
             if rows.numel() == 0:
                 break
     return greedy._replace(labels=labels, log_probs=log_probs)
@@ -89,42 +88,29 @@ def _first(network: SetNetwork, memory: Memory, n_steps: int, width: int, n_colu
 
 
 def _advance(
-    network: SetNetwork,
-    memory: Memory,
-    beam: _Beam,
-    columns: Columns | None,
-    names: torch.Tensor,
-    step: int,
-    *,
-    blank: bool,
+    network: SetNetwork, memory: Memory, beam: _Beam, last: OutputWeights, step: int, *, blank: bool
 ) -> _Beam:
     """Return the best sequences that are one step longer; finished ones stay as they are."""
-    n_rows, width = beam.worth.shape
-    flat = torch.arange(n_rows, device=names.device).repeat_interleave(width)
+    n_rows, width, n_columns = beam.used.shape
+    row = torch.arange(n_rows, device=beam.worth.device)[:, None]
+    flat = row.expand(-1, width).flatten()
     found = network.step(memory.rows(flat), beam.state.flatten(0, 1), beam.embedded.flatten(0, 1))
-    logits = network.output(found.features, None if columns is None else columns.rows(flat))
-    known, free = step_log_probs(network, logits, beam.used.flatten(0, 1))
-    free = free.view(n_rows, width, -1)
+    logits = last.logits(network.output.hidden(found.features).view(n_rows, width, -1))
+    known, free = step_log_probs(network, logits, beam.used)
     # A finished sequence has one way on: the end again, at no cost.
     stay = torch.full_like(free[0, 0], -torch.inf)
     stay[-1] = 0.0
     free = torch.where(beam.over[:, :, None], stay, free)
     worth, place = (beam.worth[:, :, None] + free).flatten(1).topk(width, dim=1)
-    parents, column = torch.div(place, names.numel(), rounding_mode="floor"), place % names.numel()
-    row = torch.arange(n_rows, device=names.device)[:, None]
-    value = free[row, parents, column]
-    mixed = network.mixed(
-        network.labels(names[column]).flatten(0, 1),
-        known.exp().view(n_rows, width, -1)[row, parents].flatten(0, 1),
-        names,
-    )
+    parents, column = torch.div(place, n_columns, rounding_mode="floor"), place % n_columns
+    is_label, name = column < n_columns - 1, last.names(column)
     new = beam._replace(state=found.state.view(n_rows, width, -1)).pick(parents)
-    is_label = column < names.numel() - 1
-    new.labels[:, :, step] = torch.where(is_label, names[column], -1)
-    new.log_probs[:, :, step] = value
+    new.labels[:, :, step] = torch.where(is_label, name, -1)
+    new.log_probs[:, :, step] = free[row, parents, column]
     new.used.scatter_(2, column[:, :, None], new.used.gather(2, column[:, :, None]) | is_label[:, :, None])
     over = new.over if blank else new.over | ~is_label
-    return new._replace(worth=worth, over=over, embedded=mixed.view(n_rows, width, -1))
+    mixed = network.mixed(network.labels(name), known.exp()[row, parents], last.columns)
+    return new._replace(worth=worth, over=over, embedded=mixed)
 
 
 def _keep_better(labels: torch.Tensor, log_probs: torch.Tensor, rows: torch.Tensor, beam: _Beam) -> None:

@@ -45,7 +45,7 @@ def step_log_probs(
     """
     if network.mix is not None:
         logits = logits.masked_fill(used, -torch.inf)
-    known = torch.log_softmax(logits, dim=1)
+    known = torch.log_softmax(logits, dim=-1)
     return known, known.masked_fill(used, -torch.inf)
 
 
@@ -76,33 +76,33 @@ def decode_greedy(
         Whether to keep attention and log-probabilities of all steps.
     """
     n_rows, device = memory.start.shape[0], memory.start.device
-    names = torch.arange(network.end + 1, device=device) if columns is None else columns.labels
+    last = network.output(columns)
+    n_columns = last.bias.shape[-1]
     labels = torch.full((n_rows, n_steps), -1, dtype=torch.int64, device=device)
     log_probs = memory.start.new_zeros(n_rows, n_steps)
-    best = memory.start.new_zeros(n_rows, names.numel())
+    best = memory.start.new_zeros(n_rows, n_columns)
     looks = memory.start.new_zeros(n_rows, n_steps, memory.n_words) if trace else None
-    every = memory.start.new_full((n_rows, n_steps, names.numel()), -torch.inf) if trace else None
+    every = memory.start.new_full((n_rows, n_steps, n_columns), -torch.inf) if trace else None
     rows = torch.arange(n_rows, device=device)  # still open
-    used = torch.zeros(n_rows, names.numel(), dtype=torch.bool, device=device)
+    used = torch.zeros(n_rows, n_columns, dtype=torch.bool, device=device)
     state, embedded = memory.start, network.start(n_rows)
     for step in range(n_steps):
         found = network.step(memory, state, embedded)
-        known, free = step_log_probs(network, network.output(found.features, columns), used)
+        known, free = step_log_probs(network, last.logits(network.output.hidden(found.features)), used)
         best[rows] = torch.maximum(best[rows], known.exp())
         value, column = free.max(dim=1)
-        is_label = column < names.numel() - 1
-        labels[rows, step] = torch.where(is_label, names[column], -1)
+        is_label, name = column < n_columns - 1, last.names(column)
+        labels[rows, step] = torch.where(is_label, name, -1)
         log_probs[rows, step] = value
         if looks is not None and every is not None:
             looks[rows, step], every[rows, step] = found.attention, known
         used[torch.arange(rows.numel(), device=device), column] |= is_label
-        embedded = network.mixed(network.labels(names[column]), known.exp(), names)
+        embedded = network.mixed(network.labels(name), known.exp(), last.columns)
         state = found.state
         if not blank and not bool(is_label.all()):
             open_ = torch.nonzero(is_label).flatten()
             rows, used, state, embedded = rows[open_], used[open_], state[open_], embedded[open_]
-            memory = memory.rows(open_)
-            columns = None if columns is None else columns.rows(open_)
+            memory, last = memory.rows(open_), last.rows(open_)
             if rows.numel() == 0:
                 break
     return Generated(labels, log_probs, best, None if looks is None or every is None else (looks, every))

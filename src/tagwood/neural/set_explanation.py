@@ -38,7 +38,7 @@ def label_attention(made: Generated, columns: Columns | None, label: int) -> NDA
     """
     assert made.trace is not None
     looks, every = made.trace[0][0], made.trace[1][0]
-    names = torch.arange(every.shape[1], device=every.device) if columns is None else columns.labels
+    names = torch.arange(every.shape[1], device=every.device) if columns is None else columns.labels[0]
     place = torch.nonzero(names == label).flatten()
     if place.numel() == 0:
         return np.zeros(looks.shape[1], dtype=np.float32)

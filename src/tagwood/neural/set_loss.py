@@ -105,7 +105,8 @@ def set_loss(
         array (rows, most) filled up with -1.
     embeddings
         (outputs of the whole vocabulary, dimensions) label embeddings E. Needed where ``ot_weight`` is above 0. Pass
-        ``E.detach()`` as the authors do: embeddings that learn from the transport may move together instead.
+        ``E.detach()`` as the authors do: embeddings that learn from the transport may move together instead. Where
+        columns mean something else in each row: (rows, outputs, dimensions), and targets and ∅ are column numbers.
     empty
         The number of ∅.
     options
@@ -215,9 +216,9 @@ def _check_shapes(
     n_rows, n_steps, n_outputs = logits.shape
     if labels.shape[0] != n_rows:
         raise InputError(f"targets must have {n_rows:,} rows, as the logits do", given=f"{labels.shape[0]:,}")
-    if vectors is not None and vectors.shape[0] != n_outputs:
+    if vectors is not None and vectors.shape[:-1] not in ((n_outputs,), (n_rows, n_outputs)):
         raise InputError(
-            f"embeddings must have {n_outputs:,} rows, one per output", given=f"{vectors.shape[0]:,}"
+            f"embeddings must have {n_outputs:,} rows, one per output", given=f"{vectors.shape[-2]:,}"
         )
     check_int(empty, "empty", low=0, high=n_outputs - 1)
     sizes = (labels >= 0).sum(dim=1)

@@ -1,7 +1,7 @@
 """The autograd function behind `set_loss`: matching, transport and the gradient of both, on checked inputs.
 
-In: logits (rows, steps, outputs), embeddings of the outputs or None, targets padded with -1. Out: the loss, and its
-two parts as numbers. `set_loss` has the formulas.
+In: logits (rows, steps, outputs), embeddings of the outputs (of all rows, or of each row its own) or None, targets
+padded with -1. Out: the loss, and its two parts as numbers. `set_loss` has the formulas.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class SetLossFunction(torch.autograd.Function):
             to_q = to_q * gradient
             for_logits = _spread(to_q, weights - (to_q * q).sum(dim=2), vectors).mul_(p)
             if ctx.needs_input_grad[1]:
-                for_vectors = _for_vectors(p, to_q, to_labels * gradient, targets)
+                own = _for_own_vectors if vectors.ndim == 3 else _for_vectors
+                for_vectors = own(p, to_q, to_labels * gradient, targets)
         else:
             for_logits = p * weights[:, :, None]
         for_logits.scatter_add_(2, wanted[:, :, None], -weights[:, :, None])
@@ -119,7 +120,7 @@ def _transport(
 ) -> tuple[torch.Tensor, Flow]:
     """Return the cost of the plans of all rows (Eq. 14 to 16), and its gradient."""
     q = p @ vectors
-    labels = vectors[targets.clamp_min(0)]
+    labels = _label_vectors(vectors, targets)
     q_length, label_length = (x.norm(dim=2, keepdim=True) for x in (q, labels))
     q_unit, label_unit = q / q_length.clamp_min(SHORTEST), labels / label_length.clamp_min(SHORTEST)
     cosines = torch.bmm(q_unit, label_unit.transpose(1, 2))
@@ -134,11 +135,19 @@ def _transport(
     return total, Flow(q, to_q, to_labels)
 
 
+def _label_vectors(vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return the embeddings of each row's labels; those of padding are any."""
+    columns = targets.clamp_min(0)
+    if vectors.ndim == 2:
+        return vectors[columns]
+    return vectors.gather(1, columns[:, :, None].expand(-1, -1, vectors.shape[2]))
+
+
 def _spread(to_q: torch.Tensor, weights: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     """Return E u + weights: one matrix product, the weights being a column of their own."""
     left = torch.cat([to_q, weights[:, :, None]], dim=2)
-    right = torch.cat([vectors, vectors.new_ones(vectors.shape[0], 1)], dim=1)
-    return left @ right.T
+    right = torch.cat([vectors, vectors.new_ones(*vectors.shape[:-1], 1)], dim=-1)
+    return left @ right.transpose(-1, -2)
 
 
 def _for_vectors(
@@ -148,3 +157,12 @@ def _for_vectors(
     found = p.flatten(0, 1).T @ to_q.flatten(0, 1)
     real = targets >= 0
     return found.index_add_(0, targets[real], to_labels[real])
+
+
+def _for_own_vectors(
+    p: torch.Tensor, to_q: torch.Tensor, to_labels: torch.Tensor, targets: torch.Tensor
+) -> torch.Tensor:
+    """Return the same where each row has embeddings of its own."""
+    found = torch.bmm(p.transpose(1, 2), to_q)
+    columns = targets.clamp_min(0)[:, :, None].expand(-1, -1, to_q.shape[2])
+    return found.scatter_add_(1, columns, to_labels * (targets >= 0)[:, :, None])

@@ -22,7 +22,7 @@ from torch import nn
 
 from tagwood.neural.light_conv import LightConv
 from tagwood.neural.packed_gru import PackedGRU, Packing
-from tagwood.neural.set_output import SetOutput
+from tagwood.neural.set_output import Columns, SetOutput
 
 
 @dataclass(frozen=True)
@@ -141,14 +141,20 @@ class SetNetwork(nn.Module):
         return Step(features, state, attention)
 
     def mixed(
-        self, embedded: torch.Tensor, probabilities: torch.Tensor | None, columns: torch.Tensor | None
+        self, embedded: torch.Tensor, probabilities: torch.Tensor, columns: Columns | None = None
     ) -> torch.Tensor:
-        """Return SGM's global embedding: the last label's and the mean of all by probability, mixed by a gate."""
-        if self.mix is None or probabilities is None:
+        """Return SGM's global embedding: the last label's and the mean of all by probability, mixed by a gate.
+
+        (n_rows, dimension) embeddings and (n_rows, n_columns) probabilities, or both with a second axis of sequences.
+        """
+        if self.mix is None:
             return embedded
-        table = self.labels.weight[:-1] if columns is None else self.labels(columns)
-        mean = probabilities @ table
-        return torch.lerp(embedded, mean, torch.sigmoid(self.mix(torch.cat([embedded, mean], dim=1))))
+        if columns is None:
+            mean = probabilities @ self.labels.weight[:-1]
+        else:
+            wide = probabilities[:, None] if probabilities.ndim == 2 else probabilities
+            mean = torch.bmm(wide, self.labels(columns.labels)).view_as(embedded)
+        return torch.lerp(embedded, mean, torch.sigmoid(self.mix(torch.cat([embedded, mean], dim=-1))))
 
 
 class AttentionScores(torch.autograd.Function):

@@ -16,14 +16,14 @@ LOW = (
 
 
 class Columns(NamedTuple):
-    """The labels that the columns of some logits stand for.
+    """The labels that the columns of each row's logits stand for.
 
     Parameters
     ----------
     labels
-        (n_columns,) label numbers, the last one is ∅ or the end.
+        (n_rows, n_columns) label numbers: rising, then ∅ or the end as often as it takes to fill up; the last counts.
     allowed
-        (n_rows, n_columns) which of them each row may have.
+        (n_rows, n_columns) False for columns that are there to fill up.
     """
 
     labels: torch.Tensor
@@ -31,7 +31,47 @@ class Columns(NamedTuple):
 
     def rows(self, index: torch.Tensor) -> Columns:
         """Return the columns of some rows."""
-        return Columns(self.labels, self.allowed[index])
+        return Columns(self.labels[index], self.allowed[index])
+
+    def places(self, labels: torch.Tensor) -> torch.Tensor:
+        """Return the columns of (n_rows, n) labels that each row has among its own, ∅ or the end too."""
+        last = self.labels.shape[1] - 1
+        found = torch.searchsorted(self.labels[:, :-1].contiguous(), labels.contiguous())
+        return torch.where(labels == self.labels[:, -1:], last, found)
+
+
+class OutputWeights(NamedTuple):
+    """The last layer for some rows: all labels, (n_outputs, width), or own columns, (n_rows, n_columns, width)."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+    columns: Columns | None
+
+    def rows(self, index: torch.Tensor) -> OutputWeights:
+        """Return the weights of some rows."""
+        if self.columns is None:
+            return self
+        return OutputWeights(self.weight[index], self.bias[index], self.columns.rows(index))
+
+    def detached(self) -> OutputWeights:
+        """Return the weights without their history."""
+        return OutputWeights(self.weight.detach(), self.bias.detach(), self.columns)
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return (n_rows, n_steps, n_columns) logits of (n_rows, n_steps, width), or both without steps."""
+        if self.columns is None:
+            return nn.functional.linear(hidden, self.weight, self.bias)
+        steps = hidden[:, None] if hidden.ndim == 2 else hidden
+        found = torch.baddbmm(self.bias[:, None], steps, self.weight.transpose(1, 2))
+        found = found.masked_fill(~self.columns.allowed[:, None], LOW)
+        return found[:, 0] if hidden.ndim == 2 else found
+
+    def names(self, column: torch.Tensor) -> torch.Tensor:
+        """Return the labels of (n_rows,) or (n_rows, n) columns."""
+        if self.columns is None:
+            return column
+        wide = column[:, None] if column.ndim == 1 else column
+        return self.columns.labels.gather(1, wide).view_as(column)
 
 
 class SetOutput(nn.Module):
@@ -57,21 +97,13 @@ class SetOutput(nn.Module):
         """Return what the last layer takes."""
         return features if self.narrow is None else torch.tanh(self.narrow(features))
 
-    def weights(self, columns: Columns | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return weight and bias of the last layer, of all labels or of some."""
+    def forward(self, columns: Columns | None = None) -> OutputWeights:
+        """Return the last layer, for all labels or for the columns of each row."""
         if columns is None:
-            return self.weight, self.bias
-        return self.weight.index_select(0, columns.labels), self.bias.index_select(0, columns.labels)
-
-    def forward(self, features: torch.Tensor, columns: Columns | None = None) -> torch.Tensor:
-        """Return (n_rows, n_columns) logits of one step."""
-        weight, bias = self.weights(columns)
-        return restrict(nn.functional.linear(self.hidden(features), weight, bias), columns)
-
-
-def restrict(logits: torch.Tensor, columns: Columns | None) -> torch.Tensor:
-    """Return logits of one step with labels that are no candidates of a row left out."""
-    return logits if columns is None else logits.masked_fill(~columns.allowed, LOW)
+            return OutputWeights(self.weight, self.bias, None)
+        return OutputWeights(
+            nn.functional.embedding(columns.labels, self.weight), self.bias[columns.labels], columns
+        )
 
 
 class KnownLogits(torch.autograd.Function):
@@ -85,7 +117,7 @@ class KnownLogits(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, logits: torch.Tensor
     ) -> torch.Tensor:
-        """Take hidden (n, width), weight (n_outputs, width), bias, and their logits (n, n_outputs)."""
+        """Take hidden (..., n, width), weight (..., n_outputs, width), bias, and their logits (..., n, n_outputs)."""
         ctx.save_for_backward(hidden, weight)
         return logits
 
@@ -94,4 +126,4 @@ class KnownLogits(torch.autograd.Function):
         """Return the gradients of a linear layer."""
         (grad,) = grads
         hidden, weight = ctx.saved_tensors
-        return grad @ weight, grad.T @ hidden, grad.sum(dim=0), None
+        return grad @ weight, grad.transpose(-1, -2) @ hidden, grad.sum(dim=-2), None

@@ -23,14 +23,14 @@ def best_labels(
     """
     scores = made.best[:, :-1].clone()  # without ∅ or the end
     said = made.labels >= 0
-    place = made.labels if columns is None else torch.searchsorted(columns.labels, made.labels.clamp_min(0))
+    place = made.labels if columns is None else columns.places(made.labels.clamp_min(0))
     row = torch.arange(said.shape[0], device=said.device)[:, None].expand_as(said)
     scores[row[said], place[said]] = made.log_probs.exp()[said]
     if columns is not None:
         scores.masked_fill_(~columns.allowed[:, :-1], -1.0)
     value, column = torch.sort(scores, dim=1, descending=True, stable=True)
     value, column = value[:, :k], column[:, :k]
-    names = column if columns is None else columns.labels[column]
+    names = column if columns is None else columns.labels.gather(1, column)
     return torch.where(value >= 0, names, -1).cpu().numpy(), value.clamp_min(0.0).cpu().numpy()
 
 

@@ -32,7 +32,7 @@ class SetRows:
     ends, labels
         Labels of row i are ``labels[ends[i]:ends[i + 1]]``, in the order in which they are to be generated.
     candidates
-        (n_rows, n_labels) 0/1: the labels each row may have; None for all.
+        (n_rows, n_labels) 0/1 with rising columns: the labels each row may have; None for all.
     allowed
         (n_labels,) the labels any row may have; None for all.
     device
@@ -70,23 +70,19 @@ class SetRows:
         return torch.from_numpy(_padded(self.ends, self.labels, rows, -1)[0]).to(self.device)
 
     def columns(self, rows: Rows) -> Columns | None:
-        """Return the candidates of some rows: columns for all of them together, and which are whose.
-
-        ∅ or the end is everybody's.
-        """
+        """Return the candidates of some rows: the columns of each, filled up to as many; ∅ or the end is the last."""
         if self.candidates is not None:
-            own = self.candidates[rows]
-            labels, places = np.unique(own.indices, return_inverse=True)
-            allowed = np.zeros((len(rows), labels.size + 1), dtype=bool)
-            allowed[np.repeat(np.arange(len(rows)), np.diff(own.indptr)), places] = True
+            found = self.candidates
+            labels, sizes = _padded(found.indptr.astype(np.int64), found.indices, rows, self.n_labels)
         elif self.allowed is not None:
-            labels = np.flatnonzero(self.allowed)
-            allowed = np.ones((len(rows), labels.size + 1), dtype=bool)
+            own = np.flatnonzero(self.allowed)
+            labels, sizes = np.tile(own, (rows.size, 1)), np.full(rows.size, own.size)
         else:
             return None
+        labels = np.pad(labels, ((0, 0), (0, 1)), constant_values=self.n_labels)
+        allowed = np.arange(labels.shape[1]) < sizes[:, None]
         allowed[:, -1] = True
-        names = np.append(labels, self.n_labels).astype(np.int64)
-        return Columns(torch.from_numpy(names).to(self.device), torch.from_numpy(allowed).to(self.device))
+        return Columns(torch.from_numpy(labels).to(self.device), torch.from_numpy(allowed).to(self.device))
 
     def by_length(self, batch_size: int) -> list[Rows]:
         """Return batches of all rows, shortest first."""

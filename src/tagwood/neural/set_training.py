@@ -12,7 +12,7 @@ from torch import nn
 
 from tagwood.neural.set_loss import SetLossOptions, set_loss
 from tagwood.neural.set_network import Memory, SetNetwork
-from tagwood.neural.set_output import LOW, Columns, KnownLogits, restrict
+from tagwood.neural.set_output import LOW, Columns, KnownLogits, OutputWeights
 from tagwood.neural.set_rows import SetRows
 from tagwood.neural.training import Rows, Step
 
@@ -35,16 +35,15 @@ def set_step(data: SetRows, task: SetTask) -> Step:
         memory, columns, targets = module(data.batch(rows)), data.columns(rows), data.targets(rows)
         if forced:
             return teacher_loss(module, memory, targets, task, columns)
-        logits = student_logits(module, memory, task.n_steps, columns)
         assert task.options is not None
-        return set_loss(
-            logits,
-            targets,
-            module.labels.weight[:-1].detach() if task.options.ot_weight else None,
-            empty=module.end,
-            options=task.options,
-            candidates=None if columns is None else columns.labels,
-        )
+        logits = student_logits(module, memory, task.n_steps, columns)
+        vectors, empty = None, module.end
+        if columns is not None:
+            targets, empty = torch.where(targets >= 0, columns.places(targets), -1), logits.shape[2] - 1
+        if task.options.ot_weight:
+            table = module.labels.weight.detach()
+            vectors = table[:-1] if columns is None else table[columns.labels]
+        return set_loss(logits, targets, vectors, empty=empty, options=task.options)
 
     return step
 
@@ -53,23 +52,23 @@ def student_logits(
     network: SetNetwork, memory: Memory, n_steps: int, columns: Columns | None = None
 ) -> torch.Tensor:
     """Return the (n_rows, n_steps, n_columns) logits of a decoder that is fed with its own most probable labels."""
-    weight, bias = network.output.weights(columns)
-    fixed_weight, fixed_bias = weight.detach(), bias.detach()
+    last = network.output(columns)
+    fixed = last.detached()
     n_rows = memory.start.shape[0]
-    logits = memory.start.new_empty(n_rows, n_steps, bias.numel())
+    logits = memory.start.new_empty(n_rows, n_steps, last.bias.shape[-1])
     state, embedded = memory.start, network.start(n_rows)
-    hidden = []
+    steps = []
     for step in range(n_steps):
         found = network.step(memory, state, embedded)
-        hidden.append(network.output.hidden(found.features))
+        steps.append(network.output.hidden(found.features))
         with torch.no_grad():
-            here = restrict(nn.functional.linear(hidden[-1], fixed_weight, fixed_bias), columns)
-            logits[:, step] = here
-            column = here.argmax(dim=1)
-        state = found.state
-        embedded = network.labels(column if columns is None else columns.labels[column])
-    flat = torch.stack(hidden, dim=1).view(n_rows * n_steps, -1)
-    known: torch.Tensor = KnownLogits.apply(flat, weight, bias, logits.view(n_rows * n_steps, -1))  # type: ignore[no-untyped-call]
+            logits[:, step] = fixed.logits(steps[-1])
+            label = fixed.names(logits[:, step].argmax(dim=1))
+        state, embedded = found.state, network.labels(label)
+    hidden = torch.stack(steps, dim=1)
+    if columns is None:  # one product for all rows
+        hidden, logits = hidden.view(n_rows * n_steps, -1), logits.view(n_rows * n_steps, -1)
+    known: torch.Tensor = KnownLogits.apply(hidden, last.weight, last.bias, logits)  # type: ignore[no-untyped-call]
     return known.view(n_rows, n_steps, -1)
 
 
@@ -93,10 +92,8 @@ def teacher_loss(
     else:
         weights = torch.where(places < sizes[:, None], 1.0, task.options.empty_weight) / task.options.divisor
     logits = _teacher_logits(network, memory, wanted, weights > 0, columns)
-    names = wanted[weights > 0]
-    if columns is not None:  # the columns' labels rise, and ∅ is the last
-        names = torch.searchsorted(columns.labels, names)
-    losses = nn.functional.cross_entropy(logits, names, reduction="none")
+    places = wanted if columns is None else columns.places(wanted)
+    losses = nn.functional.cross_entropy(logits, places[weights > 0], reduction="none")
     return (losses * weights[weights > 0]).sum() / n_rows
 
 
@@ -109,43 +106,23 @@ def _teacher_logits(
 ) -> torch.Tensor:
     """Return the logits of the real steps of a decoder that is fed with the wanted labels."""
     n_rows, n_steps = wanted.shape
+    last: OutputWeights = network.output(columns)
     state, embedded = memory.start, network.start(n_rows)
     inputs = network.labels(wanted)
-    features, logits = [], []
-    used = torch.zeros(0)
+    places = wanted if columns is None else columns.places(wanted)
+    used = torch.zeros(n_rows, last.bias.shape[-1], dtype=torch.bool, device=wanted.device)
+    steps, logits = [], []
     for step in range(n_steps):
         found = network.step(memory, state, embedded)
         state, embedded = found.state, inputs[:, step]
+        steps.append(network.output.hidden(found.features))
         if network.mix is None:
-            features.append(found.features)
             continue
-        here = network.output(found.features, columns)
-        used = _mark(used, here, wanted, step, columns)
-        here = here.masked_fill(used, LOW)
-        logits.append(here)
-        embedded = network.mixed(
-            embedded, torch.softmax(here, dim=1), None if columns is None else columns.labels
-        )
+        logits.append(last.logits(steps[-1]).masked_fill(used, LOW))
+        embedded = network.mixed(embedded, torch.softmax(logits[-1], dim=1), columns)
+        used = used.scatter(1, places[:, [step]], True)
+        used[:, -1] = False  # ∅ or the end may come again
     if network.mix is not None:
         return torch.stack(logits, dim=1)[real]
-    hidden = network.output.hidden(torch.stack(features, dim=1)[real])
-    found_logits = nn.functional.linear(hidden, *network.output.weights(columns))
-    if columns is None:
-        return found_logits
-    row = torch.arange(n_rows, device=real.device)[:, None].expand(-1, n_steps)[real]
-    return found_logits.masked_fill(~columns.allowed[row], LOW)
-
-
-def _mark(
-    used: torch.Tensor, logits: torch.Tensor, wanted: torch.Tensor, step: int, columns: Columns | None
-) -> torch.Tensor:
-    """Return which labels stand before a step in the sequences; ∅ or the end never does."""
-    if step == 0:
-        return torch.zeros(logits.shape, dtype=torch.bool, device=logits.device)
-    last = wanted[:, step - 1]
-    if columns is not None:
-        last = torch.searchsorted(columns.labels, last.contiguous())
-    used = used.clone()
-    used[torch.arange(last.numel(), device=last.device), last] = True
-    used[:, -1] = False
-    return used
+    hidden = torch.stack(steps, dim=1)
+    return last.logits(hidden[real]) if columns is None else last.logits(hidden)[real]
