@@ -1,0 +1,137 @@
+"""Output layers of `SetGenerator`: full, with a bottleneck, and restricted to candidates, written to docs/benchmarks.
+
+Run with ``python -m benchmarks.set_output`` (about ten minutes, one thread). On cooking-stackexchange (736 labels) all
+three are cheap, so that the precision that candidates cost shows; on tibkat-gnd-en (22,625 labels in its training rows) the time they save.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from benchmarks.tables import machine, machine_line, markdown_table, number
+from tagwood import SetGenerator
+from tagwood.data import read_dataset
+from tagwood.metrics.sets import set_scores
+
+OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
+SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+OUTPUTS: dict[str, dict[str, Any]] = {
+    "full": {"output": "full"},
+    "bottleneck of 100": {"output": "bottleneck", "bottleneck": 100},
+    "30 candidates": {"output": "candidates", "candidates": 30, "bottleneck": 100},
+    "100 candidates": {"output": "candidates", "candidates": 100, "bottleneck": 100},
+    "300 candidates": {"output": "candidates", "candidates": 300, "bottleneck": 100},
+}
+# Set -> training rows, test rows, epochs, words read, steps of the decoder.
+SETS = {"cooking-stackexchange": (6_144, 2_000, 8, 15, 5), "tibkat-gnd-en": (3_072, 1_000, 6, 40, 6)}
+COMMON: dict[str, Any] = {
+    "hidden": 96,
+    "layers": 1,
+    "batch_size": 64,
+    "learning_rate": 0.004,
+    "word_vectors": str(SHARED / "glove" / "vectors.f16.npy"),
+    "threads": 1,
+}
+
+
+def read_rows(name: str, n_train: int, n_test: int) -> tuple[list[str], Any, list[str], Any]:
+    """Return texts and labels of some training and test rows; all labels of the training file stay."""
+    train = read_dataset(SHARED / name / "train.jsonl.gz")
+    test = read_dataset(SHARED / name / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
+    found: list[Any] = []
+    for part, wanted in ((train, n_train), (test, n_test)):
+        rows = np.flatnonzero(np.diff(part.labels.indptr))
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:wanted])
+        found += [[(part.texts or ())[row] for row in rows], part.labels[rows]]
+    return found[0], found[1], found[2], found[3]
+
+
+def candidate_recall(model: SetGenerator, texts: list[str], Y: sparse.csr_array) -> float | None:
+    """Return the share of the true labels that are candidates."""
+    if model.candidates_ is None:
+        return None
+    return float((model.candidates_.find(texts).multiply(Y > 0)).sum() / Y.nnz)
+
+
+def measure(name: str, outputs: list[str], scale: float) -> list[dict[str, Any]]:
+    n_train, n_test, epochs, words, steps = SETS[name]
+    texts, Y, test_texts, test_Y = read_rows(name, round(scale * n_train), round(scale * n_test))
+    found = []
+    for output in outputs:
+        model = SetGenerator(**COMMON, **OUTPUTS[output], epochs=epochs, max_length=words, steps=steps)
+        start = time.perf_counter()
+        model.fit(texts, Y)
+        seconds = time.perf_counter() - start
+        assert model.history_ is not None
+        start = time.perf_counter()
+        sets = model.predict(test_texts)
+        answer = time.perf_counter() - start
+        scores = set_scores(test_Y, sets)
+        row = {
+            "set": name, "output": output, "rows": len(texts), "labels": Y.shape[1], "epochs": epochs,
+            "parameters": sum(weight.numel() for weight in model.module_.parameters()),
+            "step_ms": 1e3 * model.history_.seconds / model.history_.steps,
+            "before_s": seconds - model.history_.seconds,
+            "predict_ms": 1e3 * answer / len(test_texts),
+            "P": 100 * scores.precision, "R": 100 * scores.recall, "F1": 100 * scores.f1,
+            "candidate_recall": candidate_recall(model, test_texts, test_Y),
+        }  # fmt: skip
+        print(json.dumps(row), flush=True)
+        found.append(row)
+    return found
+
+
+def to_markdown(result: dict[str, Any]) -> str:
+    """Return the page."""
+    lines = [
+        "# Output layers of generated label sets",
+        "",
+        "`SetGenerator` (OTSeq2Set, one GRU layer of 96, GloVe vectors of 100 numbers, batches of 64) with all labels",
+        "in its output, with a bottleneck, and with the best labels of a linear tree only. One thread, one seed;",
+        "settings are the same for all and were not tuned. Before: reading, and for candidates training the tree.",
+        f"Made by `python -m benchmarks.set_output`. {machine_line(result['machine'])}",
+    ]
+    for name in SETS:
+        rows = [row for row in result["runs"] if row["set"] == name]
+        if not rows:
+            continue
+        table = [
+            [row["output"], f"{row['parameters'] / 1e6:.2f} M", number(row["before_s"]), number(row["step_ms"]),
+             number(row["predict_ms"]), *(f"{row[key]:.1f}" for key in ("P", "R", "F1")),
+             "" if row["candidate_recall"] is None else f"{row['candidate_recall']:.1%}"]
+            for row in rows
+        ]  # fmt: skip
+        header = ["output", "parameters", "before, s", "step, ms", "predict, ms per text", "P", "R", "micro-F1",
+                  "true labels among candidates"]  # fmt: skip
+        lines += ["", f"## {name}", ""]
+        lines += [f"{rows[0]['labels']:,} labels, {rows[0]['rows']:,} rows, {rows[0]['epochs']} epochs.", ""]
+        lines += markdown_table(header, table)
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the rows")
+    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--outputs", nargs="*", default=list(OUTPUTS), choices=list(OUTPUTS))
+    parser.add_argument("--out", type=Path, default=OUT, help="folder for set_output.md and set_output.json")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    runs = [row for name in args.sets for row in measure(name, args.outputs, args.scale)]
+    result = {"machine": machine(), "torch": torch.__version__, "threads": 1, "runs": runs}
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "set_output.json").write_text(json.dumps(result, indent=2) + "\n")
+    (args.out / "set_output.md").write_text(to_markdown(result))
+    print(to_markdown(result))
+
+
+if __name__ == "__main__":
+    main()
