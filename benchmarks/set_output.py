@@ -1,7 +1,8 @@
 """Output layers of `SetGenerator`: full, with a bottleneck, and restricted to candidates, written to docs/benchmarks.
 
-Run with ``python -m benchmarks.set_output`` (about ten minutes, one thread). On cooking-stackexchange (736 labels) all
-three are cheap, so that the precision that candidates cost shows; on tibkat-gnd-en (22,625 labels in its training rows) the time they save.
+Run with ``python -m benchmarks.set_output`` (about ten minutes, one thread). On cooking-stackexchange (735 labels) all
+three are cheap, so that the precision that candidates cost shows; on tibkat-gnd-en (22,625 labels in its training
+rows) the time they save.
 """
 
 from __future__ import annotations
