@@ -22,6 +22,7 @@ BENCHMARKS = (
     ("text_to_labels",),
     ("softmax_tree",),
     ("set_loss",),
+    ("set_output",),
     ("prime",),
     ("service",),
     ("linear_tree", "--scaling"),
