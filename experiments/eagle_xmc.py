@@ -54,7 +54,7 @@ CHOICE_SETS = ("eurlex57k", "tate-subjects")
 CHOICE_ROWS = 10_000
 CHOICE_STEPS = (0.0, 0.03, 0.1, 0.3, 1.0, 10.0)
 FEW_STEPS = (0.1, 1.0, 10.0)
-FIGURE4_ROWS = 8_000
+FIGURE4_ROWS = 4_000
 DEPTH = 8
 
 

@@ -216,11 +216,12 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=list(SETS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, nargs="+", default=[5, 25])
+    parser.add_argument("--grid", type=float, nargs="+", default=list(GRID), help="λ′ of the interpolated trees")
     parser.add_argument("--rows", type=int, help="use only so many training rows")
     parser.add_argument("--threads", type=int, default=1, help="1 gives the same figures every time")
     parser.add_argument("--report", action="store_true", help="write the page from what was measured before")
     args = parser.parse_args()
-    options = {"seeds": args.seeds, "threads": args.threads}
+    options = {"seeds": args.seeds, "threads": args.threads, "grid": args.grid}
     for name, epochs in [] if args.report else product(args.data, args.epochs):
         for point in measure_set(name, args.rows, epochs=epochs, **options):
             print(json.dumps(point, ensure_ascii=False), flush=True)
