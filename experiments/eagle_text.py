@@ -13,7 +13,21 @@ which the paper does not; *soft* shares labels among rows nearly as close; *2 ro
 the trained model.
 """
 
-ORDER = ""
+ORDER = """### What came out
+
+- **The paper's order, EAGLE > EAGLE-0 ≥ baseline in P@1.** With the paper's algorithm it holds in random groups of 4 on
+  EURLEX57K and tibkat-gnd-en, and in groups of 10 once terms that stand on more than a tenth of the rows are left out.
+  With all terms and groups of 10 it does not: the baseline is ahead of both. The next section says why.
+- **Contrast** repairs that: on EURLEX57K in groups of 10, P@1 is 87, two points below what clean labels give, against
+  64 of the baseline. EAGLE-0 and EAGLE are then level, their difference is smaller than the interval: the start is as
+  good as what is learned from it. Other ways to learn were tried on held-out training rows and brought nothing in
+  random groups: weighing rows instead of picking one, and not letting a row vote for itself.
+- **Clusters.** EAGLE has 1.7 times the baseline's P@1 on EURLEX57K, and 2.0 times without common terms; the paper has
+  2.4. Here learning helps beyond the start (38.5 against 35.9). On tibkat-gnd-en nothing helps: clusters of 59 titles
+  have so many labels of one row each that few of the assignments are right by any method.
+- *Soft* is worth half a point in random groups of 10 on EURLEX57K and loses three in clusters; a second round is worth
+  nothing measurable. Both stay options.
+"""
 CHOSEN = """## How contrast and step size were chosen
 
 On a fifth of 10,000 training rows of two sets, held out; test rows were not opened. The other sets of Table 2 took no
@@ -32,7 +46,16 @@ sets. Contrast takes the mean row off instead, and keeps all terms."""
 CORPUS = """## Passages of docstrings
 
 Passages of the docstrings of Python, NumPy, SciPy and others, labelled through their docstring, or through the page
-(class or module) that their docstring stands on; P@k on single passages of the test part."""
+(class or module) that their docstring stands on; P@k on single passages of the test part.
+
+The baseline wins here, and the use case's promise does not hold on this corpus: 86 % of the labels of a docstring are
+true of each of its passages, so giving all of them to all passages is nearly as good as the truth (P@5 36.8 against
+37.3), while EAGLE takes each label away from all passages but one. In Theorem 1's terms the deviation within groups,
+σ2, is small against that between them, σ1: without assignment the error is already that with known pairs, and
+assignment only adds its bias. On held-out training passages, keeping every passage that is close enough to the label
+did not come up to the baseline either. `method="baseline"` is the right choice for groups like these. Pages are large
+and mixed (23 passages in the mean, 2,177 at most): 3 % of the assignments are right with the baseline and 23 % with
+EAGLE, but the few that EAGLE makes teach the model less than many noisy ones."""
 MIML = """## Table 3: the network for few labels
 
 Accuracy of the best label on single test rows after learning from groups (4,000 groups of 4, 1,500 groups of 50, drawn
