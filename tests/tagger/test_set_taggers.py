@@ -8,6 +8,7 @@ from library import make_library
 from tagwood import SetGenerator, Tagger, load
 from tagwood.cli.app import run
 from tagwood.errors import InputError
+from tagwood.models.base import reads_label_texts
 from tagwood.recipe import Recipe, parse_recipe, recipe_of
 
 QUICK = {"hidden": 32, "layers": 1, "dimension": 16, "epochs": 4, "batch_size": 16, "learning_rate": 0.01}
@@ -33,6 +34,15 @@ def test_names_come_back_and_labels_can_be_masked(tagger, tmp_path):
 
 def test_label_embeddings_start_from_the_names_of_labels(tagger):
     assert tagger.model_.module_.labels.weight.shape[0] == len(tagger.vocab_) + 2
+
+
+def test_names_of_labels_are_a_start_but_teach_no_label_without_texts(tagger, tmp_path):
+    assert not reads_label_texts(tagger.model_)
+    again = load(tagger.save(tmp_path / "model"))
+    again.label_counts_ = again.label_counts_.copy()
+    again.label_counts_[:] = 0
+    last = again.tag_one("oak elm bark", k=4).names[-1]
+    assert again.explain("oak elm bark", last, k=1).verdict.reason == "never in training"
 
 
 def test_explanations_show_where_the_decoder_looked(tagger):

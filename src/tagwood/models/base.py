@@ -73,8 +73,8 @@ def takes_texts(model: object) -> bool:
 
 
 def reads_label_texts(model: Any) -> bool:
-    """Whether a model learns from a text per label, and so can rank labels that no row has."""
-    return "label_texts" in inspect.signature(model.fit).parameters
+    """Whether a model learns from a text per label and ranks labels that no row has: then it has `add_labels` too."""
+    return "label_texts" in inspect.signature(model.fit).parameters and hasattr(model, "add_labels")
 
 
 def explains_texts(model: object) -> bool:
