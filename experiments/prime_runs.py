@@ -16,12 +16,14 @@ from tagwood.neural.prototype_settings import Settings, settle
 
 MEASURES = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5", "R@100")
 EPOCHS = {"debian-depends": 8, "tibkat-gnd-en": 8, "yso-titles": 8}
+RATES = {"debian-depends": 3e-3, "tibkat-gnd-en": 3e-3, "yso-titles": 1e-3}
 CURVE_ROWS = 1000  # test rows that P@1 is measured on after each epoch
 
 
 def base(name: str, preset: str = "prime-lite", **changes: Any) -> Settings:
     """Return the settings of all rows: PRIME-lite, the bag encoder."""
-    return settle(preset, "bag", epochs=EPOCHS[name], batch_size=256, **changes)
+    rate = RATES[name]
+    return settle(preset, "bag", epochs=EPOCHS[name], batch_size=256, learning_rate=rate, **changes)
 
 
 def rows_of(name: str) -> dict[str, Settings]:

@@ -120,11 +120,13 @@ def test_a_stored_model_answers_alike_and_takes_new_labels(tmp_path, problem, fi
     assert again.rank(problem[3], k=3) == twin.rank(problem[3], k=3)
     assert ids.tolist() == [45]
     assert fitted.n_labels_ == 45
+    half = again.add_labels(["oak sea"], weight=0.45)
+    np.testing.assert_allclose(again.index_.vectors[half], again.index_.vectors[ids] / 2, atol=1e-6)
 
 
 def test_centroids_are_chosen_by_trials(problem):
     texts, labels, names, *_ = problem
-    model = PrototypeModel(**{**QUICK, "epochs": 2}).fit(texts, labels, label_texts=names)
+    model = PrototypeModel(**{**QUICK, "epochs": 1}).fit(texts, labels, label_texts=names)
     assert set(model.trials_) == {"momentum", "leave-one-out", "none"}
     assert model.centroids_ == max(model.trials_, key=model.trials_.get)
     few = PrototypeModel(**{**QUICK, "epochs": 1}).fit(texts[:90], labels[:90], label_texts=names)

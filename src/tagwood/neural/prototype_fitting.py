@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 from scipy import sparse
 
 from tagwood.models.tree_training import Progress
+from tagwood.neural.prototype_network import Prototype
 from tagwood.neural.prototype_settings import Settings
 from tagwood.neural.prototype_trials import choose_centroids
 from tagwood.neural.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
     from tagwood.neural.prototype import PrototypeModel
-
-_TRIAL_EPOCHS = 8
-_TRIAL_BATCH = 256
 
 
 def with_centroids(
@@ -31,15 +29,19 @@ def with_centroids(
     """
     if settings.prototype.centroids != "auto":
         return settings, {}
-    epochs = min(_TRIAL_EPOCHS, settings.training.epochs)
-    short = replace(settings.training, epochs=epochs, patience=0, batch_size=_TRIAL_BATCH)
-    params = {**model.get_params(), "training": short, "epochs": None, "batch_size": None}
+    params = {**model.get_params(), "training": replace(settings.training, patience=0), "centroids": None}
 
     def fit(kind: str, texts: list[str], Y: sparse.csr_array, names: list[str]) -> PrototypeModel:
-        return type(model)(**{**params, "centroids": kind}).fit(texts, Y, label_texts=names)
+        prototype = _of_kind(settings.prototype, kind)
+        return type(model)(**{**params, "prototype": prototype}).fit(texts, Y, label_texts=names)
 
     kind, measures = choose_centroids(*data, fit, seed=model.seed, progress=progress)
-    return settings._replace(prototype=replace(settings.prototype, centroids=kind)), measures
+    return settings._replace(prototype=_of_kind(settings.prototype, kind)), measures
+
+
+def _of_kind(prototype: Prototype, kind: str) -> Prototype:
+    """Return settings with a kind of centroids; without any, labels are their texts alone."""
+    return replace(prototype, centroids=kind, free_vectors=0 if kind == "none" else prototype.free_vectors)
 
 
 def new_encoder(model: PrototypeModel) -> TextEncoder:

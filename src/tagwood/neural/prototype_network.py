@@ -38,7 +38,8 @@ class Prototype:
     text
         Use the label's text.
     centroids
-        ``"auto"``: chosen by short trials on held-out rows; ``"momentum"``; ``"leave-one-out"``; ``"none"``.
+        ``"momentum"``; ``"leave-one-out"``; ``"none"``; ``"auto"``: chosen by trials on held-out rows, which take three
+        more trainings on at most 10,000 rows, and may choose label texts alone.
     momentum
         Of centroids: the share that one query leaves in place.
     free_vectors
