@@ -119,13 +119,14 @@ def _figure1(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def _figures(data: str, rows: list[dict[str, Any]]) -> Iterator[str]:
     points = [row for row in rows if row["part"] == "figure3"]
-    for arity in dict.fromkeys(row["arity"] for row in points):
-        mine = [row for row in points if row["arity"] == arity]
+    for arity, leaf in dict.fromkeys((row["arity"], row.get("max_leaf_size", 100)) for row in points):
+        mine = [row for row in points if (row["arity"], row.get("max_leaf_size", 100)) == (arity, leaf)]
         variants = list(dict.fromkeys(row["variant"] for row in mine))
-        yield f"Figures 2 and 3, {'binary trees' if arity == 2 else f'nodes of up to {arity} children'}:"
+        nodes = "binary trees" if arity == 2 else f"nodes of up to {arity} children"
+        yield f"Figures 2 and 3, {nodes}, leaves of up to {leaf} labels, {mine[0]['seeds']} seed(s):"
         for k in (1, 3) if len(variants) > 1 else (1,):
             curves = {v: _curve([row for row in mine if row["variant"] == v], k) for v in variants}
-            yield _picture(f"{data}_{arity}_P{k}", f"P@{k} against depth@{k} on {data}", k, curves)
+            yield _picture(f"{data}_{arity}_{leaf}_P{k}", f"P@{k} against depth@{k} on {data}", k, curves)
         for variant in variants:
             yield f"`{variant}`\n\n{table([row for row in mine if row['variant'] == variant], CURVE)}"
     if codes := [row for row in rows if row["part"] == "figure4"]:

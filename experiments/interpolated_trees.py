@@ -60,7 +60,9 @@ def figure1(problem: Problem) -> dict[str, Any]:
     return {"part": "figure1", "data": problem.name, "points": points}
 
 
-def figure3(problem: Problem, arity: int, variant: str, seeds: int) -> Iterator[dict[str, Any]]:
+def figure3(
+    problem: Problem, arity: int, variant: str, seeds: int, leaf: int = 100
+) -> Iterator[dict[str, Any]]:
     """Yield one point of a curve per λ: precision, depth, nodes; mean and spread over the seeds.
 
     f̃ counts above λ=1 only, so `greedy` shares its first points with `marginal`.
@@ -72,12 +74,13 @@ def figure3(problem: Problem, arity: int, variant: str, seeds: int) -> Iterator[
         runs = []
         for seed in range(seeds):
             options = {"arity": arity, "seed": seed, "threads": problem.threads, **VARIANTS[variant]}
-            tree = build_interpolated_tree(problem.V, problem.Y, lam=lam, **options)
+            tree = build_interpolated_tree(problem.V, problem.Y, lam=lam, max_leaf_size=leaf, **options)
             runs.append(measure(problem, tree, seed))
         mean = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
         spread = float(np.std([run["P@1"] for run in runs]))
         point = {"lam_prime": lam_prime, "lam": lam, "seeds": seeds, "P@1_spread": spread, **mean}
-        yield {"part": "figure3", "data": problem.name, "arity": arity, "variant": variant, **point}
+        shape = {"arity": arity, "max_leaf_size": leaf}
+        yield {"part": "figure3", "data": problem.name, **shape, "variant": variant, **point}
 
 
 def figure4(problem: Problem) -> Iterator[dict[str, Any]]:
@@ -147,7 +150,7 @@ def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             yield figure1(problem)
         if "figure3" in what:
             for arity in args.arity:
-                yield from figure3(problem, arity, "marginal", args.seeds)
+                yield from figure3(problem, arity, "marginal", args.seeds, args.leaf)
             for variant in ("greedy", "direct", "direct, greedy") if args.variants else ():
                 yield from figure3(problem, 2, variant, 1)
         if "figure4" in what:
@@ -168,6 +171,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default all")
     parser.add_argument("--data", nargs="+", default=list(SETS))
     parser.add_argument("--arity", nargs="+", type=int, default=[2, 16])
+    parser.add_argument("--leaf", type=int, default=100, help="labels of a leaf in figure 3")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--variants", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--rows", type=int, help="use only the first training rows")
