@@ -25,8 +25,9 @@ from tagwood.ranking import Ranking
 from tagwood.tagger.label_keys import masked_ids
 from tagwood.tagger.tags import Tag, Tags
 
-# Tag(...) without its Python layer: a batch makes hundreds of thousands.
+# Tag(...) and Tags(...) without their Python layers: a batch makes hundreds of thousands.
 _NEW_TAG = cast(Callable[[Iterable[object]], Tag], partial(tuple.__new__, Tag))
+_NEW_TAGS = cast(Callable[[Iterable[Tag]], Tags], partial(tuple.__new__, Tags))
 _MANY_ROWS = 64
 
 
@@ -94,7 +95,7 @@ class LabelSearch:
         found = list(map(_NEW_TAG, columns))
         ends = ranking.indptr.tolist()
         if review is None:
-            return [Tags(found[begin:end]) for begin, end in pairwise(ends)]
+            return [_NEW_TAGS(found[begin:end]) for begin, end in pairwise(ends)]
         places = zip(pairwise(ends), review.tolist(), strict=True)
         return [Tags(found[begin:end], review=doubt) for (begin, end), doubt in places]
 
