@@ -77,8 +77,8 @@ def figure3(
             tree = build_interpolated_tree(problem.V, problem.Y, lam=lam, max_leaf_size=leaf, **options)
             runs.append(measure(problem, tree, seed))
         mean = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
-        spread = float(np.std([run["P@1"] for run in runs]))
-        point = {"lam_prime": lam_prime, "lam": lam, "seeds": seeds, "P@1_spread": spread, **mean}
+        spread = {"P@1_spread": float(np.std([run["P@1"] for run in runs]))} if seeds > 1 else {}
+        point = {"lam_prime": lam_prime, "lam": lam, "seeds": seeds, **spread, **mean}
         shape = {"arity": arity, "max_leaf_size": leaf}
         yield {"part": "figure3", "data": problem.name, **shape, "variant": variant, **point}
 
