@@ -81,9 +81,8 @@ def _page(result: dict[str, Any]) -> Iterator[str]:
         "`SetGenerator` at CPU scale against its baselines and a linear tree on the same rows, made by "
         "`python -m experiments.otseq2set`. BM: bipartite matching, OT: transport with λ = 8, LC: light convolutions. "
         "Each set is cut (table below); one GRU layer of 96, GloVe vectors of 100 numbers, batches of 64, learning "
-        "rate 0.004 with cosine decay, 15 epochs: about half a minute of one core per run. After each epoch micro-F1 "
-        "on held-out training rows decides which weights are kept, for all models alike; all choices are made on these "
-        "rows, and the test rows are only reported."
+        "rate 0.004 with cosine decay, 15 epochs. After each epoch micro-F1 "
+        "on held-out training rows decides which weights are kept, for all models alike; the test rows decide nothing."
     )
     yield from words.get("summary", [])
     yield _sets_table(result)

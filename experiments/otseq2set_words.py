@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-WORDS: dict[str, list[str]] = {
-    "summary": [
-        "What holds so far and what does not, at this scale (far below the paper's 15,000 texts, 1,000 words and 512 "
-        "states). The page grows as runs are added; where one seed is named, differences below about two points "
-        "mean nothing.",
-        "- Matching beats sequences: on cooking-stackexchange BM is 2 to 3 points of micro-F1 above Seq2Seq, MLC2Seq "
-        "and SGM, on held-out and on test rows.\n"
-        "- Transport as printed (λ = 8, weight of ∅ 0.2) does not help: it raises recall and loses more precision. The "
-        "reason is the weight of ∅, not the transport of steps that are to say ∅: moving matched steps only changes "
-        "nothing. The transport adds to what a step gains by saying a label, so ∅ must weigh more too. With weight 1 "
-        "BM + OT passes BM with weight 0.2; but BM with weight 0.5 is as good without transport.\n"
-        "- So BM + OT > BM is not shown here: where each has its own weight of ∅, chosen on held-out rows, the "
-        "difference is within the noise of one seed.\n"
-        "- A linear tree on TF-IDF of the same rows, trained in a fraction of a second, has better sets than any of "
-        "the networks at this number of rows. Its best fixed size also has a smaller error of the set size.",
-    ],
-}
+_SCALE = """\
+This is far below the paper's scale (15,000 texts, 1,000 words, states of 512), and not finished: what has no figures
+below was not measured yet. Sizes, learning rate and number of epochs were set by the time at hand and not tuned; one
+Seq2Seq run on a larger cut of eurlex57k was seen before. The weight of ∅ is the only setting that was varied, with one
+seed unless the table says otherwise, and not over the same values for BM and BM + OT."""
+
+_FINDINGS = """\
+- BM > Seq2Seq holds on cooking-stackexchange: every BM run is above every run of Seq2Seq, MLC2Seq and SGM in micro-F1,
+  on held-out and on test rows, with the printed weight of ∅. It was not measured on a second set.
+- BM + OT > BM does not hold with the printed weights (λ = 8, ∅ 0.2): recall rises, precision falls by more, as in
+  earlier trials on EURLEX57K. Light convolutions did not help either (one seed).
+- Transporting only the steps that are matched with a label gave the same picture (one seed), so steps that are to say
+  ∅ do not seem to be the cause. A likely one, not tested further: the transport adds to what a step gains by saying a
+  label, and ∅ with its weight of 0.2 has nothing against it. More weight for ∅ raises BM + OT with every step tried,
+  and above BM with the printed weight.
+- But more weight for ∅ raises BM too. On held-out rows the best BM that was tried is above the best BM + OT that was
+  tried, by less than the seeds of one model differ. So no setting was found in which transport helps, and too few were
+  tried to say that there is none.
+- The linear tree on TF-IDF of the same rows, with sets by "f1" or a threshold, has a better micro-F1 than every network
+  here. Its best fixed size misses the number of labels by less than any of the generated sets do, though Seq2Seq and BM
+  are nearer than its thresholds on cooking-stackexchange: the aim of the lowest size error is not reached."""
+
+WORDS: dict[str, list[str]] = {"summary": [_SCALE, _FINDINGS]}
