@@ -170,7 +170,8 @@ def write_page() -> None:
     parts = []
     for data, epochs in sorted({(point["data"], point["epochs"]) for point in points}):
         mine = [point for point in points if (point["data"], point["epochs"]) == (data, epochs)]
-        parts.extend(_section(data, epochs, mine))
+        if {"Huffman", "interpolated"} <= {point["tree"] for point in mine}:  # else a run is not at its end
+            parts.extend(_section(data, epochs, mine))
     head, marker, _ = PAGE.read_text(encoding="utf-8").partition("<!-- results -->")
     PAGE.write_text(f"{head}{marker}\n\n" + "\n\n".join(parts) + "\n", encoding="utf-8")
 
