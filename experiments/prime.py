@@ -114,7 +114,8 @@ def load(file: Path) -> dict[str, Record]:
 
 def add(file: Path, records: dict[str, Record]) -> dict[str, Record]:
     """Add records to the file, which other processes may write too, and return all."""
-    with (file.parent / f".{file.name}.lock").open("w") as lock:
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         store = {**load(file), **records}
         file.write_text(
@@ -148,7 +149,7 @@ def main() -> None:
             print(key, round(time.process_time() - began, 1), records[key], flush=True)
     if args.report:
         for name in args.data:
-            differences(store, name, "PRIME", ["dual encoder, margin 0.1", "dual encoder, margin 0.3"])
+            differences(store, name, "momentum", ["dual encoder, margin 0.1", "dual encoder, margin 0.3"])
             differences(store, name, "tree + PRIME", ["linear tree", "PRIME"])
         store = add(file, {key: record for key, record in store.items() if "|minus " in key})
     write_page(store, OUT)
