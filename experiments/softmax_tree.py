@@ -199,7 +199,8 @@ def _section(data: str, epochs: int, points: list[dict[str, Any]]) -> Iterator[s
     gains = ", ".join(f"P@{k} {100 * (best[f'P@{k}'] / huffman[f'P@{k}'] - 1):+.1f} %" for k in (1, 3, 5))
     several = sum(point["tree"] == "interpolated" for point in points) > 1
     yield (
-        f"{'Chosen on held-out rows' if several else 'The only one tried'}: λ={best['lam']:.2f}. On the test rows against Huffman's tree: {gains}, "
+        f"{'Chosen on held-out rows' if several else 'The only one tried'}: λ={best['lam']:.2f}. "
+        f"On the test rows against Huffman's tree: {gains}, "
         f"expected depth@1 {100 * (best['depth@1'] / huffman['depth@1'] - 1):+.1f} %."
     )
 
