@@ -168,10 +168,8 @@ def measure_part(result: dict[str, Any], part: str, name: str) -> None:
         run = measure_run(data, {**MODELS[model], **change}, seed)
         result = load()  # another process may have added runs
         result["runs"][key] = run
+        print(f"{key}: held {run['held']['F1']}, test {run['test']['F1']}", flush=True)
         write(result)
-        print(
-            f"{key}: held {run['held']['F1']}, test {run['test']['F1']}, {run['train_seconds']} s", flush=True
-        )
 
 
 if __name__ == "__main__":
