@@ -8,8 +8,8 @@ Decisions
   transport. ``"seq2seq"``: teacher forcing, labels by rising number; ``"mlc2seq"``: frequent labels first; ``"sgm"``:
   the same with a global embedding and no label twice in its softmax.
 * The score of a generated label is the probability of its step; other labels have their best probability in any step.
-* The decoder has as many steps as the largest training set has labels, if not told otherwise; of larger sets the most
-  frequent labels are learned.
+* The decoder has as many steps as the largest training set has labels, if not told otherwise; of larger sets the first
+  labels in the kind's order are learned, for ``"otseq2set"`` the frequent ones.
 """
 
 from __future__ import annotations
