@@ -203,7 +203,9 @@ def test_rows_together_get_the_bits_of_rows_alone_for_any_number_of_threads(dtyp
         single = (np.array([0, span.stop - span.start]), X.indices[span], X.data[span], X.n_cols)
         alone = search(_kernels, model, single, 7, exact=exact)
         for place, (part, whole) in enumerate(zip(alone, together, strict=True)):
-            if place == 3 and not exact:  # nodes evaluated: a beam visits up to three leaves of a row in one go
+            if (
+                place == 3 and not exact
+            ):  # nodes evaluated: a beam visits up to three leaves of a row in one go
                 assert part[0] <= whole[row] <= part[0] + 2
             else:
                 np.testing.assert_array_equal(part, whole.reshape(2500, -1)[row])

@@ -167,7 +167,9 @@ def test_a_budget_limits_the_nodes_of_an_exact_search(model, problem):
     assert set(beam_bound.tolist()) == {-1}
     assert nodes[:60].mean() <= wide.mean()  # both visit the best node first and stop early
     assert wide.mean() < 1 + model.trees_[0].tree.n_nodes / 2
-    assert np.all(model.search_effort(X, k=3, search="beam", width=10)[0][:60] - wide <= 2)  # leaves in one go
+    assert np.all(
+        model.search_effort(X, k=3, search="beam", width=10)[0][:60] - wide <= 2
+    )  # leaves in one go
     full = model.rank(X, k=3, search="exact")
     short = model.rank(X, k=3, search="exact", max_nodes=2)
     for row in np.flatnonzero(few_bound > 0):

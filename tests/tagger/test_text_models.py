@@ -103,7 +103,8 @@ def test_recipes_describe_known_models_only():
             return {}
 
     with pytest.raises(
-        InputError, match="a recipe describes TF-IDF features or a TextEncoder or both, and one of linear-tree"
+        InputError,
+        match="a recipe describes TF-IDF features or a TextEncoder or both, and one of linear-tree",
     ):
         recipe_of(Tagger(TfidfEncoder(), Other()))
 
