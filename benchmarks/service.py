@@ -218,6 +218,7 @@ def watch_memory(
         "-t1",
         f"-c{options.connections}",
         f"-d{seconds}s",
+        "--latency",
         "-s",
         str(lua),
         server.url("/v1/suggest"),
