@@ -5,17 +5,15 @@ Which rows, labels and rates come when is decided here; the kernel does one epoc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood._sparse import CsrParts, check_labels
+from tagwood._sparse import CsrParts
 from tagwood.errors import InputError
-from tagwood.features.texts import check_texts
 from tagwood.models.softmax_weights import (
     SoftmaxArrays,
     label_paths,
@@ -36,23 +34,6 @@ class Plan(NamedTuple):
     all_positives: bool
     seed: int
     threads: int
-
-
-def check_rows(texts: Iterable[str], Y: Any) -> tuple[list[str], sparse.csr_array]:
-    """Return texts and label sets that a model can be trained on."""
-    rows = list(check_texts(texts))
-    if not rows:
-        raise InputError("texts must hold at least one text", given="none")
-    labels = check_labels(Y)
-    if labels.shape[0] != len(rows):
-        raise InputError(
-            f"Y must have one row for each of the {len(rows):,} texts", given=f"{labels.shape[0]:,} rows"
-        )
-    if labels.nnz == 0:
-        raise InputError(
-            "Y must hold at least one label", given="none", hint="Check that the label column was read."
-        )
-    return rows, labels
 
 
 def train(X: CsrParts, Y: sparse.csr_array, tree: LabelTree, plan: Plan, report: Progress) -> SoftmaxArrays:

@@ -29,8 +29,9 @@ from tagwood.errors import InputError
 from tagwood.features.bags import WordBags
 from tagwood.models.base import FittedModel
 from tagwood.models.softmax_shape import SHAPES, shape_tree
-from tagwood.models.softmax_training import Plan, check_rows, train
+from tagwood.models.softmax_training import Plan, train
 from tagwood.models.softmax_weights import label_leaves, restore_arrays
+from tagwood.models.text_rows import check_text_rows
 from tagwood.models.tree_inputs import allowed_labels, check_pairs
 from tagwood.models.tree_training import Progress
 from tagwood.ranking import Ranking
@@ -142,7 +143,7 @@ class SoftmaxTree(FittedModel):
         """
         self._check_params()
         threads = check_threads(self.threads)
-        rows, labels = check_rows(texts, Y)
+        rows, labels = check_text_rows(texts, Y)
         report = progress or _ignore
         wanted = (self.lam if self.tree == "interpolated" else self.tree) if tree is None else tree
         shape = shape_tree(wanted, rows, labels, self.seed, threads, report)

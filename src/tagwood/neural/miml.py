@@ -32,10 +32,10 @@ from tagwood.errors import InputError
 from tagwood.groups.impute import embed_labels
 from tagwood.models.base import FittedModel
 from tagwood.neural.group_batches import GroupRows
-from tagwood.neural.miml_inputs import check_groups, group_loss, in_words
+from tagwood.neural.miml_inputs import check_groups, group_loss
 from tagwood.neural.miml_module import MimlModule
 from tagwood.neural.threads import torch_threads
-from tagwood.neural.training import History, Training, shuffled, train
+from tagwood.neural.training import History, Training, in_words, shuffled, train
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
@@ -153,7 +153,7 @@ class MimlNetwork(FittedModel):
                 seed=self.seed,
                 evaluate=measure,
                 folder=folder,
-                progress=None if progress is None else in_words(progress),
+                progress=in_words(progress),
             )
         self._learn(module, features.shape[1], history)
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from tagwood.errors import InputError
 from tagwood.groups.grouped_labels import GroupedLabels
 from tagwood.models.tree_inputs import check_training_data
 from tagwood.neural.group_batches import GroupRows
-from tagwood.neural.training import Moment, Rows, Step
+from tagwood.neural.training import Rows, Step
 
 
 def check_groups(
@@ -50,8 +49,3 @@ def group_loss(data: GroupRows, labels: sparse.csr_array, filled: NDArray[np.int
         return nn.functional.binary_cross_entropy_with_logits(module(data.batch(groups, device)), wanted)
 
     return step
-
-
-def in_words(progress: Callable[[str, float], None]) -> Callable[[Moment], None]:
-    """Turn moments of a training into lines and shares."""
-    return lambda moment: progress(f"network: {moment}", moment.share)

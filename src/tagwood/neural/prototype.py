@@ -26,12 +26,11 @@ from tagwood._check import check_float, check_int, check_threads
 from tagwood.features.texts import check_texts
 from tagwood.models.base import FittedModel
 from tagwood.models.linear_tree import LinearTree
-from tagwood.models.softmax_training import check_rows
+from tagwood.models.text_rows import check_text_rows
 from tagwood.models.tree_inputs import check_pairs
 from tagwood.models.tree_training import Progress
 from tagwood.neural.encoder_explanation import explain_words
 from tagwood.neural.label_index import LabelIndex
-from tagwood.neural.miml_inputs import in_words
 from tagwood.neural.prototype_classifiers import PrototypeClassifiers, train_classifiers
 from tagwood.neural.prototype_fitting import first_encoder, new_encoder, with_centroids
 from tagwood.neural.prototype_inputs import check_label_texts, hold_out, label_ids, usual_threshold
@@ -48,7 +47,7 @@ from tagwood.neural.prototype_training import (
 )
 from tagwood.neural.text_encoder import TextEncoder
 from tagwood.neural.threads import torch_threads
-from tagwood.neural.training import Training
+from tagwood.neural.training import Training, in_words
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
@@ -170,7 +169,7 @@ class PrototypeModel(FittedModel):
         progress
             Called with a line about the training and the share done.
         """
-        rows, labels = check_rows(texts, Y)
+        rows, labels = check_text_rows(texts, Y)
         names = check_label_texts(label_texts, labels.shape[1])
         settings = self._settings()
         with torch_threads(self.threads):
@@ -189,7 +188,7 @@ class PrototypeModel(FittedModel):
                 threads=threads,
                 evaluate=None if evaluate is None else self._measure(evaluate, encoder, data),
                 folder=folder,
-                progress=None if progress is None else in_words(progress),
+                progress=in_words(progress),
             )
             self._learn(module, encoder, data)
         self.history_ = history

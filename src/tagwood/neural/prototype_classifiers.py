@@ -20,7 +20,7 @@ from scipy import sparse
 from tagwood.errors import InputError
 from tagwood.models.base import FittedModel
 from tagwood.models.linear_tree import LinearTree
-from tagwood.models.softmax_training import check_rows
+from tagwood.models.text_rows import check_text_rows
 from tagwood.models.tree_training import Progress, Solver
 from tagwood.neural.text_encoder import TextEncoder
 from tagwood.ranking import Ranking
@@ -86,7 +86,7 @@ class PrototypeClassifiers(FittedModel):
             Called with a stage's name and the share done.
         """
         self._check_params()
-        rows, labels = check_rows(texts, Y)
+        rows, labels = check_text_rows(texts, Y)
         tree = default_tree(labels.shape[1]) if self.tree is None else LinearTree(**self.tree.get_params())
         self.tree_ = tree.fit(
             self.encoder.transform(rows), labels, label_features=label_features, progress=progress
@@ -142,7 +142,7 @@ def train_classifiers(
     model: PrototypeModel, texts: Iterable[str], Y: Any, tree: LinearTree | None = None
 ) -> PrototypeClassifiers:
     """Return classifiers on the frozen embeddings of a model, for all of its labels."""
-    rows, labels = check_rows(texts, Y)
+    rows, labels = check_text_rows(texts, Y)
     if labels.shape[1] > model.n_labels_:
         raise InputError(
             f"Y must have the {model.n_labels_:,} labels of the model", given=f"{labels.shape[1]:,}"

@@ -27,7 +27,6 @@ from tagwood._check import check_int, check_threads
 from tagwood.features.texts import check_texts
 from tagwood.features.word_sequences import WordSequences
 from tagwood.models.tree_inputs import allowed_labels
-from tagwood.neural.miml_inputs import in_words
 from tagwood.neural.set_beam import decode_beam
 from tagwood.neural.set_candidates import CandidateTree
 from tagwood.neural.set_decoding import Generated, decode_greedy
@@ -42,7 +41,7 @@ from tagwood.neural.set_start import start_network
 from tagwood.neural.set_state import network_state, restored_network
 from tagwood.neural.set_training import set_step
 from tagwood.neural.threads import flushed_denormals, torch_threads
-from tagwood.neural.training import History, train
+from tagwood.neural.training import History, in_words, train
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
@@ -184,7 +183,7 @@ class SetGenerator(SetParams):
                 seed=self.seed,
                 evaluate=None if evaluate is None else lambda _: evaluate(half),
                 folder=folder,
-                progress=None if progress is None else in_words(progress),
+                progress=in_words(progress),
             )
         self._learn(module, words, n_steps, source, history)
         return self

@@ -15,7 +15,7 @@ Decisions
 from tagwood.neural.training.loop import shuffled, train
 from tagwood.neural.training.optimizer import make_optimizer, rate_factor
 from tagwood.neural.training.processes import gather_rows, run_processes, world
-from tagwood.neural.training.settings import Batches, History, Moment, Rows, Step, Training
+from tagwood.neural.training.settings import Batches, History, Moment, Rows, Step, Training, in_words
 
 __all__ = [
     "Batches",
@@ -25,6 +25,7 @@ __all__ = [
     "Step",
     "Training",
     "gather_rows",
+    "in_words",
     "make_optimizer",
     "rate_factor",
     "run_processes",

@@ -109,6 +109,13 @@ class Moment:
         )
 
 
+def in_words(progress: Callable[[str, float], None] | None) -> Callable[[Moment], None] | None:
+    """Turn moments of a training into lines and shares for those who watch any model; None stays None."""
+    if progress is None:
+        return None
+    return lambda moment: progress(f"network: {moment}", moment.share)
+
+
 @dataclass
 class History:
     """What happened: mean loss and held-out measure of each epoch, and which epoch's weights were kept."""
