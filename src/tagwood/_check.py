@@ -76,6 +76,19 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     )
 
 
+def name_hint(name: str, known: Iterable[str]) -> str:
+    """Return what to write instead of an unknown name: the nearest known one, or all of them.
+
+    Examples
+    --------
+    >>> name_hint("hiden", ["hidden", "steps"]), name_hint("x", ["hidden", "steps"])
+    ("Did you mean 'hidden'?", 'Known: hidden, steps.')
+    """
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
+
+
 def check_threads(threads: int | None) -> int:
     """Return the number of threads to use; None means every core this process may use."""
     if threads is None:

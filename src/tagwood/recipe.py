@@ -19,11 +19,10 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from tagwood._check import check_choice
+from tagwood._check import check_choice, name_hint
 from tagwood.errors import InputError
 from tagwood.models.base import LabelModel
 from tagwood.models.disentangled import Assignment, Disentangled
@@ -203,7 +202,7 @@ def _model(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> LabelModel:
         raise InputError(
             f"the model {kind!r} must be given only its own settings",
             given=repr(key),
-            hint=f"Known: {', '.join(known)}.",
+            hint=name_hint(key, known),
         )
     names = MODELS[kind].parameters()
     own = {key: value for key, value in given.items() if key in names}
@@ -223,12 +222,8 @@ def _known(name: str, known: Iterable[str], what: str, where: str) -> None:
     names = list(known)
     if name in names:
         return
-    near = get_close_matches(name, names, n=1)
     homes = [section for section, keys in KEYS.items() if what == "key" and name in keys]
-    if homes:
-        hint = f"It belongs to [{homes[0]}]."
-    else:
-        hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
+    hint = f"It belongs to [{homes[0]}]." if homes else name_hint(name, names)
     raise InputError(f"{where} must have only known {what}s", given=repr(name), hint=hint)
 
 

@@ -2,9 +2,8 @@
 
 Decisions
 ---------
-* ``"max"``: a label counts by its best copy. At most (k-1)·c copies stand before the best copy of the k-th label,
-  where c is the most copies a label has, so a beam for (k-1)·c + 1 copies that then drops the second ones is the
-  same as merging, and stops early like one without copies.
+* ``"max"``: a label counts by its best copy and stands once among the k, so a beam stops as early as one without
+  copies, and finds the same as merging at its end.
 * ``"mean"`` in a beam is the mean over the copies *found* in it (the paper's). It has to open the whole beam.
 * Best-first search with ``"max"`` is exact as it is: every factor of a path is at most 1.
 * Best-first search with ``"mean"`` takes the mean over *all* copies, found or not. A mean is never above its maximum,
@@ -15,7 +14,6 @@ Decisions
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,36 +25,11 @@ from tagwood.models.tree_weights import Found, SearchPlan, TreeWeights, pair_sco
 
 def search_copies(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
     """Find the best `k` labels of each row in a tree with copies."""
-    if plan.merge == "mean":
-        return (
-            _exact_mean(weights, X, k, plan, threads)
-            if plan.exact
-            else weights.search_places(X, k, plan, 1, threads)
-        )
-    if plan.exact:
+    if plan.merge == "max":
         return weights.search_places(X, k, plan, 2, threads)
-    places = (k - 1) * weights.most_copies + 1
-    return _first_copies(weights.search_places(X, places, plan, 0, threads), places, k)
-
-
-def _first_copies(found: Found, places: int, k: int) -> Found:
-    """Keep the first copy of each label, and the first `k` labels of each row."""
-    labels, scores = found.labels.reshape(-1, places), found.scores.reshape(-1, places)
-    order = np.argsort(labels, axis=1, kind="stable")
-    lined = np.take_along_axis(labels, order, axis=1)
-    again = np.zeros(labels.shape, dtype=bool)
-    np.put_along_axis(again, order[:, 1:], lined[:, 1:] == lined[:, :-1], axis=1)
-    again |= labels < 0
-    kept = np.argsort(again, axis=1, kind="stable")[:, :k]
-    gone = np.take_along_axis(again, kept, axis=1)
-    labels = np.where(gone, -1, np.take_along_axis(labels, kept, axis=1)).astype(np.int32)
-    scores = np.where(gone, 0, np.take_along_axis(scores, kept, axis=1)).astype(np.float32)
-    n_found = (~gone).sum(axis=1, dtype=np.int32)
-    return found._replace(labels=_padded(labels, k, -1), scores=_padded(scores, k, 0), found=n_found)
-
-
-def _padded(values: NDArray[Any], k: int, fill: int) -> NDArray[Any]:
-    return np.pad(values, ((0, 0), (0, k - values.shape[1])), constant_values=fill).ravel()
+    if plan.exact:
+        return _exact_mean(weights, X, k, plan, threads)
+    return weights.search_places(X, k, plan, 1, threads)
 
 
 def _exact_mean(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:

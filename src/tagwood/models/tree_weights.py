@@ -84,18 +84,9 @@ class TreeWeights:
     def _head(self) -> tuple[ModelArrays, int, int, int]:
         return (self.arrays, self.tree.n_labels, self.max_outputs, self.link_power)
 
-    @cached_property
-    def most_copies(self) -> int:
-        """Largest number of leaves that a label sits in."""
-        if not self.tree.has_copies:
-            return 1
-        labels = self.tree.labels  # of a forged model they may be anything
-        known = labels[(labels >= 0) & (labels < self.tree.n_labels)]
-        return max(2, int(np.bincount(known, minlength=1).max()))
-
     def search(self, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
         """Find the best `k` labels of each row; copies of a label are joined as the plan says."""
-        if self.most_copies == 1:
+        if not self.tree.has_copies:
             return self.search_places(X, k, plan, 0, threads)
         from tagwood.models.copy_search import search_copies
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from tagwood._check import name_hint
 from tagwood._params import Params
 from tagwood.errors import InputError
 
@@ -115,5 +116,5 @@ def _known_keys(name: str, table: Mapping[str, Any], known: list[str]) -> None:
             raise InputError(
                 f"{name} must be given only its own settings",
                 given=repr(key),
-                hint=f"Known: {', '.join(known)}.",
+                hint=name_hint(key, known),
             )
