@@ -48,18 +48,21 @@ def numpy_plans(costs: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
 def loop_loss(
     logits: torch.Tensor, labels: Sequence[Sequence[int]], embeddings: torch.Tensor, empty: int
 ) -> torch.Tensor:
-    """Return the loss row by row, with autograd: softmax and P·E of the batch at once, the rest in a loop."""
-    p = torch.softmax(logits, dim=2)
-    q = normalize(p @ embeddings, dim=2)
+    """Return the loss row by row, with autograd: softmax and P·E of the batch at once, the rest in a loop.
+
+    Rows are taken apart by `unbind`: with ``p[row]`` each row would cost a gradient as large as the batch.
+    """
+    whole = torch.softmax(logits, dim=2)
+    parts = normalize(whole @ embeddings, dim=2).unbind()
     total = logits.new_zeros(())
-    for row, own in enumerate(labels):
+    for p, q, own in zip(whole.unbind(), parts, labels, strict=True):
         wanted = torch.full((logits.shape[1],), empty)
-        step, place = linear_sum_assignment(p[row][:, own].detach().numpy(), maximize=True)
+        step, place = linear_sum_assignment(p.detach()[:, own].numpy(), maximize=True)
         wanted[step] = torch.tensor(own)[place]
         weights = torch.full((logits.shape[1],), EMPTY_WEIGHT)
         weights[step] = 1.0
-        total = total - (weights * torch.log(p[row].gather(1, wanted[:, None])[:, 0])).sum()
-        costs = 1.0 - q[row] @ normalize(embeddings[own], dim=1).T
+        total = total - (weights * torch.log(p.gather(1, wanted[:, None])[:, 0])).sum()
+        costs = 1.0 - q @ normalize(embeddings[own], dim=1).T
         with torch.no_grad():
             plan = one_plan(costs)
         total = total + OT_WEIGHT * (plan * costs).sum()
