@@ -2,24 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matching_problems import TREE, matching_problems
 from scipy import sparse
 
 from tagwood.errors import InputError
-from tagwood.trees import LabelTree
 from tagwood.trees.coverage import count_covered, reassign_by_gain
 from tagwood.trees.reassign import reassign_labels, without_empty_leaves
-
-TREE = LabelTree.from_nested([[[0, 1], [2, 3]], [4, 5]])
-
-
-@st.composite
-def problems(draw):
-    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
-    n_rows = draw(st.integers(1, 40))
-    Y = sparse.csr_array((rng.random((n_rows, 6)) < 0.3).astype(np.float32))
-    matched = rng.permuted(np.tile(TREE.leaves, (n_rows, 1)), axis=1)[:, : draw(st.integers(1, 3))]
-    matched[rng.random(matched.shape) < 0.2] = -1
-    return Y, matched
 
 
 def naive_covered(tree, Y, matched):
@@ -30,14 +18,14 @@ def naive_covered(tree, Y, matched):
 
 
 @settings(deadline=None, max_examples=60)
-@given(problems())
+@given(matching_problems())
 def test_covered_positives_are_counted(problem):
     Y, matched = problem
     assert count_covered(TREE, Y, matched) == naive_covered(TREE, Y, matched)
 
 
 @settings(deadline=None, max_examples=60)
-@given(problems(), st.integers(1, 3))
+@given(matching_problems(), st.integers(1, 3))
 def test_greedy_copies_never_cover_fewer_positives_than_the_largest_counts(problem, copies):
     Y, matched = problem
     greedy = reassign_by_gain(TREE, Y, matched, growth=9, max_copies=copies, keep_empty=True)
@@ -48,7 +36,7 @@ def test_greedy_copies_never_cover_fewer_positives_than_the_largest_counts(probl
 
 
 @settings(deadline=None, max_examples=60)
-@given(problems(), st.floats(1, 2), st.integers(1, 4), st.integers(1, 6))
+@given(matching_problems(), st.floats(1, 2), st.integers(1, 4), st.integers(1, 6))
 def test_growth_gain_and_leaf_size_are_bounded(problem, growth, least_gain, limit):
     Y, matched = problem
     new = reassign_by_gain(

@@ -2,23 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matching_problems import TREE, matching_problems
 from scipy import sparse
 
 from tagwood.errors import InputError
-from tagwood.trees import LabelTree
 from tagwood.trees.reassign import count_arrivals, duplicate_at_random, reassign_labels
-
-TREE = LabelTree.from_nested([[[0, 1], [2, 3]], [4, 5]])
-
-
-@st.composite
-def problems(draw):
-    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
-    n_rows = draw(st.integers(1, 40))
-    Y = sparse.csr_array((rng.random((n_rows, 6)) < 0.3).astype(np.float32))
-    matched = rng.permuted(np.tile(TREE.leaves, (n_rows, 1)), axis=1)[:, : draw(st.integers(1, 3))]
-    matched[rng.random(matched.shape) < 0.2] = -1
-    return Y, matched
 
 
 def covered(tree, Y, leaf_of, matched):
@@ -30,7 +18,7 @@ def covered(tree, Y, leaf_of, matched):
 
 
 @settings(deadline=None, max_examples=60)
-@given(problems(), st.integers(1, 3))
+@given(matching_problems(), st.integers(1, 3))
 def test_labels_go_to_the_leaves_with_most_of_their_rows(problem, copies):
     Y, matched = problem
     counts = count_arrivals(TREE, Y, matched).toarray()
@@ -48,7 +36,7 @@ def test_labels_go_to_the_leaves_with_most_of_their_rows(problem, copies):
 
 
 @settings(deadline=None, max_examples=60)
-@given(problems())
+@given(matching_problems())
 def test_two_copies_never_cover_fewer_positives_than_the_best_disjoint_assignment(problem):
     Y, matched = problem
     counts = count_arrivals(TREE, Y, matched).toarray()
