@@ -66,6 +66,24 @@ def test_a_full_leaf_passes_labels_on():
     assert set(new.labels.tolist()) == set(range(6))
 
 
+@settings(deadline=None, max_examples=100)
+@given(matching_problems(), st.integers(1, 3), st.integers(1, 4))
+def test_the_strongest_claims_are_served_first(problem, copies, limit):
+    Y, matched = problem
+    counts = count_arrivals(TREE, Y, matched).toarray()
+    claims = sorted(
+        (-counts[label, leaf], label, leaf) for label, leaf in zip(*counts.nonzero(), strict=True)
+    )
+    served = {label: set() for label in range(6)}
+    for _, label, leaf in claims:
+        full = sum(leaf in leaves for leaves in served.values()) >= limit
+        if len(served[label]) < copies and not full:
+            served[label].add(int(leaf))
+    new = reassign_labels(TREE, Y, matched, copies, max_leaf_size=limit, keep_empty=True)
+    for label, leaves in served.items():
+        assert set(new.leaves_of(label).tolist()) == (leaves or set(TREE.leaves_of(label).tolist()))
+
+
 def test_random_duplicates_are_seeded_and_bounded():
     new = duplicate_at_random(TREE, 5, seed=1)
     assert 6 <= new.labels.size <= 11
