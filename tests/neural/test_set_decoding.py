@@ -158,3 +158,20 @@ def test_the_best_probability_of_labels_is_over_all_steps():
         own = made.best[row, made.labels[row][said[row]]]
         assert bool((own >= made.log_probs[row][said[row]].exp() - 1e-12).all())
     assert bool((made.best > 0).all())
+
+
+@torch.no_grad()
+@KINDS
+def test_the_expected_number_of_labels_sums_the_probabilities_of_new_ones(blank, sgm):
+    network = make_network(3, scale=2.0, global_embedding=sgm, dtype=torch.float64)
+    made = decode_greedy(network, network(make_words()), N_STEPS, blank=blank, trace=True)
+    for row in range(4):
+        total, reached, before = 0.0, 1.0, set()
+        for step in range(N_STEPS):
+            known = made.trace[1][row, step].exp()
+            new = sum(float(known[label]) for label in range(N_LABELS) if label not in before)
+            total, reached = total + reached * new, 1.0 if blank else reached * new
+            if not blank and int(made.labels[row, step]) < 0:
+                break
+            before.add(int(made.labels[row, step]))
+        assert float(made.expected[row]) == pytest.approx(total)

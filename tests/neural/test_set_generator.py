@@ -162,7 +162,12 @@ EXTREME = [
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "options", [{}, {"scheme": "first-n", "learning_rate": 1.0}, {"output": "candidates"}]
+    "options",
+    [
+        {"ot_empty": "free"},
+        {"scheme": "first-n", "learning_rate": 1.0},
+        {"output": "candidates", "ot_empty": "free"},
+    ],
 )
 def test_extreme_rows_leave_all_weights_finite(kind, options):
     rng = np.random.default_rng(0)
@@ -191,6 +196,7 @@ def test_rows_without_labels_are_refused():
         ({"steps": 0}, "steps must be"),
         ({"light_conv": 1}, "light_conv must be True or False"),
         ({"ot_weight": -1.0}, "ot_weight must be"),
+        ({"ot_empty": "none"}, "ot_empty must be one of 'label', 'free'"),
         ({"word_vectors": 3}, "word_vectors must be the path"),
         ({"word_vectors": "nowhere.txt"}, "word_vectors must be a file"),
         ({"learning_rate": 0.0}, "learning_rate must be"),

@@ -1,13 +1,16 @@
 """The network of set generators: padding, contexts, candidates, gradients worked out by hand."""
 
+import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from set_networks import N_LABELS, make_columns, make_network, make_words
 
 from tagwood.neural.set_loss import SetLossOptions
 from tagwood.neural.set_network import AttentionScores, Words
 from tagwood.neural.set_output import LOW, Columns, KnownLogits
-from tagwood.neural.set_training import SetTask, student_logits, teacher_loss
+from tagwood.neural.set_rows import SetRows
+from tagwood.neural.set_training import SetTask, set_step, student_logits, teacher_loss
 
 
 def naive_logits(network, step, own):
@@ -157,3 +160,22 @@ def test_a_teacher_forced_beginning_of_set_losses_says_nothing_after_the_labels(
     assert losses[0] < losses[1] < losses[2]
     assert losses[2] - losses[1] == pytest.approx(losses[1] - losses[0])
     assert losses[3] == pytest.approx(losses[2] / 2)
+
+
+def empty_pull(free_empty, ot_weight, candidates):
+    """The gradient of the loss for the output bias of ∅."""
+    network = make_network(2, dtype=torch.float64)
+    borders, ids = np.array([0, 3, 5, 6]), np.array([2, 3, 4, 5, 2, 3], dtype=np.int32)
+    ends, labels = np.array([0, 2, 3, 5]), np.array([0, 4, 1, 2, 3])
+    own = sparse.csr_array(np.ones((3, N_LABELS))) if candidates else None
+    data = SetRows(borders, ids, N_LABELS, ends, labels, own)
+    task = SetTask(SetLossOptions(ot_weight=ot_weight), 4, free_empty)
+    set_step(data, task)(network, np.arange(3)).backward()
+    return float(network.output.bias.grad[-1])
+
+
+@pytest.mark.parametrize("candidates", [False, True])
+def test_free_empty_steps_are_not_moved_by_the_transport(candidates):
+    plain, free, label = (empty_pull(*how, candidates) for how in ((False, 0.0), (True, 50.0), (False, 50.0)))
+    assert free == pytest.approx(plain, abs=1e-9)
+    assert abs(label - plain) > 1e-3

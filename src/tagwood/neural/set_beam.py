@@ -52,7 +52,7 @@ def decode_beam(
 ) -> Generated:
     """Generate the most probable sequence that a beam of some width finds; arguments as in `decode_greedy`.
 
-    `best` and `trace` are those of the greedy sequence.
+    `expected`, `best` and `trace` are those of the greedy sequence.
     """
     greedy = decode_greedy(network, memory, n_steps, blank=blank, columns=columns, trace=trace)
     n_rows = memory.start.shape[0]

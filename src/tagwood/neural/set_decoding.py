@@ -23,6 +23,9 @@ class Generated(NamedTuple):
         (n_rows, n_steps) label numbers; -1 where a step gave none.
     log_probs
         (n_rows, n_steps) logarithm of the probability of what each step gave, ∅ and the end too; 0 after the end.
+    expected
+        (n_rows,) expected number of labels: the sum over the steps of the probability that one says a new label; where
+        the end closes a row, times that of getting there.
     best
         (n_rows, n_columns) largest probability of each column over the steps of a row; the last one is ∅ or the end.
     trace
@@ -32,6 +35,7 @@ class Generated(NamedTuple):
 
     labels: torch.Tensor
     log_probs: torch.Tensor
+    expected: torch.Tensor
     best: torch.Tensor
     trace: tuple[torch.Tensor, torch.Tensor] | None
 
@@ -81,6 +85,7 @@ def decode_greedy(
     labels = torch.full((n_rows, n_steps), -1, dtype=torch.int64, device=device)
     log_probs = memory.start.new_zeros(n_rows, n_steps)
     best = memory.start.new_zeros(n_rows, n_columns)
+    expected, reached = memory.start.new_zeros(n_rows), memory.start.new_ones(n_rows)
     looks = memory.start.new_zeros(n_rows, n_steps, memory.n_words) if trace else None
     every = memory.start.new_full((n_rows, n_steps, n_columns), -torch.inf) if trace else None
     rows = torch.arange(n_rows, device=device)  # still open
@@ -90,6 +95,10 @@ def decode_greedy(
         found = network.step(memory, state, embedded)
         known, free = step_log_probs(network, last.logits(network.output.hidden(found.features)), used)
         best[rows] = torch.maximum(best[rows], known.exp())
+        new_label = reached[rows] * free[:, :-1].exp().sum(dim=1)
+        expected[rows] += new_label
+        if not blank:
+            reached[rows] = new_label
         value, column = free.max(dim=1)
         is_label, name = column < n_columns - 1, last.names(column)
         labels[rows, step] = torch.where(is_label, name, -1)
@@ -105,4 +114,5 @@ def decode_greedy(
             memory, last = memory.rows(open_), last.rows(open_)
             if rows.numel() == 0:
                 break
-    return Generated(labels, log_probs, best, None if looks is None or every is None else (looks, every))
+    seen = None if looks is None or every is None else (looks, every)
+    return Generated(labels, log_probs, expected, best, seen)

@@ -19,38 +19,26 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
-from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood._check import check_int, check_threads
-from tagwood.features.texts import check_texts
 from tagwood.features.word_sequences import WordSequences
-from tagwood.models.tree_inputs import allowed_labels
-from tagwood.neural.set_beam import decode_beam
+from tagwood.neural.set_answers import SetAnswers
 from tagwood.neural.set_candidates import CandidateTree
-from tagwood.neural.set_decoding import Generated, decode_greedy
-from tagwood.neural.set_explanation import label_attention, sum_words, text_pieces
 from tagwood.neural.set_inputs import check_label_texts, check_set_rows, ordered_labels
 from tagwood.neural.set_network import SetNetwork
-from tagwood.neural.set_output import Columns
-from tagwood.neural.set_params import SetParams
-from tagwood.neural.set_ranking import best_labels, generated_cells, join_cells, join_places
 from tagwood.neural.set_rows import SetRows, near_lengths
 from tagwood.neural.set_start import start_network
-from tagwood.neural.set_state import network_state, restored_network
+from tagwood.neural.set_state import network_state, restored_cuts, restored_network
 from tagwood.neural.set_training import set_step
 from tagwood.neural.threads import flushed_denormals, torch_threads
 from tagwood.neural.training import History, in_words, train
-from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
 _MOST_WORDS = 500_000  # of the vocabulary, as in the paper
-_ROWS = 128  # texts in a batch of predictions
 
 
 @storable("SetGenerator")
-class SetGenerator(SetParams):
+class SetGenerator(SetAnswers):
     """Generate the label set of a text: a bi-GRU reads it, a GRU with attention says one label after the other.
 
     The model decides itself how many labels a text has. It is slow to train next to a `LinearTree`: seconds per
@@ -70,6 +58,9 @@ class SetGenerator(SetParams):
         Weight of the transport between the steps' labels and the row's, 0 for none.
     ot_steps
         ``"all"`` steps take part in the transport, or only those ``"matched"`` with a label.
+    ot_empty
+        What ∅ costs in the transport: ``"label"`` as much as a label with its embedding, so that steps are drawn away
+        from ∅; ``"free"`` nothing, so that only which labels a step says counts, not whether it says one.
     empty_weight
         Weight of steps that have nothing to say. Lower: more labels.
     loss_scale
@@ -106,6 +97,7 @@ class SetGenerator(SetParams):
     words_ : WordSequences
     n_steps_ : int, steps of the decoder
     n_labels_ : int
+    size_cuts_ : where the sizes of `learn_sizes` begin; None before
     history_ : History of the training; None in a loaded model
 
     Examples
@@ -117,12 +109,6 @@ class SetGenerator(SetParams):
     [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
-    takes = "texts"
-    explains_by = "shares of its probability, by where the model looked"
-    _learned = "module_"
-    module_: SetNetwork
-    words_: WordSequences
-    candidates_: CandidateTree | None
     history_: History | None
 
     def fit(
@@ -188,64 +174,13 @@ class SetGenerator(SetParams):
         self._learn(module, words, n_steps, source, history)
         return self
 
-    def predict(self, texts: Iterable[str]) -> sparse.csr_array:
-        """Return the label sets as the decoder generates them."""
-        cells: list[NDArray[np.int64]] = []
-        n_rows = self._generate(texts, lambda places, made, _: cells.append(generated_cells(places, made)))
-        return join_cells(cells, n_rows, self.n_labels_)
-
-    def rank(
-        self,
-        texts: Iterable[str],
-        k: int = 5,
-        *,
-        restrict: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
-    ) -> Ranking:
-        """Return the best `k` labels of each text by step probability.
-
-        A generated label has the probability of its step, another one its best probability in any step.
-
-        Parameters
-        ----------
-        texts
-            One text per row.
-        k
-            Labels per row.
-        restrict, exclude
-            Label ids that may, or may not, be returned; others are not generated.
-        """
-        self._check_fitted()
-        wanted = min(check_int(k, "k", low=1), self.n_labels_)
-        found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []
-        self._generate(
-            texts,
-            lambda places, made, columns: found.append((places, *best_labels(made, columns, wanted))),
-            allowed_labels(restrict, exclude, self.n_labels_),
-        )
-        return join_places(found, self.n_labels_)
-
-    def explain_text(self, text: str, label: int) -> list[tuple[str, float]]:
-        """Return the words of a text with their share of a label's score, by the decoder's attention.
-
-        The step is the one that generated the label, or the one in which it was most probable. Attention says where the
-        step looked, not what would change without a word. Words are as in the text, each once; weights sum to the
-        label's probability in that step.
-        """
-        self._check_fitted()
-        check_int(label, "label", low=0, high=self.n_labels_ - 1)
-        pieces, owner = text_pieces(text, self.words_, self.max_length)
-        looks: list[NDArray[np.float32]] = []
-        self._generate(
-            [text], lambda _, made, columns: looks.append(label_attention(made, columns, label)), trace=True
-        )
-        return sum_words(pieces, owner, looks[0])
-
     def state(self) -> State:
         """Return the stored form of the model."""
         self._check_fitted()
         numbers = {"n_steps": self.n_steps_, "n_labels": self.n_labels_}
-        return network_state(self.get_params(), numbers, self.module_, self.words_, self.candidates_)
+        return network_state(
+            self.get_params(), numbers, self.module_, self.words_, self.candidates_, self.size_cuts_
+        )
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -254,6 +189,7 @@ class SetGenerator(SetParams):
         model._check_params()
         module, words, source = restored_network(model, state)
         model._learn(module, words, check_int(state.param("n_steps", int), "n_steps", low=1), source, None)
+        model.size_cuts_ = restored_cuts(state, model.n_steps_)
         return model
 
     def _learn(
@@ -266,33 +202,4 @@ class SetGenerator(SetParams):
     ) -> None:
         self.module_, self.words_, self.n_steps_ = module, words, n_steps
         self.candidates_, self.history_ = source, history
-        self.n_labels_ = module.sizes.n_labels
-
-    def _generate(
-        self,
-        texts: Iterable[str],
-        take: Callable[[NDArray[np.int64], Generated, Columns | None], None],
-        allowed: NDArray[np.bool_] | None = None,
-        trace: bool = False,
-    ) -> int:
-        """Call `take` with some rows, what was generated for them and their candidates; return the number of texts."""
-        self._check_fitted()
-        rows = list(check_texts(texts))
-        source, module = self.candidates_, self.module_
-        data = SetRows(
-            *self.words_.rows(rows, self.max_length, check_threads(self.threads)),
-            self.n_labels_,
-            candidates=None if source is None or not rows else source.find(rows, allowed),
-            allowed=allowed,
-            device=str(module.score.device),
-        )
-        with torch_threads(self.threads), torch.no_grad():
-            for places in data.by_length(_ROWS):
-                memory, columns = module(data.batch(places)), data.columns(places)
-                options: dict[str, Any] = {"blank": self._blank, "columns": columns, "trace": trace}
-                if self.beam == 1 or trace:
-                    made = decode_greedy(module, memory, self.n_steps_, **options)
-                else:
-                    made = decode_beam(module, memory, self.n_steps_, width=self.beam, **options)
-                take(places, made, columns)
-        return len(rows)
+        self.n_labels_, self.size_cuts_ = module.sizes.n_labels, None

@@ -16,6 +16,7 @@ from tagwood.neural.training import Training
 KINDS = ("otseq2set", "seq2seq", "mlc2seq", "sgm")
 OUTPUTS = ("auto", "full", "bottleneck", "candidates")
 SCALES = ("mean", "sum")
+EMPTIES = ("label", "free")
 _MANY = 5_000  # labels above which the output is restricted to candidates
 _UNIT = 16  # groups of channels of both directions
 
@@ -31,6 +32,7 @@ class SetParams(FittedModel):
         scheme: str = "auto",
         ot_weight: float = 8.0,
         ot_steps: str = "all",
+        ot_empty: str = "label",
         empty_weight: float = 0.2,
         loss_scale: str = "mean",
         teacher_epochs: int = 0,
@@ -60,6 +62,7 @@ class SetParams(FittedModel):
         self.scheme = scheme
         self.ot_weight = ot_weight
         self.ot_steps = ot_steps
+        self.ot_empty = ot_empty
         self.empty_weight = empty_weight
         self.loss_scale = loss_scale
         self.teacher_epochs = teacher_epochs
@@ -122,6 +125,7 @@ class SetParams(FittedModel):
                 steps=self.ot_steps,
             ),
             n_steps,
+            self.ot_empty == "free",
         )
 
     def _sizes(self, n_words: int, n_labels: int, dimension: int) -> SetSizes:
@@ -147,6 +151,7 @@ class SetParams(FittedModel):
         check_choice(self.scheme, "scheme", ("auto", "all", "first-n"))
         check_choice(self.loss_scale, "loss_scale", SCALES)
         check_choice(self.ot_steps, "ot_steps", STEPS)
+        check_choice(self.ot_empty, "ot_empty", EMPTIES)
         check_choice(self.output, "output", OUTPUTS)
         check_float(self.ot_weight, "ot_weight", low=0.0)
         check_float(self.empty_weight, "empty_weight", low=0.0)

@@ -58,6 +58,17 @@ def generated_cells(places: NDArray[np.int64], made: Generated) -> NDArray[np.in
     return np.stack([places[row], labels[row, step]])
 
 
+def sized_cells(
+    places: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    sizes: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the (2, n) rows and labels of the first so many of what `best_labels` found for the rows at `places`."""
+    row, rank = np.nonzero((labels >= 0) & (scores > 0) & (np.arange(labels.shape[1]) < sizes[:, None]))
+    return np.stack([places[row], labels[row, rank]])
+
+
 def join_cells(cells: Sequence[NDArray[np.int64]], n_rows: int, n_labels: int) -> sparse.csr_array:
     """Return the label sets of all rows as an (n_rows, n_labels) array of ones."""
     row, label = np.concatenate([np.empty((2, 0), dtype=np.int64), *cells], axis=1)

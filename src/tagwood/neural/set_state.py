@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tagwood._check import check_int
+from tagwood.errors import InputError
 from tagwood.features.word_sequences import WordSequences
 from tagwood.neural.module_state import load_arrays, module_arrays
 from tagwood.neural.set_candidates import CandidateTree
 from tagwood.neural.set_network import SetNetwork
 from tagwood.neural.set_params import SetParams
 from tagwood.storage import State
+
+_CUTS = "size_cuts"
 
 
 def network_state(
@@ -19,13 +25,17 @@ def network_state(
     network: SetNetwork,
     words: WordSequences,
     source: CandidateTree | None,
+    size_cuts: NDArray[np.float64] | None,
 ) -> State:
     """Return the stored form."""
+    arrays = module_arrays(network)
+    if size_cuts is not None:
+        arrays[_CUTS] = size_cuts
     params = {"init": init, **numbers, "dimension": network.sizes.dimension}
     parts = {"words": words.state()}
     if source is not None:
         parts["candidates"] = source.state()
-    return State("SetGenerator", params=params, arrays=module_arrays(network), parts=parts)
+    return State("SetGenerator", params=params, arrays=arrays, parts=parts)
 
 
 def restored_network(
@@ -40,3 +50,13 @@ def restored_network(
     source = CandidateTree.from_state(state.part("candidates")) if "candidates" in state.parts else None
     network.eval()
     return network, words, source
+
+
+def restored_cuts(state: State, n_steps: int) -> NDArray[np.float64] | None:
+    """Return the cuts of a stored generator whose sizes were learned, or None."""
+    if _CUTS not in state.arrays:
+        return None
+    cuts: NDArray[np.float64] = state.array(_CUTS, np.float64, (n_steps,))
+    if not bool(np.all(np.diff(cuts) >= 0)):
+        raise InputError("size_cuts must rise", given="cuts that fall")
+    return cuts

@@ -19,10 +19,15 @@ from tagwood.neural.training import Rows, Step
 
 @dataclass(frozen=True)
 class SetTask:
-    """How a network learns: `options` of the loss on sets, None for teacher forcing; `n_steps` of the decoder."""
+    """How a network learns: `options` of the loss on sets, None for teacher forcing; `n_steps` of the decoder.
+
+    With `free_empty` ∅ has no part in the transport: its embedding there is zero, and cosines do not see what share of
+    a step's probability the labels have.
+    """
 
     options: SetLossOptions | None
     n_steps: int
+    free_empty: bool = False
 
 
 def set_step(data: SetRows, task: SetTask) -> Step:
@@ -41,8 +46,10 @@ def set_step(data: SetRows, task: SetTask) -> Step:
         if columns is not None:
             targets, empty = torch.where(targets >= 0, columns.places(targets), -1), logits.shape[2] - 1
         if task.options.ot_weight:
-            table = module.labels.weight.detach()
-            vectors = table[:-1] if columns is None else table[columns.labels]
+            table = module.labels.weight[:-1].detach()
+            if task.free_empty:
+                table = torch.cat([table[:-1], torch.zeros_like(table[-1:])])
+            vectors = table if columns is None else table[columns.labels]
         return set_loss(logits, targets, vectors, empty=empty, options=task.options)
 
     return step
