@@ -12,6 +12,7 @@ from prototype_problem import word_pairs
 import tagwood
 from tagwood import Ensemble, LinearTree, PrototypeModel, TextEncoder
 from tagwood.errors import InputError, NotFittedError
+from tagwood.neural.prototype_loss import PrototypeLoss
 from tagwood.neural.prototype_network import Prototype
 from tagwood.neural.prototype_settings import PRESETS
 from tagwood.neural.prototype_trials import best_kind, draw_part
@@ -128,7 +129,7 @@ def test_a_stored_model_answers_alike_and_takes_new_labels(tmp_path, problem, fi
 def test_centroids_are_chosen_by_trials(problem):
     texts, labels, names, *_ = problem
     model = PrototypeModel(**{**QUICK, "epochs": 1}).fit(texts, labels, label_texts=names)
-    assert set(model.trials_) == {"momentum", "leave-one-out", "none"}
+    assert set(model.trials_) == {"momentum", "leave-one-out", "none", "none, low margin"}
     assert model.centroids_ in (max(model.trials_, key=model.trials_.get), "none")
     few = PrototypeModel(**{**QUICK, "epochs": 1}).fit(texts[:90], labels[:90], label_texts=names)
     assert (few.centroids_, few.trials_) == ("leave-one-out", {})
@@ -142,6 +143,17 @@ def test_centroids_must_lead_by_more_than_luck():
     assert best_kind(Y, {"none": bad, "momentum": good}, {"none": 0.6, "momentum": 1.0}) == "momentum"
     assert best_kind(Y, {"none": bad, "momentum": hardly}, {"none": 0.6, "momentum": 0.602}) == "none"
     assert best_kind(Y, {"none": good, "momentum": bad}, {"none": 1.0, "momentum": 0.6}) == "none"
+    low = "none, low margin"
+    three = {"none": bad, low: good, "momentum": good}
+    assert best_kind(Y, three, {"none": 0.6, low: 0.99, "momentum": 1.0}) == low
+
+
+def test_a_margin_is_tried_unless_losses_were_given(problem):
+    texts, labels, names, *_ = problem
+    model = PrototypeModel(**{**QUICK, "epochs": 1}, loss=PrototypeLoss(high=0.2))
+    model.fit(texts, labels, label_texts=names)
+    assert set(model.trials_) == {"momentum", "leave-one-out", "none"}
+    assert model.settings_.loss.high == 0.2
 
 
 def test_a_trial_keeps_all_rows_of_its_labels():

@@ -16,6 +16,7 @@ from tagwood._check import check_int
 from tagwood.errors import InputError
 from tagwood.neural.bert_weights import read_bert
 from tagwood.neural.encoder_module import BagModule, EncoderModule
+from tagwood.neural.text_encoder_head import HeadModule
 from tagwood.neural.text_tokens import parse_tokenizer, read_tokenizer
 from tagwood.neural.transformer_module import Shape, TransformerModule
 from tagwood.storage import State
@@ -65,8 +66,16 @@ def stored_module(state: State, n_tokens: int) -> EncoderModule:
         dimension = check_int(state.param("dimension", int), "dimension", low=1, high=1 << 20)
         with torch.device("meta"):
             module = BagModule(n_tokens, dimension) if shape is None else TransformerModule(Shape.of(shape))
+    if _has_head(state):
+        with torch.device("meta"):
+            module = HeadModule(module)
     _load_weights(module, state)
     return module
+
+
+def _has_head(state: State) -> bool:
+    """Whether the stored network is a frozen one with a head."""
+    return any(str(name).startswith("frozen.") for name in state.param("names", list))
 
 
 def _load_weights(module: EncoderModule, state: State) -> None:

@@ -32,11 +32,11 @@ from tagwood.models.tree_training import Progress
 from tagwood.neural.encoder_explanation import explain_words
 from tagwood.neural.label_index import LabelIndex
 from tagwood.neural.prototype_classifiers import PrototypeClassifiers, train_classifiers
-from tagwood.neural.prototype_fitting import first_encoder, new_encoder, with_centroids
+from tagwood.neural.prototype_fitting import checked_settings, first_encoder, with_centroids
 from tagwood.neural.prototype_inputs import check_label_texts, hold_out, label_ids, usual_threshold
 from tagwood.neural.prototype_loss import PrototypeLoss
 from tagwood.neural.prototype_network import Prototype, PrototypeModule, PrototypeNetwork
-from tagwood.neural.prototype_settings import Batching, Settings, settle
+from tagwood.neural.prototype_settings import Batching, Settings
 from tagwood.neural.prototype_state import learned_from_state, model_state
 from tagwood.neural.prototype_training import (
     PrototypeData,
@@ -69,13 +69,13 @@ class PrototypeModel(FittedModel):
         ``"prime"``; ``"prime-lite"``: one positive per text, half the batch; ``"dual-encoder"``: label texts alone;
         ``"ngame"``: the same with batches of like texts.
     encoder
-        ``"bag"`` (fast), ``"small"``, ``"minilm"``, the path of a folder with weights, or a `TextEncoder` with its own
-        settings; training begins with the weights of one that is fitted.
+        ``"bag"`` (fast), ``"small"``; ``"minilm"`` or the path of a folder with weights, behind which a head is
+        trained; or a `TextEncoder` with its own settings: training begins with the weights of one that is fitted.
     centroids
         Instead of the preset's; see `Prototype`.
     epochs, batch_size, learning_rate
-        Instead of those of `training` or the preset. Default rates: 0.003 for encoders that begin at random, 0.0002 for
-        pretrained ones.
+        Instead of those of `training` or the preset. Default rates: 0.003 for encoders that begin at random and
+        for heads, 0.0002 where all weights of others are trained.
     prototype, loss, batches, training
         Whole parts of the preset to replace.
     index
@@ -88,7 +88,7 @@ class PrototypeModel(FittedModel):
     encoder_ : TextEncoder, trained
     index_ : LabelIndex over the prototypes
     centroids_ : the kind of centroids that was used, and trials_ : what each kind reached in trials
-    history_ : History of the training; None in a loaded model
+    settings_, history_ : Settings and History of the training; None in a loaded model
     n_labels_ : int
 
     Examples
@@ -173,11 +173,13 @@ class PrototypeModel(FittedModel):
         names = check_label_texts(label_texts, labels.shape[1])
         settings = self._settings()
         with torch_threads(self.threads):
-            settings, self.trials_ = with_centroids(self, settings, (rows, labels, names), progress)
+            encoder = first_encoder(self, [*rows, *names])
+            given = encoder.memory
+            settings, self.trials_ = with_centroids(self, encoder, settings, (rows, labels, names), progress)
             if settings.training.patience and evaluate is None:
                 rows, labels, evaluate = hold_out(rows, labels, self.seed)
-            encoder = first_encoder(self, [*rows, *names])
-            data = PrototypeData(encoder.tokens(rows), encoder.tokens(names), labels, rows)
+            data = PrototypeData(encoder.inputs(rows), encoder.inputs(names), labels, rows)
+            encoder.memory = given
             threads = check_threads(self.threads)
             module = new_module(encoder, data, settings, self.seed, threads)
             history = train_module(
@@ -191,7 +193,7 @@ class PrototypeModel(FittedModel):
                 progress=in_words(progress),
             )
             self._learn(module, encoder, data)
-        self.history_ = history
+        self.settings_, self.history_ = settings, history
         return self
 
     def rank(
@@ -300,22 +302,7 @@ class PrototypeModel(FittedModel):
 
     def _settings(self) -> Settings:
         """Return the checked settings."""
-        check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
-        check_threads(self.threads)
-        encoder = new_encoder(self)
-        encoder._check_params()
-        LabelIndex(np.zeros((1, 1)), self.index)
-        names = (
-            "prototype",
-            "loss",
-            "batches",
-            "training",
-            "centroids",
-            "epochs",
-            "batch_size",
-            "learning_rate",
-        )
-        return settle(self.preset, str(encoder.encoder), **{name: getattr(self, name) for name in names})
+        return checked_settings(self)
 
     def _check_params(self) -> None:
         self._settings()

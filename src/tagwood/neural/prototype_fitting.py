@@ -1,58 +1,99 @@
-"""The first steps of `PrototypeModel.fit`: which centroids, and with which encoder training begins."""
+"""The first steps of `PrototypeModel.fit`: the encoder that training begins with, and which prototypes are made."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from scipy import sparse
 
+from tagwood._check import check_int, check_threads
 from tagwood.models.tree_training import Progress
-from tagwood.neural.prototype_network import Prototype
-from tagwood.neural.prototype_settings import Settings
-from tagwood.neural.prototype_trials import choose_centroids
-from tagwood.neural.text_encoder import TextEncoder
+from tagwood.neural.label_index import LabelIndex
+from tagwood.neural.prototype_settings import Settings, settle
+from tagwood.neural.prototype_trials import CANDIDATES, LOW_MARGIN, choose_centroids
+from tagwood.neural.text_encoder import FROM_SCRATCH, TextEncoder
+from tagwood.neural.text_encoder_head import HeadModule, StateMemory
 
 if TYPE_CHECKING:
     from tagwood.neural.prototype import PrototypeModel
 
 
+_SETTINGS = (
+    "prototype",
+    "loss",
+    "batches",
+    "training",
+    "centroids",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+)
+
+
+def checked_settings(model: PrototypeModel) -> Settings:
+    """Return what a model will do; `InputError` for a parameter that does not fit."""
+    check_int(model.seed, "seed", low=0, high=(1 << 63) - 1)
+    check_threads(model.threads)
+    encoder = new_encoder(model)
+    encoder._check_params()
+    LabelIndex(np.zeros((1, 1)), model.index)
+    given = {name: getattr(model, name) for name in _SETTINGS}
+    return settle(model.preset, str(encoder.encoder), trained=encoder.trained, **given)
+
+
 def with_centroids(
     model: PrototypeModel,
+    encoder: TextEncoder,
     settings: Settings,
     data: tuple[list[str], sparse.csr_array, list[str]],
     progress: Progress | None,
 ) -> tuple[Settings, dict[str, float]]:
     """Return settings that name the kind of centroids, and what each kind reached if it was chosen by trials.
 
-    `data` are texts, label sets and label texts.
+    `data` are texts, label sets and label texts. All trials begin with `encoder`; states of one that is frozen are
+    remembered, for the other trials and for the training itself.
     """
     if settings.prototype.centroids != "auto":
         return settings, {}
-    params = {**model.get_params(), "training": replace(settings.training, patience=0), "centroids": None}
+    if encoder.memory is None and isinstance(encoder.module, HeadModule):
+        encoder.memory = StateMemory()
+    training = replace(settings.training, patience=0)
+    params = {**model.get_params(), "encoder": encoder, "training": training, "centroids": None}
+    own_margin = model.loss is not None or settings.loss.margin != "fixed"
 
     def fit(kind: str, texts: list[str], Y: sparse.csr_array, names: list[str]) -> PrototypeModel:
-        prototype = _of_kind(settings.prototype, kind)
-        return type(model)(**{**params, "prototype": prototype}).fit(texts, Y, label_texts=names)
+        tried = _of_kind(settings, kind)
+        changed = {**params, "prototype": tried.prototype, "loss": tried.loss}
+        return type(model)(**changed).fit(texts, Y, label_texts=names)
 
-    kind, measures = choose_centroids(*data, fit, seed=model.seed, progress=progress)
-    return settings._replace(prototype=_of_kind(settings.prototype, kind)), measures
+    candidates = [kind for kind in CANDIDATES if kind != LOW_MARGIN or not own_margin]
+    kind, measures = choose_centroids(*data, fit, candidates=candidates, seed=model.seed, progress=progress)
+    return _of_kind(settings, kind), measures
 
 
-def _of_kind(prototype: Prototype, kind: str) -> Prototype:
+def _of_kind(settings: Settings, kind: str) -> Settings:
     """Return settings with a kind of centroids; without any, labels are their texts alone."""
-    return replace(prototype, centroids=kind, free_vectors=0 if kind == "none" else prototype.free_vectors)
+    prototype, loss = settings.prototype, settings.loss
+    if kind == LOW_MARGIN:
+        kind, loss = "none", replace(loss, high=loss.low)
+    vectors = 0 if kind == "none" else prototype.free_vectors
+    return settings._replace(prototype=replace(prototype, centroids=kind, free_vectors=vectors), loss=loss)
 
 
 def new_encoder(model: PrototypeModel) -> TextEncoder:
-    """Return the unfitted encoder of a model."""
+    """Return the unfitted encoder of a model; of weights of others, only a head is trained."""
     if isinstance(model.encoder, TextEncoder):
         return TextEncoder(**model.encoder.get_params())
-    return TextEncoder(model.encoder, seed=model.seed, threads=model.threads)
+    trained = "all" if model.encoder in FROM_SCRATCH else "head"
+    return TextEncoder(model.encoder, trained=trained, seed=model.seed, threads=model.threads)
 
 
 def first_encoder(model: PrototypeModel, texts: list[str]) -> TextEncoder:
     """Return the encoder that training begins with: fitted on `texts`, or a copy of one that was given fitted."""
     if isinstance(model.encoder, TextEncoder) and hasattr(model.encoder, "tokenizer_"):
-        return TextEncoder.from_state(model.encoder.state())
+        copy = TextEncoder.from_state(model.encoder.state())
+        copy.memory = model.encoder.memory
+        return copy
     return new_encoder(model).fit(texts)

@@ -24,6 +24,7 @@ from torch.nn.functional import normalize
 from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError
 from tagwood.neural.centroids import CENTROIDS, QueryMemory
+from tagwood.neural.text_encoder_head import FrozenRows
 from tagwood.neural.token_rows import TokenRows
 
 CLUSTERS = ("queries", "texts")
@@ -183,7 +184,7 @@ class PrototypeModule(nn.Module):
         if not alone:
             self.network = PrototypeNetwork(dimension, settings.width(dimension), settings.dropout)
 
-    def forward(self, tokens: TokenRows) -> torch.Tensor:
+    def forward(self, tokens: TokenRows | FrozenRows) -> torch.Tensor:
         """Return (n, dimension) embeddings of texts, of norm 1."""
         return normalize(self.encoder(tokens), dim=-1)
 

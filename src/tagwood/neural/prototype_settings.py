@@ -12,12 +12,12 @@ from tagwood._check import check_choice, check_int
 from tagwood.errors import InputError
 from tagwood.neural.prototype_loss import PrototypeLoss
 from tagwood.neural.prototype_network import Prototype
+from tagwood.neural.text_encoder import FROM_SCRATCH
 from tagwood.neural.training import Training
 
 _Part = TypeVar("_Part")
 
-FROM_SCRATCH = ("small", "bag")  # encoders whose weights begin at random
-_RATES = {True: 3e-3, False: 2e-4}  # learning rate of encoders from scratch, and of pretrained ones
+_RATES = {"scratch": 3e-3, "head": 3e-3, "all": 2e-4}  # learning rate by what is trained
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ def settle(
     preset: str,
     encoder: str,
     *,
+    trained: str = "all",
     prototype: Prototype | None = None,
     loss: PrototypeLoss | None = None,
     batches: Batching | None = None,
@@ -101,7 +102,8 @@ def settle(
     3
     """
     base = PRESETS[check_choice(preset, "preset", PRESETS)]
-    rate = learning_rate if learning_rate is not None or training else _RATES[encoder in FROM_SCRATCH]
+    kind = "scratch" if encoder in FROM_SCRATCH else trained
+    rate = learning_rate if learning_rate is not None or training else _RATES[kind]
     found = Settings(
         _instance(prototype, Prototype, "prototype") or base.prototype,
         _instance(loss, PrototypeLoss, "loss") or base.loss,

@@ -76,6 +76,7 @@ def learned_from_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
         "trials_": dict(state.param("trials", dict)),
         "threshold_": check_float(state.param("threshold", float), "threshold"),
         "n_labels_": len(index),
+        "settings_": None,
         "history_": None,
     }
     return init, learned

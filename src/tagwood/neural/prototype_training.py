@@ -27,6 +27,7 @@ from tagwood.neural.prototype_loss import PrototypeLoss, Scores, prototype_loss
 from tagwood.neural.prototype_network import PrototypeModule, PrototypeNetwork
 from tagwood.neural.prototype_settings import Settings
 from tagwood.neural.text_encoder import TextEncoder
+from tagwood.neural.text_encoder_head import FrozenRows
 from tagwood.neural.token_rows import TokenRows
 from tagwood.neural.training import History, Moment, Rows, gather_rows, train, world
 from tagwood.neural.training.processes import gather_objects, share_of
@@ -38,10 +39,10 @@ _CHUNK = 4096  # labels whose prototypes are computed together
 
 @dataclass(frozen=True, eq=False)
 class PrototypeData:
-    """Tokens of training queries and of labels, the queries' label sets, and the queries' texts."""
+    """What the encoder reads of training queries and of labels, the queries' label sets, and the queries' texts."""
 
-    queries: TokenRows
-    labels: TokenRows
+    queries: TokenRows | FrozenRows
+    labels: TokenRows | FrozenRows
     Y: sparse.csr_array
     texts: list[str]
 
@@ -83,7 +84,9 @@ class PrototypeStep:
         return loss
 
 
-def _embed_together(module: nn.Module, tokens: TokenRows, rows: NDArray[np.int64]) -> torch.Tensor:
+def _embed_together(
+    module: nn.Module, tokens: TokenRows | FrozenRows, rows: NDArray[np.int64]
+) -> torch.Tensor:
     """Return embeddings of rows, each embedded by one of the processes; every process gets all."""
     rank, size = world()
     if size == 1:
@@ -199,7 +202,9 @@ def train_module(
     )
 
 
-def label_prototypes(module: PrototypeModule, encoder: TextEncoder, labels: TokenRows) -> NDArray[np.float32]:
+def label_prototypes(
+    module: PrototypeModule, encoder: TextEncoder, labels: TokenRows | FrozenRows
+) -> NDArray[np.float32]:
     """Return the (n_labels, dimension) prototypes of all labels of the training, in the module's present state."""
     texts = torch.from_numpy(encoder.embed(labels))
     device = module.vector_of.device

@@ -27,6 +27,7 @@ from tagwood.features.texts import check_texts
 from tagwood.neural.bert_weights import minilm_folder
 from tagwood.neural.encoder_module import BagModule, EncoderModule
 from tagwood.neural.encoder_weights import read_encoder, stored_module
+from tagwood.neural.text_encoder_head import FrozenRows, HeadModule, StateMemory
 from tagwood.neural.text_tokens import (
     count_tokens,
     parse_tokenizer,
@@ -42,8 +43,11 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 KINDS = ("minilm", "small", "bag")
+FROM_SCRATCH = ("small", "bag")  # whose weights begin at random
+TRAINED = ("all", "head")
 PRECISIONS = ("float32", "bfloat16")
 _BLOCK = 16384  # texts that are embedded together
+_TINY = 1e-12  # norm below which a vector stays as it is
 _HEAD = 32  # numbers per attention head of "small"
 
 
@@ -68,6 +72,9 @@ class TextEncoder(Params):
         Tokens of a text that are read; the rest is left out. Titles have 10 to 20, abstracts 200.
     vocabulary
         Most tokens of the tokenizer that is trained for ``"small"`` and ``"bag"``.
+    trained
+        What a model that trains the encoder may change: ``"all"`` weights, or a ``"head"`` of one hidden layer behind
+        weights of others, which then see each text once: the way to train without a GPU.
     precision
         Of the multiplications in `transform`: ``"float32"``, or ``"bfloat16"``, which is faster only on processors that
         have it (AVX512-BF16, AMX); with AVX2 alone, minilm took eight times as long.
@@ -78,6 +85,7 @@ class TextEncoder(Params):
     ----------
     module : EncoderModule, embeds `TokenRows`
     tokenizer_ : tokenizers.Tokenizer
+    memory : StateMemory of frozen weights, for several trainings on the same texts; None (default) keeps nothing
 
     Examples
     --------
@@ -87,6 +95,8 @@ class TextEncoder(Params):
     ((4, 256), True)
     """
 
+    memory: StateMemory | None = None
+
     def __init__(
         self,
         encoder: str = "minilm",
@@ -95,6 +105,7 @@ class TextEncoder(Params):
         layers: int = 3,
         max_length: int = 64,
         vocabulary: int = 30_000,
+        trained: str = "all",
         precision: str = "float32",
         seed: int = 0,
         threads: int | None = None,
@@ -104,6 +115,7 @@ class TextEncoder(Params):
         self.layers = layers
         self.max_length = max_length
         self.vocabulary = vocabulary
+        self.trained = trained
         self.precision = precision
         self.seed = seed
         self.threads = threads
@@ -111,12 +123,16 @@ class TextEncoder(Params):
     def fit(self, texts: Iterable[str]) -> Self:
         """Train the tokenizer on `texts` (``"small"``, ``"bag"``) or read tokenizer and weights, which ignores them."""
         self._check_params()
-        if self.encoder in ("small", "bag"):
+        if self.encoder in FROM_SCRATCH:
             listed = list(check_texts(texts))
             tokenizer = train_tokenizer(listed, self.vocabulary, self.max_length)
             module = self._new_module(tokenizer, listed)
         else:
             tokenizer, module = read_encoder(self.folder(), self.max_length)
+            if self.trained == "head" and not isinstance(module, HeadModule):
+                with torch.random.fork_rng(devices=[]):
+                    torch.manual_seed(self.seed)
+                    module = HeadModule(module)
         self.tokenizer_, self._module = tokenizer, module.eval()
         return self
 
@@ -136,24 +152,17 @@ class TextEncoder(Params):
         self._check_fitted()
         return tokenize(self.tokenizer_, check_texts(texts))
 
-    def embed(self, tokens: TokenRows) -> NDArray[np.float32]:
+    def inputs(self, texts: Iterable[str]) -> TokenRows | FrozenRows:
+        """Return what training gives to `module`: tokens, or the states of a network that is not trained itself."""
+        tokens, module = self.tokens(texts), self.module
+        return FrozenRows(self._states(tokens)) if isinstance(module, HeadModule) else tokens
+
+    def embed(self, rows: TokenRows | FrozenRows) -> NDArray[np.float32]:
         """Return (n, n_features) rows of norm 1, zeros for rows without tokens."""
-        module, was_training = self.module, self.module.training
-        module.eval()
-        found = np.zeros((len(tokens), self.n_features), dtype=np.float32)
-        device = next(module.parameters()).device.type
-        half = self.precision == "bfloat16"
-        with (
-            torch_threads(self.threads),
-            torch.inference_mode(),
-            torch.autocast(device, torch.bfloat16, enabled=half),
-        ):
-            for begin in range(0, len(tokens), _BLOCK):
-                rows = np.arange(begin, min(begin + _BLOCK, len(tokens)))
-                vectors = torch.nn.functional.normalize(module(tokens.take(rows)).float(), dim=1)
-                found[rows] = vectors.cpu().numpy()
-        module.train(was_training)
-        return found
+        if isinstance(self.module, HeadModule) and isinstance(rows, TokenRows) and self.memory is not None:
+            rows = FrozenRows(self._states(rows))
+        vectors = self._outputs(self.module, rows)
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
 
     def transform(self, texts: Iterable[str]) -> NDArray[np.float32]:
         """Return (n_texts, n_features) rows of norm 1, zeros for empty texts."""
@@ -166,7 +175,8 @@ class TextEncoder(Params):
             f"weight_{place}": np.ascontiguousarray(value.detach().cpu().numpy())
             for place, value in enumerate(weights.values())
         }
-        shape, config = getattr(self.module, "shape", None), getattr(self.module, "config", None)
+        body = self.module.frozen if isinstance(self.module, HeadModule) else self.module
+        shape, config = getattr(body, "shape", None), getattr(body, "config", None)
         params = {
             "init": self.get_params() | {"encoder": str(self.encoder)},
             "tokenizer": self.tokenizer_.to_str(),
@@ -185,6 +195,32 @@ class TextEncoder(Params):
         encoder.tokenizer_ = parse_tokenizer(state.param("tokenizer", str), encoder.max_length)
         encoder._module = stored_module(state, encoder.tokenizer_.get_vocab_size()).eval()
         return encoder
+
+    def _states(self, tokens: TokenRows) -> NDArray[np.float32]:
+        """Return what the part that is not trained makes of tokens, remembered where there is a memory."""
+        assert isinstance(self.module, HeadModule)
+        body = self.module.frozen
+        if self.memory is None:
+            return self._outputs(body, tokens)
+        return self.memory.states(tokens, lambda new: self._outputs(body, new))
+
+    def _outputs(self, module: EncoderModule, inputs: TokenRows | FrozenRows) -> NDArray[np.float32]:
+        """Return the vectors of a network, as it is used, not as it is trained."""
+        was_training = module.training
+        module.eval()
+        found = np.zeros((len(inputs), module.dimension), dtype=np.float32)
+        device = next(module.parameters()).device.type
+        half = self.precision == "bfloat16"
+        with (
+            torch_threads(self.threads),
+            torch.inference_mode(),
+            torch.autocast(device, torch.bfloat16, enabled=half),
+        ):
+            for begin in range(0, len(inputs), _BLOCK):
+                rows = np.arange(begin, min(begin + _BLOCK, len(inputs)))
+                found[rows] = module(inputs.take(rows)).float().cpu().numpy()
+        module.train(was_training)
+        return found
 
     def _new_module(self, tokenizer: Tokenizer, texts: list[str]) -> EncoderModule:
         size = tokenizer.get_vocab_size()
@@ -223,6 +259,13 @@ class TextEncoder(Params):
         check_int(self.layers, "layers", low=1, high=48)
         check_int(self.max_length, "max_length", low=3, high=8192)
         check_int(self.vocabulary, "vocabulary", low=300, high=1_000_000)
+        check_choice(self.trained, "trained", TRAINED)
+        if self.trained == "head" and self.encoder in FROM_SCRATCH:
+            raise InputError(
+                "trained='head' needs an encoder with weights",
+                given=repr(self.encoder),
+                hint="Take 'minilm' or a folder, or train all of it.",
+            )
         check_choice(self.precision, "precision", PRECISIONS)
         check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
         check_threads(self.threads)

@@ -21,7 +21,7 @@ FEATURES = ("tfidf", "text-encoder", "both")
 _COMMON = ("seed", "threads")  # of the whole run, in [model]
 _TFIDF = [name for name in inspect.signature(TfidfEncoder).parameters if name not in _COMMON]
 # Named here as well, because importing the class imports torch; a test compares them.
-_NETWORK = ["encoder", "dimension", "layers", "max_length", "vocabulary", "precision"]
+_NETWORK = ["encoder", "dimension", "layers", "max_length", "vocabulary", "trained", "precision"]
 FEATURE_KEYS = ["kind", *_TFIDF, *_NETWORK, "weights"]
 
 
