@@ -4,44 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
+from ensemble_problem import LABELS, TEXTS, Fixed, members
 
 import tagwood
 from tagwood import Ensemble, LinearTree, SoftmaxTree, Tagger, TfidfEncoder
 from tagwood.errors import InputError, NotFittedError
 from tagwood.models.base import takes_texts
-from tagwood.ranking import Ranking
-
-
-class Fixed:
-    """A fitted model with given scores; knows the scores of all labels if `complete`."""
-
-    def __init__(self, scores=((0.0,),), complete=True):
-        self.scores = scores
-        self.complete = complete
-        self.table = np.asarray(scores, dtype=np.float32)
-        self.n_labels_ = self.table.shape[1]
-        if complete:
-            self.score_labels = lambda X, pairs: self.table[pairs[:, 0], pairs[:, 1]]
-
-    def get_params(self, deep=True):
-        return {"scores": self.scores, "complete": self.complete}
-
-    def fit(self, X, Y):
-        return self
-
-    def rank(self, X, k=5, *, restrict=None, exclude=None):
-        kept = self.table.copy()
-        columns = np.arange(self.n_labels_)
-        allowed = columns if restrict is None else np.asarray(restrict)
-        found = []
-        for row in kept:
-            order = [label for label in np.argsort(-row, kind="stable") if label in allowed][:k]
-            found.append([(int(label), float(row[label])) for label in order])
-        return Ranking.from_lists(found, self.n_labels_)
-
-    def predict(self, X):
-        return sparse.csr_array((self.table >= 0.5).astype(np.float32))
 
 
 def test_scaled_scores_are_averaged():
@@ -102,14 +70,6 @@ def test_sets_are_voted():
 def test_restrictions_reach_the_members():
     one, two = Fixed([[0.9, 0.5, 0.1]]), Fixed([[0.9, 0.1, 0.5]])
     assert set(Ensemble([one, two]).rank([0], k=3, restrict=[1, 2]).labels.tolist()) == {1, 2}
-
-
-TEXTS = ["oak and ash leaves", "ash wood", "oak wood", "sea water", "salt water", "sea salt"] * 5
-LABELS = [[0], [0], [0], [1], [1], [1]] * 5
-
-
-def members():
-    return [LinearTree(threads=1), SoftmaxTree(tree="huffman", epochs=30, threads=1)]
 
 
 def test_members_that_read_texts_and_features_are_fitted_together():

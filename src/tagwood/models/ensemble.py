@@ -26,13 +26,13 @@ from tagwood._sparse import check_labels
 from tagwood.errors import InputError, NotFittedError
 from tagwood.models.base import FittedModel
 from tagwood.models.calibration import Calibrator
-from tagwood.models.ensemble_members import Candidates, Member, as_member
+from tagwood.models.ensemble_members import Candidates, Member, as_member, some_rows, split_rows
+from tagwood.models.ensemble_weights import check_shares, check_weights, learn_shares
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.storage.registry import restore
 
 WAYS = ("auto", "probability", "scaled", "rank")
-_FEWEST = 100  # rows that are worth a calibration
 Floats = NDArray[np.float64]
 
 
@@ -47,14 +47,19 @@ class Ensemble(FittedModel):
         otherwise `fit` trains copies of them. A model that reads features beside one that reads texts needs its
         encoder; `fit` takes TF-IDF for one that has none.
     weights
-        One positive number per member; default all equal.
+        One positive number per member; default those that rank held-out rows best, all equal where there are none.
     how
         What is averaged: ``"probability"``, ``"scaled"`` scores, or ``"rank"``, 1 / place; ``"auto"``: probabilities
         where members are calibrated, otherwise scaled scores.
     candidates
         Labels per row that each member brings in.
     holdout
-        Share of the rows that `fit` keeps back to calibrate the members, where that is 100 rows or more; 0 for none.
+        Share of the rows that `fit` keeps back to calibrate and weigh the members, where that is 100 rows or more; 0
+        for none.
+
+    Attributes
+    ----------
+    shares_ : how much each member counts, learned from held-out rows; None where weights were given or no rows
 
     Examples
     --------
@@ -67,6 +72,7 @@ class Ensemble(FittedModel):
 
     members_: list[Member]
     calibrators_: list[Calibrator] | None = None
+    shares_: Floats | None = None
 
     def __init__(
         self,
@@ -118,18 +124,26 @@ class Ensemble(FittedModel):
         self._check_params()
         texts = self.takes == "texts"
         rows, labels = list(X) if texts else X, check_labels(Y)
-        kept, held = self._split(labels.shape[0])
+        kept, held = split_rows(labels.shape[0], self.holdout)
         options = {"label_texts": label_texts, "progress": progress}
         fitted = [member.fresh(texts) for member in self._given()]
         for member in fitted:
-            member.fit(_rows(rows, kept), labels[kept], options)
-        self.members_, self.calibrators_ = fitted, None
-        return self if held.size == 0 else self.calibrate(_rows(rows, held), labels[held])
+            member.fit(some_rows(rows, kept), labels[kept], options)
+        self.members_, self.calibrators_, self.shares_ = fitted, None, None
+        return self if held.size == 0 else self.calibrate(some_rows(rows, held), labels[held])
 
     def calibrate(self, X: Any, Y: Any) -> Self:
-        """Turn the scores of each member into probabilities, from rows that no member was trained on."""
-        found = [member.rank(X, self.candidates, {}) for member in self._ready()]
-        self.calibrators_ = [Calibrator().fit(ranking, Y) for ranking in found]
+        """Turn each member's scores into probabilities, and learn how much it counts if `weights` are not given.
+
+        X and Y are rows that no member was trained on.
+        """
+        rows, labels = list(X) if self.takes == "texts" else X, check_labels(Y)
+        members = self._ready()
+        inputs = [member.encode(rows) for member in members]
+        found = [m.model.rank(x, self.candidates) for m, x in zip(members, inputs, strict=True)]
+        self.calibrators_ = [Calibrator().fit(ranking, labels) for ranking in found]
+        if self.weights is None:
+            self.shares_ = learn_shares(*self._opinions(inputs, found), labels)
         return self
 
     def rank(
@@ -159,11 +173,8 @@ class Ensemble(FittedModel):
         inputs = [member.encode(rows) for member in members]
         wanted = max(k, self.candidates)
         found = [m.model.rank(x, wanted, **limits) for m, x in zip(members, inputs, strict=True)]
-        cells = Candidates.of(found)
-        total = np.zeros(cells.cells.size)
-        for number, (weight, member) in enumerate(zip(self._shares(), members, strict=True)):
-            total += weight * self._opinion(number, member, inputs[number], found[number], cells)
-        return cells.ranking(total, k)
+        opinions, cells = self._opinions(inputs, found)
+        return cells.ranking(self._shares() @ np.stack(opinions), k)
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label sets: probabilities of 0.5 and more, or what members with half of the weight predict."""
@@ -190,7 +201,10 @@ class Ensemble(FittedModel):
             "weights": None if self.weights is None else [float(weight) for weight in self.weights]
         }
         init |= {name: getattr(self, name) for name in ("how", "candidates", "holdout")}
-        return State("Ensemble", params={"init": init, "members": len(members)}, parts=parts)
+        shares = None if self.shares_ is None else self.shares_.tolist()
+        return State(
+            "Ensemble", params={"init": init, "members": len(members), "shares": shares}, parts=parts
+        )
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -207,7 +221,15 @@ class Ensemble(FittedModel):
             ensemble.calibrators_ = [
                 Calibrator.from_state(state.part(f"calibrator_{place}")) for place in places
             ]
+        if state.params.get("shares") is not None:
+            ensemble.shares_ = check_shares(state.param("shares", list), len(members))
         return ensemble
+
+    def _opinions(self, inputs: list[Any], found: list[Ranking]) -> tuple[list[Floats], Candidates]:
+        """Return what each member says of all candidates, from its input and its own ranking."""
+        cells = Candidates.of(found)
+        parts = zip(self._ready(), inputs, found, strict=True)
+        return [self._opinion(number, *part, cells) for number, part in enumerate(parts)], cells
 
     def _opinion(self, number: int, member: Member, X: Any, found: Ranking, cells: Candidates) -> Floats:
         """Return what a member says of each candidate, from 0 to 1."""
@@ -249,17 +271,12 @@ class Ensemble(FittedModel):
             )
         return members
 
-    def _split(self, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows to train on, and those to calibrate on."""
-        count = round(self.holdout * n_rows)
-        order = np.random.default_rng(0).permutation(n_rows)
-        cut = count if count >= _FEWEST else 0
-        return np.sort(order[cut:]), np.sort(order[:cut])
-
     def _shares(self) -> Floats:
-        given = (
-            np.ones(len(self.members)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
-        )
+        if self.weights is None:
+            return (
+                np.full(len(self.members), 1.0 / len(self.members)) if self.shares_ is None else self.shares_
+            )
+        given = np.asarray(self.weights, dtype=np.float64)
         shares: Floats = given / given.sum()
         return shares
 
@@ -270,17 +287,7 @@ class Ensemble(FittedModel):
         check_int(self.candidates, "candidates", low=1)
         check_float(self.holdout, "holdout", low=0.0, high=0.9)
         if self.weights is not None:
-            given = np.asarray(self.weights, dtype=np.float64)
-            if given.shape != (len(self.members),) or not np.all(np.isfinite(given)) or np.any(given <= 0):
-                raise InputError(
-                    f"weights must hold one positive number for each of the {len(self.members)} members",
-                    given=str(self.weights),
-                )
+            check_weights(self.weights, len(self.members))
 
     def _check_fitted(self) -> None:
         self._ready()
-
-
-def _rows(X: Any, index: NDArray[np.int64]) -> Any:
-    """Return some rows of texts or features."""
-    return [X[row] for row in index] if isinstance(X, list) else X[index]

@@ -20,6 +20,7 @@ from tagwood.models.calibration import Calibrator
 from tagwood.ranking import Ranking
 
 Floats = NDArray[np.float64]
+_FEWEST = 100  # held-out rows that are worth a calibration
 
 
 class Member(NamedTuple):
@@ -57,11 +58,6 @@ class Member(NamedTuple):
     def encode(self, rows: Any) -> Any:
         """Return what the model reads."""
         return rows if self.encoder is None else self.encoder.transform(rows)
-
-    def rank(self, rows: Any, k: int, limits: dict[str, Any]) -> Ranking:
-        """Return the model's ranking of texts or features."""
-        ranking: Ranking = self.model.rank(self.encode(rows), k, **limits)
-        return ranking
 
     def check(self) -> None:
         """Raise `InputError` for settings of the model that do not fit."""
@@ -166,3 +162,16 @@ def _cells(ranking: Ranking) -> NDArray[np.int64]:
     rows = np.repeat(np.arange(ranking.n_rows), np.diff(ranking.indptr))
     cells: NDArray[np.int64] = rows * np.int64(max(1, ranking.n_labels)) + ranking.labels
     return cells
+
+
+def split_rows(n_rows: int, holdout: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows to train on, and those to calibrate on: a share `holdout`, or none where they are too few."""
+    count = round(holdout * n_rows)
+    order = np.random.default_rng(0).permutation(n_rows)
+    cut = count if count >= _FEWEST else 0
+    return np.sort(order[cut:]), np.sort(order[:cut])
+
+
+def some_rows(X: Any, index: NDArray[np.int64]) -> Any:
+    """Return some rows of texts or features."""
+    return [X[row] for row in index] if isinstance(X, list) else X[index]
