@@ -7,6 +7,9 @@
 // search of a row ends when its k labels are better than any node left: same result as level by level, at a fraction of
 // the visits.
 //
+// A label with copies counts by its best one and stands once among the k: what is said above holds for it, too. Only
+// the mean of copies needs the whole beam.
+//
 // Rows of a chunk go in step, in the order of nodes: a node's weights are read once for all of them. A leaf has no
 // children that could come before the next node, so several leaves of a row can be visited in one go where there are
 // many rows: same labels, and now and then a visit or two more than the row alone would have taken.
@@ -34,8 +37,8 @@ std::vector<int32_t> find_levels(const TreeView &tree) {
   return starts;
 }
 
-// Joins copies of a label: their best score, or the mean of their probabilities; `items` is reordered.
-void merge_copies(std::vector<Scored> &items, bool mean) {
+// Joins copies of a label by the mean of their probabilities; `items` is reordered.
+void merge_copies(std::vector<Scored> &items) {
   std::sort(items.begin(), items.end(),
             [](const Scored &a, const Scored &b) { return a.id != b.id ? a.id < b.id : a.score > b.score; });
   size_t kept = 0;
@@ -45,7 +48,7 @@ void merge_copies(std::vector<Scored> &items, bool mean) {
     for (; j < items.size() && items[j].id == items[i].id; ++j)
       total += std::exp(static_cast<double>(items[j].score));
     Scored merged = items[i];
-    if (mean && j - i > 1)
+    if (j - i > 1)
       merged.score = static_cast<float>(std::log(total / static_cast<double>(j - i)));
     items[kept++] = merged;
     i = j;
@@ -76,7 +79,8 @@ public:
   BeamChunk(const ModelView &model, const SearchOptions &o, const std::vector<int32_t> &level_starts, bool open_leaves,
             int64_t n_rows, Scratch &s)
       : model_(model), o_(o), level_starts_(level_starts), last_(static_cast<int>(level_starts.size()) - 2),
-        open_leaves_(open_leaves), turns_(n_rows < kManyRows ? 1 : kTurns), s_(s) {}
+        open_leaves_(open_leaves), gathers_(o.has_copies && o.mean_copies), turns_(n_rows < kManyRows ? 1 : kTurns),
+        s_(s) {}
 
   void run(const CsrView &x, int64_t begin, int64_t end, int32_t *evaluated) {
     start(x, begin, end);
@@ -118,8 +122,8 @@ public:
 
   Best labels(int64_t row) {
     Best best = results(row);
-    if (o_.has_copies) {
-      merge_copies(s_.row_candidates[row], o_.mean_copies);
+    if (gathers_) {
+      merge_copies(s_.row_candidates[row]);
       for (const Scored &item : s_.row_candidates[row])
         best.offer(item);
     }
@@ -136,7 +140,7 @@ private:
     s_.results.resize(n * o_.k);
     s_.result_sizes.assign(n, 0);
     s_.active.resize(n);
-    if (o_.has_copies) {
+    if (gathers_) {
       s_.row_candidates.resize(n);
       for (auto &row : s_.row_candidates)
         row.clear();
@@ -187,7 +191,7 @@ private:
 
   bool is_hopeless(int64_t row, float score) {
     const Best best = results(row);
-    return open_leaves_ && !o_.has_copies && best.full() && best.items[o_.k - 1].score > score;
+    return open_leaves_ && !gathers_ && best.full() && best.items[o_.k - 1].score > score;
   }
 
   // Puts a leaf, when its turn has come, into the beams of all deeper levels; false where one is full of better nodes.
@@ -211,20 +215,22 @@ private:
         offer(visit.row, level, {s_.margins[c], first + c});
   }
 
-  // With copies every label is kept until the copies are merged.
+  // Where copies count by their mean, every label is kept until the copies are merged.
   void take_labels(const Visit &visit) {
     const int32_t *ids = model_.tree.labels + model_.tree.label_ptr[visit.node];
     const int n = model_.tree.label_ptr[visit.node + 1] - model_.tree.label_ptr[visit.node];
     Best best = results(visit.row);
-    const bool choosy = best.full() && !o_.has_copies;
+    const bool choosy = best.full() && !gathers_;
     const float least = choosy ? best.items[o_.k - 1].score : -std::numeric_limits<float>::infinity();
     const int found = select_scores(s_.margins.data(), n, least, s_.places.data());
     for (int i = 0; i < found; ++i) {
       const int c = s_.places[i];
       if (!is_allowed(model_, o_, ids[c]))
         continue;
-      if (o_.has_copies)
+      if (gathers_)
         s_.row_candidates[visit.row].push_back({s_.margins[c], ids[c]});
+      else if (o_.has_copies)
+        best.offer_once({s_.margins[c], ids[c]});
       else
         best.offer({s_.margins[c], ids[c]});
     }
@@ -236,6 +242,7 @@ private:
   const std::vector<int32_t> &level_starts_;
   const int last_; // deepest level
   const bool open_leaves_;
+  const bool gathers_;
   const int turns_; // visits of a row in one go
   Scratch &s_;
 };

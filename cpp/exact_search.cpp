@@ -44,19 +44,10 @@ void exact_search(const ModelView &model, const CsrView &x, const SearchOptions 
         for (int c = 0; c < n_labels; ++c) {
           if (!is_allowed(model, o, ids[c]))
             continue;
-          const Scored item{s.margins[c], ids[c]};
-          if (o.has_copies) { // the best copy counts: drop the other one
-            int at = 0;
-            while (at < best.size && best.items[at].id != item.id)
-              ++at;
-            if (at < best.size) {
-              if (!better(item, best.items[at]))
-                continue;
-              std::copy(best.items + at + 1, best.items + best.size, best.items + at);
-              --best.size;
-            }
-          }
-          best.offer(item);
+          if (o.has_copies)
+            best.offer_once({s.margins[c], ids[c]});
+          else
+            best.offer({s.margins[c], ids[c]});
         }
       }
       write_row(model, o, best, row, out);

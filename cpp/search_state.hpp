@@ -39,6 +39,21 @@ struct Best {
       items[at] = items[at - 1];
     items[at] = item;
   }
+  // As `offer`, but an id stands only once, with its best score.
+  void offer_once(Scored item) {
+    if (full() && !better(item, items[size - 1]))
+      return;
+    int at = 0;
+    while (at < size && items[at].id != item.id)
+      ++at;
+    if (at < size) {
+      if (!better(item, items[at]))
+        return;
+      std::copy(items + at + 1, items + size, items + at);
+      --size;
+    }
+    offer(item);
+  }
 };
 
 // One node to evaluate for one row.
@@ -57,7 +72,7 @@ struct Scratch {
   std::vector<int> sizes, heads;     // used places, and those already visited
   std::vector<Scored> results, open; // labels found; nodes still to be visited by an exact search
   std::vector<int> result_sizes;
-  std::vector<std::vector<Scored>> row_candidates; // only for labels with copies
+  std::vector<std::vector<Scored>> row_candidates; // only where copies count by their mean
   std::vector<int32_t> active, counts;
   std::vector<Visit> visits, sorted;
 };

@@ -154,8 +154,8 @@ def _assign_with_room(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Serve claims by their counts, strongest first, with `copies` leaves per label and `limit` labels per leaf.
 
-    Labels and leaves agree on which claims are stronger, so asking in turns ends in the same places: every label asks for
-    its best leaves, leaves turn away all but their strongest claims, and who was turned away asks for the next.
+    Labels and leaves agree on which claims are stronger, so asking in turns ends in the same places: every label asks
+    for its best leaves, leaves turn away all but their strongest claims, and who was turned away asks for the next.
     """
     label = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     leaf = counts.indices.astype(np.int64)
