@@ -150,3 +150,15 @@ def test_prediction_changes_nothing_and_members_may_grow():
 def test_unfitted_members_are_named():
     with pytest.raises(NotFittedError, match="must be fitted first"):
         Ensemble([LinearTree()]).rank(np.eye(2))
+
+
+def test_a_settled_ensemble_is_unfitted_and_keeps_what_members_chose():
+    class Chooser(Fixed):
+        def settled(self):
+            return Chooser([[0.1, 0.2]])
+
+    pairs = [(TfidfEncoder(), one) for one in (Chooser([[0.9, 0.5]]), Fixed([[0.1, 0.5]]))]
+    ensemble = Ensemble(pairs, candidates=7)
+    again = ensemble.settled()
+    assert again.candidates == 7
+    assert [model.scores for _, model in again.members] == [[[0.1, 0.2]], [[0.1, 0.5]]]

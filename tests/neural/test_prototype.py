@@ -14,7 +14,7 @@ from tagwood import Ensemble, LinearTree, PrototypeModel, TextEncoder
 from tagwood.errors import InputError, NotFittedError
 from tagwood.neural.prototype_loss import PrototypeLoss
 from tagwood.neural.prototype_network import Prototype
-from tagwood.neural.prototype_settings import PRESETS
+from tagwood.neural.prototype_settings import PRESETS, Batching
 from tagwood.neural.prototype_trials import best_kind, draw_part
 from tagwood.neural.training import Training
 from tagwood.ranking import Ranking
@@ -146,6 +146,18 @@ def test_centroids_must_lead_by_more_than_luck():
     low = "none, low margin"
     three = {"none": bad, low: good, "momentum": good}
     assert best_kind(Y, three, {"none": 0.6, low: 0.99, "momentum": 1.0}) == low
+
+
+def test_a_settled_copy_trains_without_trials(problem):
+    texts, labels, names, *_ = problem
+    model = PrototypeModel(**{**QUICK, "epochs": 1}, batches=Batching(positives=1))
+    again = model.fit(texts, labels, label_texts=names).settled()
+    assert not hasattr(again, "n_labels_")
+    assert again.batches == model.batches
+    again.fit(texts, labels, label_texts=names)
+    assert (again.trials_, again.centroids_) == ({}, model.centroids_)
+    np.testing.assert_array_equal(again.index_.vectors, model.index_.vectors)
+    assert PrototypeModel.from_state(model.state()).settled().get_params()["centroids"] is None
 
 
 def test_a_margin_is_tried_unless_losses_were_given(problem):

@@ -190,6 +190,10 @@ class Ensemble(FittedModel):
         kept.eliminate_zeros()
         return kept
 
+    def settled(self) -> Self:
+        """Return an unfitted copy whose members do not try again what they chose by trials."""
+        return type(self)(**{**self.get_params(), "members": [member.settled() for member in self._ready()]})
+
     def state(self) -> State:
         """Return the stored form: the members, each with its own."""
         members = self._ready()

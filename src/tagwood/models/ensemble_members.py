@@ -59,6 +59,12 @@ class Member(NamedTuple):
         """Return what the model reads."""
         return rows if self.encoder is None else self.encoder.transform(rows)
 
+    def settled(self) -> Any:
+        """Return a member to train again, which has what the model chose by trials of its own (``settled``)."""
+        settle = getattr(self.model, "settled", None)
+        model = type(self.model)(**self.model.get_params()) if settle is None else settle()
+        return model if self.encoder is None else (self.encoder, model)
+
     def check(self) -> None:
         """Raise `InputError` for settings of the model that do not fit."""
         check = getattr(self.model, "_check_params", None)

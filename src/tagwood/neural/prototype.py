@@ -20,7 +20,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from torch import nn
 
 from tagwood._check import check_float, check_int, check_threads
 from tagwood.features.texts import check_texts
@@ -32,7 +31,7 @@ from tagwood.models.tree_training import Progress
 from tagwood.neural.encoder_explanation import explain_words
 from tagwood.neural.label_index import LabelIndex
 from tagwood.neural.prototype_classifiers import PrototypeClassifiers, train_classifiers
-from tagwood.neural.prototype_fitting import checked_settings, first_encoder, with_centroids
+from tagwood.neural.prototype_fitting import checked_settings, first_encoder, of_module, with_centroids
 from tagwood.neural.prototype_inputs import check_label_texts, hold_out, label_ids, usual_threshold
 from tagwood.neural.prototype_loss import PrototypeLoss
 from tagwood.neural.prototype_network import Prototype, PrototypeModule, PrototypeNetwork
@@ -109,6 +108,7 @@ class PrototypeModel(FittedModel):
     centroids_: str
     trials_: dict[str, float]
     threshold_: float
+    settings_: Settings | None
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class PrototypeModel(FittedModel):
                 settings,
                 seed=self.seed,
                 threads=threads,
-                evaluate=None if evaluate is None else self._measure(evaluate, encoder, data),
+                evaluate=None if evaluate is None else of_module(self, evaluate, encoder, data),
                 folder=folder,
                 progress=in_words(progress),
             )
@@ -264,6 +264,15 @@ class PrototypeModel(FittedModel):
         self._check_fitted()
         return train_classifiers(self, texts, Y, tree)
 
+    def settled(self) -> Self:
+        """Return an unfitted copy whose settings are what trials chose, to train on other rows without trials."""
+        self._check_fitted()
+        chosen = self.settings_
+        parts = (
+            {} if chosen is None else {"prototype": chosen.prototype, "loss": chosen.loss, "centroids": None}
+        )
+        return type(self)(**{**self.get_params(), **parts})
+
     def state(self) -> State:
         """Return the stored form of the model."""
         self._check_fitted()
@@ -289,16 +298,6 @@ class PrototypeModel(FittedModel):
         sample = data.sample()
         found = self.index_.rank(encoder.embed(data.queries.take(sample)), _MOST)
         self.threshold_ = usual_threshold(found, int(data.Y[sample].nnz))
-
-    def _measure(
-        self, evaluate: Callable[[Self], float], encoder: TextEncoder, data: PrototypeData
-    ) -> Callable[[nn.Module], float]:
-        def measure(module: nn.Module) -> float:
-            half = type(self)(**self.get_params())
-            half._learn(module, encoder, data)  # type: ignore[arg-type]
-            return evaluate(half)
-
-        return measure
 
     def _settings(self) -> Settings:
         """Return the checked settings."""

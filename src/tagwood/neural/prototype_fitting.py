@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from torch import nn
 
 from tagwood._check import check_int, check_threads
 from tagwood.models.tree_training import Progress
 from tagwood.neural.label_index import LabelIndex
 from tagwood.neural.prototype_settings import Settings, settle
+from tagwood.neural.prototype_training import PrototypeData
 from tagwood.neural.prototype_trials import CANDIDATES, LOW_MARGIN, choose_centroids
 from tagwood.neural.text_encoder import FROM_SCRATCH, TextEncoder
 from tagwood.neural.text_encoder_head import HeadModule, StateMemory
@@ -97,3 +100,19 @@ def first_encoder(model: PrototypeModel, texts: list[str]) -> TextEncoder:
         copy.memory = model.encoder.memory
         return copy
     return new_encoder(model).fit(texts)
+
+
+def of_module(
+    model: PrototypeModel,
+    evaluate: Callable[[Any], float],
+    encoder: TextEncoder,
+    data: PrototypeData,
+) -> Callable[[nn.Module], float]:
+    """Return a measure of models as one of modules, for the training loop: `evaluate` sees a whole model."""
+
+    def measure(module: nn.Module) -> float:
+        half = type(model)(**model.get_params())
+        half._learn(module, encoder, data)  # type: ignore[arg-type]
+        return evaluate(half)
+
+    return measure

@@ -162,7 +162,8 @@ class TextEncoder(Params):
         if isinstance(self.module, HeadModule) and isinstance(rows, TokenRows) and self.memory is not None:
             rows = FrozenRows(self._states(rows))
         vectors = self._outputs(self.module, rows)
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
+        return vectors
 
     def transform(self, texts: Iterable[str]) -> NDArray[np.float32]:
         """Return (n_texts, n_features) rows of norm 1, zeros for empty texts."""

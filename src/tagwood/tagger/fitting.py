@@ -67,7 +67,8 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
     )
     probabilities = Probabilities.fit(ranking, held.labels)
     if plan.sets.refit and held.n_rows > WORTH_REFITTING * data.n_rows:
-        parts = fit_parts(plan, data, lambda stage, share: report(f"{stage}, all rows", share))
+        again = plan._replace(model=settled(parts.model))
+        parts = fit_parts(again, data, lambda stage, share: report(f"{stage}, all rows", share))
     return Learned(parts, probabilities)
 
 
@@ -79,6 +80,12 @@ def fresh(part: Any) -> Any:
     if isinstance(part, ConcatEncoder):
         params["encoders"] = [fresh(one) for one in part.encoders]
     return type(part)(**params)
+
+
+def settled(model: Any) -> Any:
+    """Return a model to train again on more rows: what it chose by trials of its own is not tried again."""
+    settle = getattr(model, "settled", None)
+    return model if settle is None else settle()
 
 
 def default_encoder(model: LabelModel, **options: Any) -> TfidfEncoder:
