@@ -152,36 +152,15 @@ def check_label_sets(tree: LabelTree, Y: Any) -> sparse.csr_array:
 def _assign_with_room(
     counts: sparse.csr_array, copies: int, limit: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Serve claims by their counts, strongest first, with `copies` leaves per label and `limit` labels per leaf.
-
-    Labels and leaves agree on which claims are stronger, so asking in turns ends in the same places: every label asks
-    for its best leaves, leaves turn away all but their strongest claims, and who was turned away asks for the next.
-    """
+    """Serve claims by their counts, strongest first, with `copies` leaves per label and `limit` labels per leaf."""
     label = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     leaf = counts.indices.astype(np.int64)
-    strength = np.empty(label.size, dtype=np.int64)  # 0 is the strongest claim
-    strength[np.lexsort((leaf, label, -counts.data))] = np.arange(label.size)
-    open_ = np.lexsort((strength, label))
-    while True:
-        asked = open_[_place_in_group(label[open_]) < copies]
-        by_leaf = asked[np.lexsort((strength[asked], leaf[asked]))]
-        refused = by_leaf[_place_in_group(leaf[by_leaf]) >= limit]
-        if not refused.size:
-            return label[asked], leaf[asked]
-        still = np.ones(label.size, dtype=bool)
-        still[refused] = False
-        open_ = open_[still[open_]]
-
-
-def _place_in_group(groups: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return for each item the number of items of its group before it; groups are stretches of equal values.
-
-    Examples
-    --------
-    >>> _place_in_group(np.array([4, 4, 2, 7, 7, 7])).tolist()
-    [0, 1, 0, 0, 1, 2]
-    """
-    place = np.arange(groups.size)
-    starts = np.where(np.diff(groups, prepend=-1) != 0, place, 0)
-    inside: NDArray[np.int64] = place - np.maximum.accumulate(starts)
-    return inside
+    order = np.argsort(-counts.data, kind="stable")  # ties: the smaller label, then the smaller leaf
+    room, left = [limit] * counts.shape[1], [copies] * counts.shape[0]
+    taken = []
+    for place, of, to in zip(order.tolist(), label[order].tolist(), leaf[order].tolist(), strict=True):
+        if left[of] and room[to]:
+            left[of] -= 1
+            room[to] -= 1
+            taken.append(place)
+    return label[taken], leaf[taken]
