@@ -162,16 +162,19 @@ def test_the_best_probability_of_labels_is_over_all_steps():
 
 @torch.no_grad()
 @KINDS
-def test_the_expected_number_of_labels_sums_the_probabilities_of_new_ones(blank, sgm):
+@pytest.mark.parametrize("weight", [1.0, 0.2])
+def test_the_expected_number_of_labels_sums_the_probabilities_of_new_ones(blank, sgm, weight):
     network = make_network(3, scale=2.0, global_embedding=sgm, dtype=torch.float64)
-    made = decode_greedy(network, network(make_words()), N_STEPS, blank=blank, trace=True)
+    memory = network(make_words())
+    made = decode_greedy(network, memory, N_STEPS, blank=blank, empty_weight=weight, trace=True)
     for row in range(4):
         total, reached, before = 0.0, 1.0, set()
         for step in range(N_STEPS):
             known = made.trace[1][row, step].exp()
             new = sum(float(known[label]) for label in range(N_LABELS) if label not in before)
-            total, reached = total + reached * new, 1.0 if blank else reached * new
-            if not blank and int(made.labels[row, step]) < 0:
-                break
+            said = 1.0 / (1.0 + float(known[N_LABELS]) / weight / new)
+            total, reached = total + reached * said, 1.0 if blank else reached * said
             before.add(int(made.labels[row, step]))
+            if not blank and -1 in before:
+                break
         assert float(made.expected[row]) == pytest.approx(total)

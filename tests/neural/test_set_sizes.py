@@ -50,7 +50,7 @@ def make(**options):
 
 @pytest.fixture(scope="module", params=["otseq2set", "mlc2seq"])
 def fitted(request):
-    return make(kind=request.param)
+    return make(kind=request.param, epochs=30)
 
 
 def test_expected_sizes_follow_the_number_of_labels(fitted):

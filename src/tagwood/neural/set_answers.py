@@ -73,7 +73,10 @@ class SetAnswers(SetParams):
         return join_cells(cells, n_rows, self.n_labels_)
 
     def expected_sizes(self, texts: Iterable[str]) -> NDArray[np.float64]:
-        """Return the expected number of labels of each text: the sum of its steps' probabilities of a new label."""
+        """Return the expected number of labels of each text: the sum of its steps' probabilities of a label, not ∅.
+
+        Labels said before are left out, and the weight of ∅ in training is undone.
+        """
         self._check_fitted()
         found: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
         n_rows = self._generate(
@@ -173,10 +176,12 @@ class SetAnswers(SetParams):
             allowed=allowed,
             device=str(module.score.device),
         )
+        weight = self.empty_weight if self._blank and self.empty_weight else 1.0
+        options: dict[str, Any] = {"blank": self._blank, "empty_weight": weight, "trace": trace}
         with torch_threads(self.threads), torch.no_grad():
             for places in data.by_length(_ROWS):
                 memory, columns = module(data.batch(places)), data.columns(places)
-                options: dict[str, Any] = {"blank": self._blank, "columns": columns, "trace": trace}
+                options["columns"] = columns
                 if self.beam == 1 or trace:
                     made = decode_greedy(module, memory, self.n_steps_, **options)
                 else:

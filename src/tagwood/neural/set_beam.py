@@ -48,13 +48,16 @@ def decode_beam(
     blank: bool,
     width: int,
     columns: Columns | None = None,
+    empty_weight: float = 1.0,
     trace: bool = False,
 ) -> Generated:
     """Generate the most probable sequence that a beam of some width finds; arguments as in `decode_greedy`.
 
     `expected`, `best` and `trace` are those of the greedy sequence.
     """
-    greedy = decode_greedy(network, memory, n_steps, blank=blank, columns=columns, trace=trace)
+    greedy = decode_greedy(
+        network, memory, n_steps, blank=blank, columns=columns, empty_weight=empty_weight, trace=trace
+    )
     n_rows = memory.start.shape[0]
     last = network.output(columns)
     labels, log_probs = greedy.labels.clone(), greedy.log_probs.clone()

@@ -13,6 +13,8 @@ import torch
 from tagwood.neural.set_network import Memory, SetNetwork
 from tagwood.neural.set_output import Columns
 
+_LEAST = 1e-30  # of the probability of all that a step may say
+
 
 class Generated(NamedTuple):
     """What was generated for some rows.
@@ -24,8 +26,8 @@ class Generated(NamedTuple):
     log_probs
         (n_rows, n_steps) logarithm of the probability of what each step gave, ∅ and the end too; 0 after the end.
     expected
-        (n_rows,) expected number of labels: the sum over the steps of the probability that one says a new label; where
-        the end closes a row, times that of getting there.
+        (n_rows,) expected number of labels: the sum over the steps of the probability that one says a label and not ∅,
+        labels said before left out; where the end closes a row, times that of getting there.
     best
         (n_rows, n_columns) largest probability of each column over the steps of a row; the last one is ∅ or the end.
     trace
@@ -60,6 +62,7 @@ def decode_greedy(
     *,
     blank: bool,
     columns: Columns | None = None,
+    empty_weight: float = 1.0,
     trace: bool = False,
 ) -> Generated:
     """Generate the most probable label of each step.
@@ -76,6 +79,8 @@ def decode_greedy(
         Whether ∅ is a blank; otherwise it is the end.
     columns
         Candidates of each row, None for all labels.
+    empty_weight
+        Weight of ∅ in training, which is undone in `expected`: a weight w makes the odds of ∅ w times what they are.
     trace
         Whether to keep attention and log-probabilities of all steps.
     """
@@ -95,10 +100,11 @@ def decode_greedy(
         found = network.step(memory, state, embedded)
         known, free = step_log_probs(network, last.logits(network.output.hidden(found.features)), used)
         best[rows] = torch.maximum(best[rows], known.exp())
-        new_label = reached[rows] * free[:, :-1].exp().sum(dim=1)
-        expected[rows] += new_label
+        new = empty_weight * free[:, :-1].exp().sum(dim=1)
+        said = reached[rows] * new / (new + free[:, -1].exp()).clamp_min(_LEAST)
+        expected[rows] += said
         if not blank:
-            reached[rows] = new_label
+            reached[rows] = said
         value, column = free.max(dim=1)
         is_label, name = column < n_columns - 1, last.names(column)
         labels[rows, step] = torch.where(is_label, name, -1)

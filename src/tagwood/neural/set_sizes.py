@@ -3,7 +3,7 @@
 Decisions
 ---------
 * A decoder's own sizes depend on the weight of ∅ and on how sure an overfitted network is. What keeps its order is the
-  expected number of labels: the sum over the steps of the probability that a new label is said.
+  expected number of labels: the sum over the steps of the probability that a label is said, the weight of ∅ undone.
 * The size is the number of cuts that the expected number exceeds. The absolute error of a size is the number of cuts
   on the wrong side, so each cut is found alone, exactly: the least one with the fewest errors of "at least j labels".
   Fixed sizes are among what cuts can say, so on the rows they are learned from no fixed size has a smaller error.
