@@ -131,6 +131,22 @@ class Candidates(NamedTuple):
             scores[missing] = lowest[self.row[missing]]
         return scores
 
+    def right(self, Y: sparse.csr_array) -> Floats:
+        """Return whether each cell is a true label, 1 or 0."""
+        rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+        found: Floats = np.isin(self.cells, rows * np.int64(self.n_labels) + Y.indices).astype(np.float64)
+        return found
+
+    def opinion(self, way: str, scores: Floats, found: Ranking, calibrator: Calibrator | None) -> Floats:
+        """Return what a member says of each cell, from 0 to 1."""
+        if way == "rank":
+            return self.places(found)
+        return (
+            self.scaled(scores)
+            if way == "scaled" or calibrator is None
+            else self.calibrated(scores, calibrator)
+        )
+
     def scaled(self, scores: Floats) -> Floats:
         """Return scores moved and stretched so that those of each row go from 0 to 1."""
         if scores.size == 0:
@@ -181,3 +197,24 @@ def split_rows(n_rows: int, holdout: float) -> tuple[NDArray[np.int64], NDArray[
 def some_rows(X: Any, index: NDArray[np.int64]) -> Any:
     """Return some rows of texts or features."""
     return [X[row] for row in index] if isinstance(X, list) else X[index]
+
+
+def vote(members: Sequence[Member], shares: Floats, rows: Any) -> sparse.csr_array:
+    """Return the label sets that members with half of the shares predict."""
+    votes = sum(
+        share * member.model.predict(member.encode(rows)).astype(np.float64)
+        for share, member in zip(shares, members, strict=True)
+    )
+    kept = sparse.csr_array(votes)
+    kept.data = (kept.data >= 0.5 - 1e-9).astype(np.float32)
+    kept.eliminate_zeros()
+    return kept
+
+
+def check_weights(weights: Any, n_members: int) -> None:
+    """Raise `InputError` for weights that a user must not give."""
+    given = np.asarray(weights, dtype=np.float64)
+    if given.shape != (n_members,) or not np.all(np.isfinite(given)) or np.any(given <= 0):
+        raise InputError(
+            f"weights must hold one positive number for each of the {n_members} members", given=str(weights)
+        )
