@@ -39,10 +39,10 @@ class Cut:
 
 
 CUTS = {
-    "eurlex57k": Cut(2_048, 300, 1_500, 150, 30, 8),
-    "cooking-stackexchange": Cut(2_048, 300, 1_500, 150, 15, 5),
-    "tate-subjects": Cut(2_048, 300, 1_500, 150, 16, 10),
-    "docstrings": Cut(2_048, 300, 1_500, 150, 16, 6),
+    "cooking-stackexchange": Cut(2_048, 1_000, 2_500, 150, 15, 5),
+    "tate-subjects": Cut(2_048, 1_000, 2_500, 150, 16, 8),
+    "docstrings": Cut(2_048, 1_000, 2_500, 150, 16, 6),
+    "eurlex57k": Cut(2_048, 500, 1_500, 150, 200, 8),
 }
 
 

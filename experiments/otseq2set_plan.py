@@ -1,0 +1,127 @@
+"""Which runs the OTSeq2Set experiment makes: models, settings that are varied, the grid that is searched, choices.
+
+In: what was measured so far. Out: model, changed settings and seed of each run. A run is known by what differs from the
+printed settings, so that one run serves all parts that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tagwood.neural.set_loss import choose_scheme
+
+Settings = dict[str, Any]
+Runs = dict[str, Any]
+PLAIN: Settings = {"kind": "otseq2set", "light_conv": False, "ot_weight": 0.0}
+MODELS: dict[str, Settings] = {
+    "Seq2Seq": {"kind": "seq2seq", "light_conv": False},
+    "MLC2Seq": {"kind": "mlc2seq", "light_conv": False},
+    "SGM": {"kind": "sgm", "light_conv": False},
+    "Seq2Seq + LC": {"kind": "seq2seq", "light_conv": True},
+    "BM": PLAIN,
+    "BM + LC": {**PLAIN, "light_conv": True},
+    "BM + OT": {**PLAIN, "ot_weight": 8.0},
+    "BM + OT + LC": {**PLAIN, "ot_weight": 8.0, "light_conv": True},
+}
+FREE: Settings = {"ot_empty": "free"}
+KEY_ROWS: tuple[tuple[str, Settings], ...] = (
+    ("Seq2Seq", {}),
+    ("BM", {}),
+    ("BM + OT", {}),
+    ("BM + OT", FREE),
+    ("BM + OT + LC", {}),
+    ("BM + OT + LC", FREE),
+)
+SEEDS = (0, 1, 2)
+EMPTY_WEIGHTS = (0.2, 0.5, 1.0)
+# What is tried of the transport: ∅ in it, λ, weights of ∅.
+TRANSPORTS = (
+    ("free", 8.0, (0.2, 0.5)),
+    ("label", 8.0, (0.2, 0.5, 1.0)),
+    ("free", 2.0, (0.2, 0.5)),
+    ("label", 2.0, (0.2, 0.5)),
+)
+# How a setting that differs is named; the printed value has no name.
+PRINTED: Settings = {
+    "ot_weight": 8.0,
+    "empty_weight": 0.2,
+    "ot_empty": "label",
+    "scheme": "auto",
+    "epochs": 15,
+}
+TITLES = {
+    "ot_weight": "λ = {:g}",
+    "empty_weight": "∅ weight {:g}",
+    "ot_empty": "∅ {}",
+    "scheme": "scheme {}",
+    "epochs": "{} epochs",
+    "teacher_epochs": "{} teacher-forced epochs",
+    "learning_rate": "learning rate {:g}",
+}
+
+
+def title_of(change: Settings) -> str:
+    """Return what differs from the printed settings in words.
+
+    Examples
+    --------
+    >>> title_of({"empty_weight": 0.5, "ot_weight": 8.0})
+    '∅ weight 0.5'
+    """
+    named = [key for key in TITLES if key in change and change[key] != PRINTED.get(key)]
+    return ", ".join(TITLES[key].format(change[key]) for key in named)
+
+
+def key_of(name: str, model: str, change: Settings, seed: int) -> str:
+    """Return the name of a run."""
+    return f"{name} | {model} | {title_of(change)} | {seed}"
+
+
+def grid() -> Iterator[tuple[str, Settings]]:
+    """Yield the settings among which one is chosen, for BM and for BM + OT."""
+    yield from (("BM", {"empty_weight": weight}) for weight in EMPTY_WEIGHTS)
+    for empty, lam, weights in TRANSPORTS:
+        yield from (("BM + OT", {"ot_weight": lam, "empty_weight": w, "ot_empty": empty}) for w in weights)
+
+
+def chosen(runs: Runs, name: str, model: str, **fixed: Any) -> Settings | None:
+    """Return the setting of the grid with the best micro-F1 on held-out rows, seed 0; None if runs are missing.
+
+    A model with light convolutions takes that of the same model without. `fixed` names settings that must be so.
+    """
+    plain = model.removesuffix(" + LC")
+    ways = [c for m, c in grid() if m == plain and all(c.get(key) == value for key, value in fixed.items())]
+    known = [runs.get(key_of(name, plain, change, 0)) for change in ways]
+    if not ways or any(run is None for run in known):
+        return None
+    return max(zip(known, ways, strict=True), key=lambda pair: pair[0]["held"]["F1"])[1]
+
+
+def plan(part: str, name: str, runs: Runs, sizes: Any) -> Iterator[tuple[str, Settings, int]]:
+    """Yield the runs of a part on a set: model, changed settings, seed. `sizes` are those of the training sets."""
+    if part == "search":
+        yield from ((model, change, 0) for model, change in grid())
+    elif part in ("keys", "table3"):
+        rows = KEY_ROWS if part == "keys" else tuple((model, {}) for model in MODELS)
+        yield from ((model, change, seed) for seed in SEEDS for model, change in rows)
+    elif part == "chosen":
+        models = ("BM", "BM + OT", "BM + OT + LC")
+        settings = {model: chosen(runs, name, model) for model in models}
+        yield from ((m, c, seed) for seed in SEEDS for m, c in settings.items() if c is not None)
+    elif part == "table5":
+        for seed in SEEDS:
+            yield from (("BM", scheme_change(scheme, sizes), seed) for scheme in ("all", "first-n"))
+    elif part == "settings":
+        for extra in ({"teacher_epochs": 5}, {"epochs": 30}):
+            for model in ("BM", "BM + OT"):
+                change = chosen(runs, name, model)
+                if change is not None:
+                    yield model, {**change, **extra}, 0
+    elif part == "pair":
+        yield from ((model, {}, 0) for model in ("Seq2Seq", "BM"))
+
+
+def scheme_change(scheme: str, sizes: Any) -> Settings:
+    """Return the change to a scheme; none if the rule takes it anyway."""
+    return {} if choose_scheme(sizes) == scheme else {"scheme": scheme}
