@@ -9,7 +9,10 @@ Decisions
 * Rows are matched by matchers that have not seen them (`row_matching`); ``Assignment(rows="training")`` is the paper's
   way, a matcher matching the rows it was trained on.
 * The first tree is built with leaves of `max_leaf_size` over the number of copies, so that leaves have about the
-  size the base would give them. Trees given to `fit` are taken as they are.
+  size the base would give them, and with that many times the base's `arity`, so that it is as deep as the base's.
+  Trees given to `fit` are taken as they are.
+* Leaves are kept even: what a leaf costs in training and search grows with its labels *and* with their rows, and leaves
+  that fill up to `max_leaf_size` with frequent labels cost twice what even ones do.
 * A label brings to each of its leaves only the rows matched there: a copy then costs as many rows as it serves. The
   paper's way, all rows to all leaves, is ``Assignment(bring="all")``.
 * ``alternative_update=False`` keeps the matcher, and with it leaves that lost all labels.
@@ -42,6 +45,9 @@ ROWS = ("held-out", "training")
 BRING = ("all", "matched")
 AUTO = "auto"
 _BEAM = 10  # of `rank`: a row within it can find the labels of a leaf
+_AUTO_BEAM = 4  # with few copies it says as much where a row belongs, at half the price
+_WIDTH, _AUTO_WIDTH = 5, 3
+_MOST_CHILDREN = 1 << 20
 _LEAST_LEAVES = 8  # leaves per leaf that a row is matched to: a row that is matched to all says nothing
 _LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
 
@@ -55,14 +61,15 @@ class Assignment:
     rows
         ``"held-out"``: rows are matched by matchers that have not seen them; ``"training"``: by one that has.
     width
-        Leaves per row that count when labels are given their leaves. None takes 10, the beam of `rank`, and 3 with
-        ``copies="auto"``, so that a copy also wins rows that the first leaf hardly reaches; but never more than an
-        eighth of the leaves.
+        Leaves per row that count when labels are given their leaves. None takes 5, and 3 with ``copies="auto"``, so
+        that a copy also wins rows that the first leaf hardly reaches; but never more than an eighth of the leaves.
     room
-        Most labels of a leaf, as a multiple of the base's `max_leaf_size`; 1.5 times as much with ``copies="auto"``.
+        Most labels of a leaf, as a multiple of its even share, which is `copies` times the labels over the leaves; with
+        ``copies="auto"`` `growth` times the labels over the leaves.
     bring
-        Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 sends there, or
-        ``"all"``, which is the paper's, a little more precise, and slower to train and to search.
+        Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 (of 4 with
+        ``copies="auto"``) sends there, or ``"all"``, which is the paper's, a little more precise, and slower to train
+        and to search.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
     least_gain
@@ -71,9 +78,9 @@ class Assignment:
 
     rows: str = "held-out"
     width: int | None = None
-    room: float = 1.0
+    room: float = 1.05
     bring: str = "matched"
-    growth: float = 1.3
+    growth: float = 1.15
     least_gain: int = 1
 
     def check(self) -> None:
@@ -212,7 +219,8 @@ class Disentangled(LinearTree):
     ) -> list[LabelTree]:
         copies = 1 if isinstance(self.copies, str) else self.copies
         size = max(1, round(self.max_leaf_size / copies))
-        return self._plain(max_leaf_size=size)._trees(V, Y, lam, threads, progress)
+        arity = min(self.arity << (copies - 1).bit_length(), max(self.arity, _MOST_CHILDREN))
+        return self._plain(max_leaf_size=size, arity=arity)._trees(V, Y, lam, threads, progress)
 
     def _train(
         self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, progress: Progress | None
@@ -231,8 +239,9 @@ class Disentangled(LinearTree):
         """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
         settings = self.assignment
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
-        beam = min(_BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
-        width = min(beam, 3 if self.copies == AUTO else _BEAM) if settings.width is None else settings.width
+        auto = self.copies == AUTO
+        beam = min(_AUTO_BEAM if auto else _BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
+        width = min(beam, _AUTO_WIDTH if auto else _WIDTH) if settings.width is None else settings.width
         looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
         if matcher is None or not seen:
@@ -256,16 +265,16 @@ class Disentangled(LinearTree):
         return new, known, new_training
 
     def _reassign(self, tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.int32]) -> LabelTree:
-        settings = self.assignment
-        room = round(settings.room * self.max_leaf_size)
+        settings, even = self.assignment, tree.n_labels / tree.n_leaves
         if not isinstance(self.copies, str):
-            return reassign_labels(tree, Y, matched, self.copies, max_leaf_size=room, keep_empty=True)
+            most = max(1, round(settings.room * self.copies * even))
+            return reassign_labels(tree, Y, matched, self.copies, max_leaf_size=most, keep_empty=True)
         return reassign_by_gain(
             tree,
             Y,
             matched,
             growth=settings.growth,
             least_gain=settings.least_gain,
-            max_leaf_size=round(1.5 * room),
+            max_leaf_size=max(1, round(settings.room * even)),
             keep_empty=True,
         )

@@ -4,12 +4,13 @@ In: a tree, label sets Y and the leaves a matcher sends the rows to. Out: a `Lab
 
 Decisions
 ---------
-* Choosing the best leaves of a label is a cover problem (the paper's Problem 7), and the greedy choice is the usual
-  one: first the leaf that most of its rows reach, then the leaf that most of the *rest* reach, and so on.
-  `reassign_labels` takes the largest counts instead, which may be the same rows twice.
-* All claims, first leaves and further copies, are served by the positives they win, strongest first: under a limit on
-  leaf size a further copy of a frequent label goes before the first choice of a rare one, which keeps its old leaf.
-* Further copies end where `growth` times the number of labels is used up or fewer than `least_gain` positives are won.
+* First every label gets one leaf, as by `reassign_labels`. Then leaves are added for the positives that the leaves a
+  label has do not reach: the greedy choice for the cover problem that finding the best leaves is (the paper's Problem
+  7). `reassign_labels` takes the largest counts instead, which may be the same rows twice.
+* Further leaves are served by the positives they win, strongest first, and end where `growth` times the number of
+  labels is used up or fewer than `least_gain` positives are won.
+* A limit on leaf size grows with the model: `growth` times as many labels with copies as without. Leaves stay even, so
+  that neither training nor search has a few large ones to pay for.
 """
 
 from __future__ import annotations
@@ -22,9 +23,15 @@ from scipy import sparse
 
 from tagwood._check import check_float, check_int
 from tagwood.trees.label_tree import LabelTree
-from tagwood.trees.reassign import check_label_sets, check_matched, with_copies, without_empty_leaves
-
-_I64 = NDArray[np.int64]
+from tagwood.trees.reassign import (
+    check_label_sets,
+    check_matched,
+    count_arrivals,
+    reassign_labels,
+    serve_claims,
+    with_copies,
+    without_empty_leaves,
+)
 
 
 def reassign_by_gain(
@@ -32,7 +39,7 @@ def reassign_by_gain(
     Y: Any,
     matched: ArrayLike,
     *,
-    growth: float = 1.3,
+    growth: float = 1.15,
     least_gain: int = 1,
     max_copies: int = 2,
     max_leaf_size: int | None = None,
@@ -42,8 +49,10 @@ def reassign_by_gain(
 
     Parameters
     ----------
-    tree, Y, matched, max_leaf_size, keep_empty
+    tree, Y, matched, keep_empty
         As for `reassign_labels`.
+    max_leaf_size
+        Most labels in a leaf before copies are added, and `growth` times as many with them; default no limit.
     growth
         Most copies of all labels together, as a multiple of the number of labels.
     least_gain
@@ -63,21 +72,13 @@ def reassign_by_gain(
     check_int(least_gain, "least_gain", low=1)
     check_int(max_copies, "max_copies", low=1)
     labels = check_label_sets(tree, Y)
-    places = check_matched(tree, matched, labels.shape[0])
-    limit = tree.n_labels if max_leaf_size is None else check_int(max_leaf_size, "max_leaf_size", low=1)
-    steps = _greedy_cover(labels, places, tree.n_nodes, max_copies)
-    label, leaf, gain = (np.concatenate([step[i] for step in steps]) for i in range(3))
-    further = np.arange(label.size) >= steps[0][0].size
-    spare = int(growth * tree.n_labels) - tree.n_labels
-    room, taken = [limit] * tree.n_nodes, []
-    for claim in np.argsort(-gain, kind="stable").tolist():
-        if further[claim] and (spare <= 0 or gain[claim] < least_gain):
-            continue
-        if room[leaf[claim]] > 0:
-            room[leaf[claim]] -= 1
-            spare -= int(further[claim])
-            taken.append(claim)
-    new = with_copies(tree, label[taken], leaf[taken])
+    new = reassign_labels(tree, labels, matched, 1, max_leaf_size=max_leaf_size, keep_empty=True)
+    limit = tree.n_labels if max_leaf_size is None else round(growth * max_leaf_size)
+    for _ in range(max_copies - 1):
+        spare = max(0, int(growth * tree.n_labels) - new.labels.size)
+        label, leaf = _winning_copies(new, labels, matched, least_gain, limit)
+        pairs = np.concatenate([new.labels, label[:spare]]), np.concatenate([new.leaf_of_copy, leaf[:spare]])
+        new = with_copies(new, *pairs)
     return new if keep_empty else without_empty_leaves(new)[0]
 
 
@@ -90,40 +91,31 @@ def count_covered(tree: LabelTree, Y: Any, matched: ArrayLike) -> int:
     >>> count_covered(tree, [[0], [2], [1, 3]], [[1], [1], [2]])
     2
     """
-    labels = check_label_sets(tree, Y)
-    places = check_matched(tree, matched, labels.shape[0])
+    return int(find_covered(tree, check_label_sets(tree, Y), matched).sum())
+
+
+def find_covered(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> NDArray[np.bool_]:
+    """Return for each entry of Y whether its label is in a leaf that the row is matched to."""
+    places = check_matched(tree, matched, Y.shape[0])
     held = np.unique(tree.leaf_of_copy.astype(np.int64) * tree.n_labels + tree.labels)
-    covered = np.zeros(labels.nnz, dtype=bool)
-    row = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    covered = np.zeros(Y.nnz, dtype=bool)
+    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     for place in range(places.shape[1]):
         leaf = places[row, place].astype(np.int64)
-        keys = leaf * tree.n_labels + labels.indices
+        keys = leaf * tree.n_labels + Y.indices
         at = np.minimum(np.searchsorted(held, keys), held.size - 1)
         covered |= (held[at] == keys) & (leaf >= 0)
-    return int(covered.sum())
+    return covered
 
 
-def _greedy_cover(
-    Y: sparse.csr_array, places: NDArray[Any], n_nodes: int, max_copies: int
-) -> list[tuple[_I64, _I64, _I64]]:
-    """Return per step the labels that found one more leaf, that leaf, and the positives it wins."""
-    width = places.shape[1]
-    entry_row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
-    leaf = places[entry_row].astype(np.int64).ravel()
-    entry = np.repeat(np.arange(Y.nnz), width)
-    label = np.repeat(Y.indices.astype(np.int64), width)
-    open_ = leaf >= 0
-    steps = []
-    for _ in range(max_copies):
-        entry, label, leaf = entry[open_], label[open_], leaf[open_]
-        keys, counts = np.unique(label * n_nodes + leaf, return_counts=True)
-        order = np.lexsort((keys, -counts, keys // n_nodes))
-        best = order[np.concatenate([[True], np.diff(keys[order] // n_nodes) > 0])] if keys.size else order
-        of, to = keys[best] // n_nodes, keys[best] % n_nodes
-        steps.append((of, to, counts[best].astype(np.int64)))
-        chosen = np.full(Y.shape[1], -1, dtype=np.int64)
-        chosen[of] = to
-        reached = np.zeros(Y.nnz, dtype=bool)
-        reached[entry[leaf == chosen[label]]] = True
-        open_ = ~reached[entry]
-    return steps
+def _winning_copies(
+    tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike, least_gain: int, limit: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return labels and one more leaf for each, those first that win most of the positives not yet covered."""
+    missed = Y.copy()
+    missed.data = (~find_covered(tree, Y, matched)).astype(np.float32)
+    missed.eliminate_zeros()
+    counts = count_arrivals(tree, missed, matched)
+    counts.data[counts.data < least_gain] = 0
+    counts.eliminate_zeros()
+    return serve_claims(counts, 1, np.maximum(limit - np.diff(tree.label_ptr), 0))

@@ -69,7 +69,7 @@ def reassign_labels(
         label = np.repeat(np.arange(tree.n_labels), np.diff(best.indptr))
         leaf = best.indices.astype(np.int64)
     else:
-        label, leaf = _assign_with_room(counts, copies, limit)
+        label, leaf = serve_claims(counts, copies, np.full(tree.n_nodes, limit))
     new = with_copies(tree, label, leaf)
     return new if keep_empty else without_empty_leaves(new)[0]
 
@@ -149,18 +149,28 @@ def check_label_sets(tree: LabelTree, Y: Any) -> sparse.csr_array:
     return labels
 
 
-def _assign_with_room(
-    counts: sparse.csr_array, copies: int, limit: int
+def serve_claims(
+    counts: sparse.csr_array, copies: int, room: NDArray[np.integer]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Serve claims by their counts, strongest first, with `copies` leaves per label and `limit` labels per leaf."""
+    """Give labels the leaves they claim, the largest counts first: at most `copies` each, and `room` labels per leaf.
+
+    Parameters
+    ----------
+    counts
+        (n_labels, n_nodes) strength of each claim, columns rising.
+    copies
+        Most leaves of a label.
+    room
+        (n_nodes,) most labels of each leaf.
+    """
     label = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     leaf = counts.indices.astype(np.int64)
     order = np.argsort(-counts.data, kind="stable")  # ties: the smaller label, then the smaller leaf
-    room, left = [limit] * counts.shape[1], [copies] * counts.shape[0]
+    free, left = room.tolist(), [copies] * counts.shape[0]
     taken = []
     for place, of, to in zip(order.tolist(), label[order].tolist(), leaf[order].tolist(), strict=True):
-        if left[of] and room[to]:
+        if left[of] and free[to]:
             left[of] -= 1
-            room[to] -= 1
+            free[to] -= 1
             taken.append(place)
     return label[taken], leaf[taken]
