@@ -26,7 +26,7 @@ struct GroupsView {
 struct ImputeSettings {
   int steps;
   double step_size;
-  double margin; // rows less than this behind the closest row of their group share the label; 0: only ties do
+  double margin; // rows less than this share of its cosine behind the closest row of their group share the label
 };
 
 struct Assignment {

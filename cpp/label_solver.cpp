@@ -250,10 +250,12 @@ void LabelSolver::turn_towards_picks() {
 
 std::vector<Assignment> LabelSolver::assignments() {
   std::vector<Assignment> found;
-  const double window = std::max(kTie, settings_.margin);
   for (int64_t group = 0; group < n_groups(); ++group) {
-    look_closer(group, window);
+    look_closer(group, kTie);
     const double best = similarity(known_[leads_[group]]);
+    const double window = std::max(kTie, settings_.margin * best);
+    if (settings_.margin > 0)
+      look_closer(group, window);
     const size_t first = found.size();
     double total = 0;
     for (int64_t i = group_starts_[group]; i < group_starts_[group + 1]; ++i) {

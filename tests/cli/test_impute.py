@@ -112,7 +112,7 @@ def test_a_recipe_may_choose_the_baseline(folder, tmp_path):
     [
         (["boxes.jsonl"], "must have groups; got no column named group. Name the column: --groups COLUMN."),
         (["boxes.jsonl", "--groups", "bxo"], "no row has a group in a field or column 'bxo'"),
-        (["boxes.jsonl", "--groups", "box", "--margin", "3"], "--margin must be a number from 0.0 to 2.0"),
+        (["boxes.jsonl", "--groups", "box", "--margin", "3"], "--margin must be a number from 0.0 to 1.0"),
         (
             ["plain.jsonl", "--group-labels", "labels.tsv"],
             "80 without, such as 'box 0'. Name the column with",

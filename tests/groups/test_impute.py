@@ -228,7 +228,7 @@ def test_order_of_the_rows_does_not_matter(planted):
         ({"steps": -1}, "steps must be a whole number of at least 0; got -1"),
         ({"step_size": 0}, "step_size must be a number greater than 0.0; got 0"),
         ({"contrast": 2}, "contrast must be a number from 0.0 to 1.0; got 2"),
-        ({"margin": 3}, "margin must be a number from 0.0 to 2.0; got 3"),
+        ({"margin": 3}, "margin must be a number from 0.0 to 1.0; got 3"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
         ({"threads": 0}, "threads must be a whole number from 1"),
         ({"X": [[1.0]]}, "sample_groups must have one row for each of the 1 rows of X; got 2 rows"),

@@ -1,5 +1,7 @@
 """`Tagger`: names in, names out, whatever form the labels have; saved and loaded; masked and renamed."""
 
+import inspect
+
 import numpy as np
 import pytest
 from library import make_library
@@ -142,6 +144,26 @@ def test_labels_of_groups_are_worked_out_for_rows(library):
     Y = [[grouped.find(name) for name in row] for row in new_names]
     assert evaluate(Y, grouped.rank(new_texts), metrics=["P@1"])["P@1"] > 0.95
     assert grouped.probabilities_ is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "shares"),
+    [(GroupRule(), True), (GroupRule(soft=False), False), (GroupRule(method="baseline"), False)],
+)
+def test_a_tree_learns_from_shares_of_labels_unless_told_not_to(library, monkeypatch, rule, shares):
+    given = []
+    fit = LinearTree.fit
+
+    def watched(self, X, Y, **options):
+        given.append(options.get("sample_weight"))
+        return fit(self, X, Y, **options)
+
+    watched.__signature__ = inspect.signature(fit)
+    monkeypatch.setattr(LinearTree, "fit", watched)
+    texts, names = library
+    small(groups=rule).fit(texts, names, [str(row // 3) for row in range(len(texts))])
+    assert [weights is not None for weights in given] == [shares]
+    assert not shares or np.any((given[0].data > 0) & (given[0].data < 1))
 
 
 def test_the_parts_that_were_passed_stay_unfitted(library):

@@ -50,8 +50,9 @@ def impute_groups(
 
     Rows of X have norm 1 or are empty. Group j holds ``group_rows[group_indptr[j]:group_indptr[j + 1]]``,
     label l stands on the groups ``label_groups[label_indptr[l]:label_indptr[l + 1]]``, and
-    ``label_starts[l]`` chooses its first row where rows cancel out. With a positive `margin`, rows less than
-    `margin` behind the closest get the label too, with a share that falls linearly to zero at the margin.
+    ``label_starts[l]`` chooses its first row where rows cancel out. With a positive `margin`, rows that
+    are behind the closest by less than `margin` times its similarity get the label too, with a share that falls
+    linearly to zero there.
     Shares sum to 1 in each group and label.
 
     Returns per label, as ``indptr, rows, similarity, share``, its rows in rising order. A row that gets the
@@ -65,7 +66,7 @@ def impute_groups(
         best: dict[int, tuple[float, float]] = {}
         for rows in members:
             similarity = X[rows] @ e
-            share = _shares(similarity.max() - similarity, margin)
+            share = _shares(similarity.max() - similarity, margin * similarity.max())
             for row, s, w in zip(rows.tolist(), similarity, share, strict=True):
                 if w > 0:
                     old = best.get(row, (-np.inf, 0.0))
@@ -141,9 +142,9 @@ def _first_row(X: _F64, members: list[_I32], start: int) -> _F64:
     return np.zeros(X.shape[1])
 
 
-def _shares(behind: _F64, margin: float) -> _F64:
+def _shares(behind: _F64, window: float) -> _F64:
     """Return each row's share of the label, 0 for rows that do not get it."""
-    share = np.where(behind <= TIE, 1.0, np.maximum(0.0, 1.0 - behind / max(margin, TIE)))
+    share = np.where(behind <= TIE, 1.0, np.maximum(0.0, 1.0 - behind / max(window, TIE)))
     return np.asarray(share / share.sum())
 
 

@@ -35,8 +35,9 @@ def impute(
         list[str] | None, typer.Option("--set", help="One setting, such as groups.method=eagle-0; repeat it.")
     ] = None,
     margin: Annotated[
-        float, typer.Option(help="A row is sure of a label if no other is so near, in cosine.")
-    ] = 0.05,
+        float,
+        typer.Option(help="A row is sure of a label if the others are this share of its cosine behind."),
+    ] = 0.2,
     doubtful_first: Annotated[
         bool, typer.Option("--doubtful-first", help="Groups with the least certain labels first.")
     ] = False,
@@ -55,7 +56,7 @@ def impute(
     from tagwood._check import check_float
     from tagwood.data.writing import check_target
 
-    check_float(margin, "--margin", low=0.0, high=2.0)
+    check_float(margin, "--margin", low=0.0, high=1.0)
     chosen = choose_recipe(recipe, settings or [], jobs)
     check_target(output, overwrite=force, folder=False)
     rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, None, groups, group_labels)
@@ -79,6 +80,7 @@ def impute(
 
 def impute_texts(rows: Dataset, recipe: Recipe, margin: float, threads: int | None, advance: Any) -> Imputed:
     """Impute with the features and group settings of a recipe."""
+    from tagwood.groups import GroupedLabels, keep_closest
     from tagwood.models.linear_tree import LinearTree
     from tagwood.tagger.fitting import default_encoder, impute_rows
 
@@ -87,7 +89,8 @@ def impute_texts(rows: Dataset, recipe: Recipe, margin: float, threads: int | No
     texts = list(rows.texts or ())
     X = (tagger.encoder or default_encoder(LinearTree())).fit(texts).transform(texts)
     advance("labels of rows", 0.5)
-    return impute_rows(X, rows, tagger.groups, margin=margin, threads=threads)
+    grouped = GroupedLabels.from_rows(list(rows.groups or ()), rows.labels)
+    return keep_closest(impute_rows(X, grouped, tagger.groups, margin=margin, threads=threads), grouped)
 
 
 def write_review(

@@ -5,6 +5,7 @@ In: scores of (row, label) pairs, groups, labels of groups. Out: `Imputed`. No m
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,34 @@ def impute_from_scores(
         np.concatenate([pair[keep], spare_pair[left]]),
         np.concatenate([score[keep], np.zeros(int(left.sum()), dtype=np.float32)]),
         groups,
+    )
+
+
+def share_within(imputed: Imputed, groups: GroupedLabels, margin: float) -> Imputed:
+    """Return what `impute_labels` would have given with this `margin`, from what it gave with a larger one.
+
+    Examples
+    --------
+    >>> one = np.ones(2, dtype=np.float32)
+    >>> found = Imputed.from_triples(
+    ...     np.array([0, 1]), np.array([0, 0]), np.array([0.8, 0.4], dtype=np.float32), one / 2, (2, 1)
+    ... )
+    >>> groups = GroupedLabels([[0], [0]], [[0]])
+    >>> [share_within(found, groups, margin).weights.toarray().ravel().tolist() for margin in (1.0, 0.2)]
+    [[0.6666666865348816, 0.3333333432674408], [1.0, 0.0]]
+    """
+    _, pair, entry = _pairs(imputed.similarity, groups)
+    closeness = imputed.similarity.data[entry]
+    best = _best(pair, closeness, groups.group_labels.nnz)[pair]
+    behind = best - closeness
+    share = np.where(behind <= _TIE, 1.0, np.maximum(0.0, 1.0 - behind / np.maximum(margin * best, _TIE)))
+    total = np.bincount(pair, share, minlength=groups.group_labels.nnz)
+    weights = np.bincount(entry, share / total[pair], minlength=imputed.labels.nnz)
+    kept = imputed.entries(weights > 0)
+    data = np.minimum(weights[weights > 0], 1.0).astype(np.float32)
+    shape = kept.labels.shape
+    return replace(
+        kept, weights=sparse.csr_array((data, kept.labels.indices, kept.labels.indptr), shape=shape)
     )
 
 

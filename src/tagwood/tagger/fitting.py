@@ -15,7 +15,7 @@ from tagwood.data.dataset import Dataset
 from tagwood.features.concat import ConcatEncoder
 from tagwood.features.encoder import Encoder
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.groups import GroupedLabels, Imputed, impute_labels, keep_closest
+from tagwood.groups import GroupedLabels, Imputed, impute_labels, keep_closest, share_within
 from tagwood.models.base import LabelModel, takes_texts
 from tagwood.tagger.label_search import LabelSearch
 from tagwood.tagger.probabilities import Probabilities
@@ -24,7 +24,10 @@ from tagwood.tagger.settings import GroupRule, SetRules
 Progress = Callable[[str, float], None]
 
 CANDIDATES = 50  # labels per text that sets are chosen from
-MARGIN = 0.05  # a row this much closer to a label than the others of its group gets it without doubt
+MARGIN = (
+    0.2  # a row gets a label without doubt if the others of its group are this share of its cosine behind
+)
+SHARED = 0.8  # `margin` of `impute_labels` for rows to learn from
 WORTH_REFITTING = 0.02  # share of held-out rows above which the model is trained again on all
 
 
@@ -122,27 +125,35 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     report("features", 0.0)
     once = getattr(encoder, "fit_transform", None)
     X = once(texts) if once is not None else encoder.fit(texts).transform(texts)
+    accepted = inspect.signature(model.fit).parameters
     Y, imputed = data.labels, None
-    if data.groups is not None:
-        report("labels of rows", 0.0)
-        imputed = impute_rows(X, data, plan.groups)
-        Y = imputed.labels
     options: dict[str, Callable[[], Any]] = {
         "progress": lambda: report,
         "label_texts": lambda: [data.vocab.name(label) for label in range(data.n_labels)],
     }
-    accepted = inspect.signature(model.fit).parameters
+    if data.groups is not None:
+        report("labels of rows", 0.0)
+        grouped = GroupedLabels.from_rows(list(data.groups), data.labels)
+        shared = impute_rows(X, grouped, plan.groups)
+        imputed = keep_closest(share_within(shared, grouped, MARGIN), grouped)
+        Y = imputed.labels
+        if plan.groups.soft and plan.groups.method != "baseline" and "sample_weight" in accepted:
+            Y, options["sample_weight"] = shared.labels, lambda: shared.weights
     rows = texts if takes_texts(model) else X
     model.fit(rows, Y, **{name: value() for name, value in options.items() if name in accepted})
     return Parts(encoder, model, Y, imputed)
 
 
 def impute_rows(
-    X: Any, data: Dataset, rule: GroupRule, *, margin: float = MARGIN, threads: int | None = None
+    X: Any,
+    grouped: GroupedLabels,
+    rule: GroupRule,
+    *,
+    margin: float = SHARED,
+    threads: int | None = None,
 ) -> Imputed:
-    """Give the labels of groups to their rows; weights are shares among rows within `margin` of the closest."""
-    grouped = GroupedLabels.from_rows(list(data.groups or ()), data.labels)
-    found = impute_labels(
+    """Share the labels of groups among the rows that come near them."""
+    return impute_labels(
         X,
         grouped.sample_groups,
         grouped.group_labels,
@@ -154,7 +165,6 @@ def impute_rows(
         margin=margin,
         threads=threads,
     )
-    return keep_closest(found, grouped)
 
 
 def _ignore(stage: str, share: float) -> None:

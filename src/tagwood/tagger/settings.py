@@ -11,12 +11,17 @@ from tagwood.models.set_parsing import parse_rule
 
 @dataclass(frozen=True)
 class GroupRule:
-    """How labels of groups become labels of rows; see `tagwood.impute_labels`."""
+    """How labels of groups become labels of rows; see `tagwood.impute_labels`.
+
+    With `soft`, models that count entries by weight learn from all rows of a group that come near a label; others, and
+    those who review, get the closest row alone.
+    """
 
     method: str = "eagle"
     steps: int = 20
     step_size: float = 0.03
     contrast: float = 1.0
+    soft: bool = True
 
     def check(self) -> None:
         """Raise `InputError` for a value that does not fit."""
@@ -24,6 +29,8 @@ class GroupRule:
         check_int(self.steps, "steps", low=0)
         check_float(self.step_size, "step_size", above=0.0)
         check_float(self.contrast, "contrast", low=0.0, high=1.0)
+        if not isinstance(self.soft, bool):
+            raise InputError("soft must be true or false", given=repr(self.soft))
 
 
 @dataclass(frozen=True)
