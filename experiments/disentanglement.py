@@ -98,7 +98,7 @@ class Runs:
 
     def _random(self) -> LinearTree:
         copies = self.fit("copies=2").trees_[0].tree.labels.size
-        shape = LinearTree(max_leaf_size=50, threads=1)
+        shape = LinearTree(max_leaf_size=50, arity=128, threads=1)
         tree = first_tree(shape, self.rows)
         doubled = duplicate_at_random(tree, copies - tree.labels.size)
         return Doubled(threads=1).fit(self.rows.X, self.rows.Y, tree=doubled)

@@ -14,11 +14,12 @@ from tagwood.features.label_features import label_centroids
 from tagwood.models import disentangled
 from tagwood.models.block_reuse import blocks_of, unchanged_nodes
 from tagwood.models.entry_weights import entry_weights
-from tagwood.models.row_matching import match_unseen_rows, rows_of_copies
+from tagwood.models.row_matching import _largest_features, match_unseen_rows, rows_of_copies
 from tagwood.models.tree_training import Solver, TreeTraining
 from tagwood.models.tree_weights import assemble
 from tagwood.trees import build_interpolated_tree
 from tagwood.trees.coverage import count_covered
+from tagwood.trees.label_tree import LabelTree
 from tagwood.trees.reassign import duplicate_at_random
 
 BASE = LinearTree(max_leaf_size=8, arity=2)
@@ -234,6 +235,44 @@ def test_copies_bring_the_rows_that_are_matched_to_their_leaf(problem):
             leaves = set(tree.leaves_of(label).tolist()) & set(matched[row].tolist())
             wanted = Y[row, label] > 0 and (leaf in leaves or not leaves)
             assert brought[copy, row] == wanted
+
+
+def test_lost_rows_go_to_the_leaf_with_most_rows_of_the_label():
+    tree = LabelTree.from_nested([[0, 1], [0, 2]])
+    Y = csr_parts(sparse.csr_array(np.ones((1, 5), dtype=np.float32)))
+    label_rows = Y._replace(indptr=np.array([0, 5, 5, 5]))
+    matched = np.array([[1, -1], [2, -1], [2, 1], [2, -1], [-1, -1]], dtype=np.int32)
+    brought = rows_of_copies(label_rows, tree, matched, lost="home").to_scipy().toarray()
+    assert brought[0].tolist() == [1, 0, 1, 0, 0]
+    assert brought[2].tolist() == [0, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("made, kept", [("words", 32), ("embedding", 200), ("signed", 100), ("short", 20)])
+def test_rows_are_matched_by_their_largest_features_where_these_say_enough(made, kept):
+    rng = np.random.default_rng(0)
+    X = np.zeros((50, 200), dtype=np.float32)
+    n = {"words": 100, "embedding": 200, "signed": 100, "short": 20}[made]
+    X[:, :n] = 1 + rng.random((50, n)) if made == "embedding" else 1 / np.arange(1, n + 1)
+    if made == "signed":
+        X[0, 0] = -1
+    assert (np.diff(_largest_features(csr_parts(sparse.csr_array(X)), 1).indptr) == kept).all()
+
+
+def test_the_first_tree_is_as_deep_as_the_base_would_be():
+    X = np.eye(64, dtype=np.float32)
+    base = LinearTree(max_leaf_size=8, arity=8)
+    for copies in (1, 2, 3):
+        model = Disentangled(base, copies=copies, threads=1).fit(X, X)
+        assert model.trees_[0].tree.depth.max() == 1
+
+
+@pytest.mark.parametrize("copies", [1, 2, "auto"])
+def test_leaves_stay_even(toy, copies):
+    X, Y, _, _ = toy
+    assignment = Assignment(room=1.0, growth=1.5)
+    model = Disentangled(BASE, copies=copies, assignment=assignment, threads=1).fit(X, Y)
+    sizes = np.diff(model.trees_[0].tree.label_ptr)
+    assert sizes.max() <= 12
 
 
 def test_scores_of_labels_follow_the_merge(problem):

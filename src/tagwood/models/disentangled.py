@@ -69,7 +69,8 @@ class Assignment:
     bring
         Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 (of 4 with
         ``copies="auto"``) sends there, or ``"all"``, which is the paper's, a little more precise, and slower to train
-        and to search.
+        and to search. Rows that are sent to none of the label's leaves go to all of them, or with ``copies="auto"`` to
+        the one with most rows.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
     least_gain
@@ -78,9 +79,9 @@ class Assignment:
 
     rows: str = "held-out"
     width: int | None = None
-    room: float = 1.05
+    room: float = 1.1
     bring: str = "matched"
-    growth: float = 1.15
+    growth: float = 1.2
     least_gain: int = 1
 
     def check(self) -> None:
@@ -251,7 +252,8 @@ class Disentangled(LinearTree):
         new = self._reassign(tree, Y, matched[:, :width])
         new_training = training
         if last and brings_matched:
-            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :beam])
+            lost = "home" if auto else "all"
+            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :beam], lost)
             new_training = replace(training, copy_rows=brought)
         known = None
         if not self.alternative_update and matcher is not None:

@@ -39,7 +39,7 @@ def reassign_by_gain(
     Y: Any,
     matched: ArrayLike,
     *,
-    growth: float = 1.15,
+    growth: float = 1.2,
     least_gain: int = 1,
     max_copies: int = 2,
     max_leaf_size: int | None = None,
