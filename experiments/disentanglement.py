@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from experiments.disentanglement_data import MODES, Rows, fuse, held_out, read_set, read_with_embeddings
-from experiments.disentanglement_page import load, write
+from experiments.disentanglement_page import write
 from tagwood import Assignment, Disentangled, LinearTree, Ranking, compare
 from tagwood._sparse import csr_parts
 from tagwood.trees.coverage import count_covered
@@ -225,11 +225,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=12_000, help="training rows with embeddings")
     parser.add_argument("--held-out", action="store_true", help="measure on training rows; prints only")
     args = parser.parse_args()
-    known = load()
     for row in run(args):
         print(json.dumps(row, ensure_ascii=False), flush=True)
         if not args.held_out:
-            known = write(known, row)
+            write(row)
 
 
 if __name__ == "__main__":

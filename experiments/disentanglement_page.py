@@ -25,16 +25,20 @@ def load() -> list[dict[str, Any]]:
     return json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else []
 
 
-def write(known: list[dict[str, Any]], row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Put one result in the place of the earlier one, write everything, return all results."""
+def write(row: dict[str, Any]) -> None:
+    """Put one result in the place of the earlier one, or behind all others, and write everything."""
     key = [row.get(name) for name in KEY]
-    rows = [one for one in known if [one.get(name) for name in KEY] != key] + [row]
+    rows = load()
+    places = [place for place, one in enumerate(rows) if [one.get(name) for name in KEY] == key]
+    if places:
+        rows[places[0]] = row
+    else:
+        rows.append(row)
     OUT.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in rows)
     DATA.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     head, marker, _ = PAGE.read_text(encoding="utf-8").partition("<!-- results -->")
     PAGE.write_text(f"{head}{marker}\n\n" + "\n\n".join(sections(rows)) + "\n", encoding="utf-8")
-    return rows
 
 
 def sections(rows: list[dict[str, Any]]) -> Iterator[str]:
