@@ -68,13 +68,14 @@ class PrototypeModel(FittedModel):
         ``"prime"``; ``"prime-lite"``: one positive per text, half the batch; ``"dual-encoder"``: label texts alone;
         ``"ngame"``: the same with batches of like texts.
     encoder
-        ``"bag"`` (fast), ``"small"``; ``"minilm"`` or the path of a folder with weights, behind which a head is
-        trained; or a `TextEncoder` with its own settings: training begins with the weights of one that is fitted.
+        ``"minilm"`` or the path of a folder with weights, behind which a head is trained; ``"bag"`` (fast) or
+        ``"small"``; ``"auto"``: minilm if it is installed and knows the words of the texts (English), otherwise bag;
+        a `TextEncoder` with its own settings: training begins with the weights of one that is fitted.
     centroids
         Instead of the preset's; see `Prototype`.
     epochs, batch_size, learning_rate
-        Instead of those of `training` or the preset. Default rates: 0.003 for encoders that begin at random and
-        for heads, 0.0002 where all weights of others are trained.
+        Instead of those of `training` or the preset. Default rates: 0.003 for encoders that begin at random,
+        0.0005 for heads, 0.0002 where all weights of others are trained.
     prototype, loss, batches, training
         Whole parts of the preset to replace.
     index
@@ -114,7 +115,7 @@ class PrototypeModel(FittedModel):
         self,
         *,
         preset: str = "prime",
-        encoder: str | TextEncoder = "small",
+        encoder: str | TextEncoder = "auto",
         centroids: str | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
@@ -171,10 +172,10 @@ class PrototypeModel(FittedModel):
         """
         rows, labels = check_text_rows(texts, Y)
         names = check_label_texts(label_texts, labels.shape[1])
-        settings = self._settings()
+        self._check_params()
         with torch_threads(self.threads):
             encoder = first_encoder(self, [*rows, *names])
-            given = encoder.memory
+            settings, given = checked_settings(self, encoder), encoder.memory
             settings, self.trials_ = with_centroids(self, encoder, settings, (rows, labels, names), progress)
             if settings.training.patience and evaluate is None:
                 rows, labels, evaluate = hold_out(rows, labels, self.seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from tagwood.neural.prototype_settings import Settings, settle
 from tagwood.neural.prototype_training import PrototypeData
 from tagwood.neural.prototype_trials import CANDIDATES, LOW_MARGIN, choose_centroids
 from tagwood.neural.text_encoder import FROM_SCRATCH, TextEncoder
+from tagwood.neural.text_encoder_choice import suitable_encoder
 from tagwood.neural.text_encoder_head import HeadModule, StateMemory
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ _SETTINGS = (
 )
 
 
-def checked_settings(model: PrototypeModel) -> Settings:
-    """Return what a model will do; `InputError` for a parameter that does not fit."""
+def checked_settings(model: PrototypeModel, encoder: TextEncoder | None = None) -> Settings:
+    """Return what a model will do with an encoder; `InputError` for a parameter that does not fit."""
     check_int(model.seed, "seed", low=0, high=(1 << 63) - 1)
     check_threads(model.threads)
-    encoder = new_encoder(model)
+    encoder = new_encoder(model) if encoder is None else encoder
     encoder._check_params()
     LabelIndex(np.zeros((1, 1)), model.index)
     given = {name: getattr(model, name) for name in _SETTINGS}
@@ -85,12 +86,13 @@ def _of_kind(settings: Settings, kind: str) -> Settings:
     return settings._replace(prototype=replace(prototype, centroids=kind, free_vectors=vectors), loss=loss)
 
 
-def new_encoder(model: PrototypeModel) -> TextEncoder:
-    """Return the unfitted encoder of a model; of weights of others, only a head is trained."""
+def new_encoder(model: PrototypeModel, texts: Sequence[str] = ()) -> TextEncoder:
+    """Return the unfitted encoder of a model, for some texts; of weights of others, only a head is trained."""
     if isinstance(model.encoder, TextEncoder):
         return TextEncoder(**model.encoder.get_params())
-    trained = "all" if model.encoder in FROM_SCRATCH else "head"
-    return TextEncoder(model.encoder, trained=trained, seed=model.seed, threads=model.threads)
+    name = suitable_encoder(texts) if model.encoder == "auto" else model.encoder
+    trained = "all" if name in FROM_SCRATCH else "head"
+    return TextEncoder(name, trained=trained, seed=model.seed, threads=model.threads)
 
 
 def first_encoder(model: PrototypeModel, texts: list[str]) -> TextEncoder:
@@ -99,7 +101,7 @@ def first_encoder(model: PrototypeModel, texts: list[str]) -> TextEncoder:
         copy = TextEncoder.from_state(model.encoder.state())
         copy.memory = model.encoder.memory
         return copy
-    return new_encoder(model).fit(texts)
+    return new_encoder(model, texts).fit(texts)
 
 
 def of_module(

@@ -17,7 +17,7 @@ from tagwood.neural.training import Training
 
 _Part = TypeVar("_Part")
 
-_RATES = {"scratch": 3e-3, "head": 3e-3, "all": 2e-4}  # learning rate by what is trained
+_RATES = {"scratch": 3e-3, "head": 5e-4, "all": 2e-4}  # learning rate by what is trained
 
 
 @dataclass(frozen=True)
