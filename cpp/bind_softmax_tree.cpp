@@ -11,10 +11,9 @@ using InOut = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 template <class Array> int64_t size_of(const Array &array) { return static_cast<int64_t>(array.shape(0)); }
 
-std::tuple<Out<int64_t>, Out<int32_t>, Out<float>> py_bag_rows(In<uint8_t> bytes, In<int64_t> offsets,
-                                                               In<uint8_t> classes, In<uint32_t> folds,
-                                                               In<uint64_t> slots, int64_t n_words, In<int32_t> buckets,
-                                                               int longest, int64_t n_features, int threads) {
+std::tuple<Out<int64_t>, Out<int32_t>, Out<float>>
+py_bag_rows(In<uint8_t> bytes, In<int64_t> offsets, In<uint8_t> classes, In<uint32_t> folds, In<uint64_t> slots,
+            int64_t n_words, In<int32_t> buckets, int longest, int64_t n_features, bool counts_unknown, int threads) {
   BagRows rows;
   {
     nb::gil_scoped_release release;
@@ -22,7 +21,7 @@ std::tuple<Out<int64_t>, Out<int32_t>, Out<float>> py_bag_rows(In<uint8_t> bytes
     const CharTables tables{classes.data(), size_of(classes), folds.data(), size_of(folds)};
     const int bits = size_of(buckets) ? std::bit_width(static_cast<uint64_t>(size_of(buckets))) - 1 : 0;
     const VocabularyView words(slots.data(), size_of(slots), n_words);
-    rows = bag_rows(texts, tables, {words, buckets.data(), bits, longest, n_features}, threads);
+    rows = bag_rows(texts, tables, {words, buckets.data(), bits, longest, n_features, counts_unknown}, threads);
   }
   return {own(std::move(rows.indptr)), own(std::move(rows.indices)), own(std::move(rows.data))};
 }
@@ -91,7 +90,7 @@ void bind_softmax_tree(nb::module_ &m) {
   using nb::arg;
   m.def("bag_rows", &py_bag_rows, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
         arg("folds").noconvert(), arg("slots").noconvert(), arg("n_words"), arg("buckets").noconvert(), arg("longest"),
-        arg("n_features"), arg("threads"));
+        arg("n_features"), arg("counts_unknown"), arg("threads"));
   m.def("softmax_epoch", &py_softmax_epoch, arg("inputs").noconvert(), arg("outputs").noconvert(), arg("dimension"),
         arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(),
         arg("label_indptr").noconvert(), arg("labels").noconvert(), arg("path_ptr").noconvert(),

@@ -18,25 +18,31 @@ public:
   void append(const uint8_t *begin, const uint8_t *end, BagRows &out) {
     words_.run(begin, end);
     ids_.assign(1, 0);
+    n_unknown_ = 0;
     for (const Token &token : words_.tokens())
       if (const int64_t id = features_.words.find(token.hash); id >= 0)
         keep(id + 1);
     if (features_.bucket_bits > 0) {
       const Ngrams ngrams{2, features_.longest, 0, 0, features_.bucket_bits};
-      each_word_ngram(words_, ngrams, [this](uint64_t bucket, const Origin &) { keep(features_.buckets[bucket]); });
+      each_word_ngram(words_, ngrams, [this](uint64_t bucket, const Origin &) {
+        if (!keep(features_.buckets[bucket]))
+          n_unknown_ += features_.counts_unknown;
+      });
     }
     sort_values(ids_, spare_, std::bit_width(static_cast<uint64_t>(features_.n_features)));
     write(out);
   }
 
 private:
-  void keep(int64_t id) {
-    if (id >= 0 && id < features_.n_features)
+  bool keep(int64_t id) {
+    const bool known = id >= 0 && id < features_.n_features;
+    if (known)
       ids_.push_back(static_cast<uint32_t>(id));
+    return known;
   }
 
   void write(BagRows &out) {
-    const float share = 1.0f / static_cast<float>(ids_.size());
+    const float share = 1.0f / static_cast<float>(ids_.size() + n_unknown_);
     for (size_t i = 0, next; i < ids_.size(); i = next) {
       for (next = i + 1; next < ids_.size() && ids_[next] == ids_[i];)
         ++next;
@@ -49,6 +55,7 @@ private:
   Tokenizer words_;
   BagFeatures features_;
   std::vector<uint32_t> ids_, spare_;
+  size_t n_unknown_ = 0;
 };
 
 BagRows join_blocks(std::vector<BagRows> &blocks) {

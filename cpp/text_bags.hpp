@@ -15,6 +15,7 @@ struct BagFeatures {
   int bucket_bits; // 0: no n-grams
   int longest;
   int64_t n_features;
+  bool counts_unknown; // n-grams that are no feature count as part of the text
 };
 
 struct BagRows {
@@ -23,7 +24,8 @@ struct BagRows {
   std::vector<float> data;
 };
 
-// One row per text, columns rising; a feature weighs its share of all the text's features, so that a row sums to 1.
+// One row per text, columns rising; a feature weighs its share of all the text's features, so that a row sums to 1, or
+// to less where unknown n-grams count.
 BagRows bag_rows(const TextView &texts, const CharTables &tables, const BagFeatures &features, int threads);
 
 } // namespace tagwood

@@ -143,14 +143,15 @@ WORDS = st.sampled_from(["fir", "oak", "Tree", "é", "öl", "森", "林", "x", "
     st.lists(st.lists(WORDS, max_size=8).map(" ".join), min_size=1, max_size=6),
     st.integers(1, 3),
     st.integers(1, 2),
+    st.booleans(),
     st.sampled_from([1, 3]),
 )
-def test_bags_are_those_of_the_twin(texts, longest, min_count, threads):
+def test_bags_are_those_of_the_twin(texts, longest, min_count, counts_unknown, threads):
     known = [*texts, "fir oak tree", "oak fir tree"]
     bags = WordBags.learn(known, min_count=min_count, longest=longest, bits=8)
     tables = char_tables(True)
     (chunk,) = packed_chunks([*texts, "unknown words"], tables.folds)
-    tail = bags.slots, bags.n_words, bags.buckets, bags.longest, bags.n_features
+    tail = bags.slots, bags.n_words, bags.buckets, bags.longest, bags.n_features, counts_unknown
     found = _kernels.bag_rows(*chunk, *tables, *tail, threads)
     wanted = reference.bag_rows(*chunk, *tables, *tail, 1)
     for one, two in zip(found[:2], wanted[:2], strict=True):

@@ -84,6 +84,7 @@ def bag_rows(
     buckets: _I32,
     longest: int,
     n_features: int,
+    counts_unknown: bool,
     threads: int,
 ) -> tuple[_I64, _I32, _F32]: ...
 def word_rows(

@@ -32,12 +32,14 @@ def bag_rows(
     buckets: _I32,
     longest: int,
     n_features: int,
+    counts_unknown: bool,
     threads: int,
 ) -> tuple[_I64, _I32, _F32]:
     """Return CSR rows: what share of a text's features each one is.
 
     Feature 0 stands in every text, word i is feature i + 1, an n-gram of 2 to `longest` words is ``buckets`` at the top
-    bits of its key; -1 and features from `n_features` on are left out.
+    bits of its key; -1 and features from `n_features` on are left out. With `counts_unknown` such n-grams count as part
+    of the text, so that the shares of the others are smaller.
     """
     shift = 64 - (buckets.size.bit_length() - 1)
     indptr, indices, data = [0], [], []
@@ -51,8 +53,9 @@ def bag_rows(
             for first in range(len(tokens) - n + 1):
                 found.append(int(buckets[_word_key(tokens[first : first + n]) >> shift]))
         counts = Counter(feature for feature in found if 0 <= feature < n_features)
+        total = len(found) if counts_unknown else counts.total()
         indices += sorted(counts)
-        data += [counts[feature] / counts.total() for feature in sorted(counts)]
+        data += [counts[feature] / total for feature in sorted(counts)]
         indptr.append(len(indices))
     return np.array(indptr, np.int64), np.array(indices, np.int32), np.array(data, np.float32)
 

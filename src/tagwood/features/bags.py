@@ -1,9 +1,10 @@
 """`WordBags`: texts to bags of words and hashed word n-grams, for models that average embeddings.
 
-In: texts. Out: CSR rows that sum to 1. Words are those of the TF-IDF tokenizer.
+In: texts. Out: CSR rows of shares. Words are those of the TF-IDF tokenizer.
 
 Decisions: n-grams are hashed into buckets, and a bucket that no training n-gram fell into is no feature, so it costs no
-memory and unknown n-grams are left out of the average. Feature 0 stands in every text, so that no text is empty.
+memory. In new texts an unknown n-gram counts like a feature whose embedding is zero, which is what fastText's untrained
+buckets amount to. Feature 0 stands in every text, so that no text is empty.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class WordBags:
     (2, 3)
     >>> bags.rows(["oak, oak: birch"]).data.round(3)
     array([0.333, 0.667], dtype=float32)
+    >>> bags.rows(["oak, oak: birch"], new=True).data.round(3)  # two pairs that nobody has seen
+    array([0.2, 0.4], dtype=float32)
     """
 
     slots: NDArray[np.uint64]
@@ -89,8 +92,11 @@ class WordBags:
         slots = _kernels.build_vocabulary(words)
         return cls(slots, words.size, buckets, longest, 1 + words.size + used.size)
 
-    def rows(self, texts: Iterable[str], threads: int = 1) -> CsrParts:
-        """Return (n_texts, n_features) shares: how much of a text each feature is."""
+    def rows(self, texts: Iterable[str], threads: int = 1, *, new: bool = False) -> CsrParts:
+        """Return (n_texts, n_features) shares: how much of a text each feature is.
+
+        N-grams of `new` texts that were not kept count, too: a text of which little is known is then nearer to nothing.
+        """
         tables = char_tables(True)
         pieces = [
             CsrParts(
@@ -102,6 +108,7 @@ class WordBags:
                     self.buckets,
                     self.longest,
                     self.n_features,
+                    new,
                     1 if chunk.offsets.size <= _ROWS_FOR_THREADS else threads,
                 ),
                 self.n_features,

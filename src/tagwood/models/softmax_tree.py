@@ -9,6 +9,8 @@ Decisions
 * Rows are shuffled in every epoch, which fastText leaves to the user, and the rate falls by rows, not by words.
 * `min_count` counts texts, not occurrences, and holds for n-grams too: n-grams of one text are half of all and more.
   Leaving them out moved P@1 on held-out rows of two sets by -0.3 to +1.2 points (one seed).
+* In new texts n-grams that were not kept count as zero vectors: texts of which little is known then get short averages,
+  and with them the more frequent labels. It raised P@1 on held-out rows of cooking questions by 1.2 to 1.5 points.
 * A branch whose labels have no training rows is never taken before all others, as in `LinearTree`.
 * Scores of a row's labels compete, so a label of a row with m labels has about 1/m at best: `predict` keeps the labels
   with at least half of that, m being the mean of the training rows. A Tagger calibrates the scores instead.
@@ -199,7 +201,7 @@ class SoftmaxTree(FittedModel):
         """
         self._check_fitted()
         threads = check_threads(self.threads)
-        rows = self.bags_.rows(texts, threads)
+        rows = self.bags_.rows(texts, threads, new=True)
         wanted = check_pairs(pairs, rows.n_rows, self.n_labels_)
         order = np.argsort(wanted[:, 0], kind="stable")
         ends = np.searchsorted(wanted[order, 0], np.arange(rows.n_rows + 1)).astype(np.int64)
@@ -242,7 +244,7 @@ class SoftmaxTree(FittedModel):
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
         self._check_fitted()
         wanted = min(check_int(k, "k", low=1), self.n_labels_)
-        rows = self.bags_.rows(texts, check_threads(self.threads))
+        rows = self.bags_.rows(texts, check_threads(self.threads), new=True)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         nodes = _EVERYTHING if allowed is None else self.tree_.nodes_with(allowed).view(np.uint8)
         return _kernels.softmax_search(
