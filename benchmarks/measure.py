@@ -51,6 +51,25 @@ def run_job(
     return result
 
 
+def fastest(
+    jobs: dict[str, Callable[[], object]], turns: tuple[int, int], seconds: float = 0.0
+) -> dict[str, float]:
+    """Return the wall milliseconds of the fastest run of each job.
+
+    The jobs take turns, at least and at most so often, and no more once so many seconds are over.
+    """
+    best = dict.fromkeys(jobs, float("inf"))
+    begin = time.perf_counter()
+    for turn in range(turns[1]):
+        if turn >= turns[0] and time.perf_counter() - begin > seconds:
+            break
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job()
+            best[name] = min(best[name], 1e3 * (time.perf_counter() - start))
+    return best
+
+
 class Meter:
     """Count what happens between entering and leaving a ``with`` block.
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.measure import ROOT, run_job
+from benchmarks.measure import ROOT, fastest, run_job
 from benchmarks.prime_problem import Bench, make_texts, start_training
 from benchmarks.tables import machine, machine_line, markdown_table, number
 from tagwood.neural.text_encoder import TextEncoder
@@ -33,17 +33,6 @@ REPEATS = {"bag": 20, "small": 5, "minilm": 3}
 CASES = [(16_000, 512), (32_000, 512), (65_000, 512), (130_000, 128), (130_000, 512)]  # labels, batch
 MEMORY_ROWS = 65_536
 DIMENSION = 256
-
-
-def fastest(jobs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Return the wall milliseconds of the fastest run of each job; the jobs take turns."""
-    best = dict.fromkeys(jobs, float("inf"))
-    for _ in range(repeats):
-        for name, job in jobs.items():
-            start = time.perf_counter()
-            job()
-            best[name] = min(best[name], 1e3 * (time.perf_counter() - start))
-    return best
 
 
 def measure_steps(encoder: str, centroids: str, n_rows: int, n_labels: int, repeats: int) -> dict[str, Any]:
@@ -67,7 +56,7 @@ def measure_steps(encoder: str, centroids: str, n_rows: int, n_labels: int, repe
     jobs |= {"draw": lambda: bench.positives.draw(moments), "optimizer": optimizer.step}
     for job in jobs.values():
         job()
-    times = fastest(jobs, repeats)
+    times = fastest(jobs, (repeats, repeats))
     return {
         "encoder": encoder,
         "centroids": centroids,
@@ -114,7 +103,7 @@ def measure_encoder(encoder: str, n_rows: int, repeats: int) -> dict[str, Any]:
     tokens = network.tokens(texts)
     jobs: dict[str, Callable[[], object]] = {"tokens": lambda: network.tokens(texts)}
     jobs |= {"float32": lambda: network.embed(tokens), "bfloat16": lambda: half.embed(tokens)}
-    times = fastest(jobs, repeats)
+    times = fastest(jobs, (repeats, repeats))
     rates = {name: 1e3 * n_rows / ms for name, ms in times.items()}
     return {"encoder": encoder, "rows": n_rows, "mean_tokens": float(tokens.lengths.mean()), **rates}
 

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
+from benchmarks.measure import fastest
 from benchmarks.set_loss_peers import floor, loop_loss, loop_plans, numpy_plans
 from benchmarks.tables import machine, machine_line, markdown_table, number
 from tagwood.neural.set_loss import SetLossOptions, match_labels, pad_targets, set_loss, transport_plan
@@ -31,20 +32,6 @@ N_LABELS, DIMS = 4_000, 300
 LIMITS = {"plans": 8.0, "floor": 1.15, "share": 0.35}
 SECONDS = {"plans": 5.0, "loss": 14.0, "matching": 1.0, "step": 24.0}  # of one point
 TURNS = (2, 40)  # fewest and most runs of a job
-
-
-def fastest(jobs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """Return the wall milliseconds of the fastest run of each job; the jobs take turns until the time is over."""
-    best = dict.fromkeys(jobs, float("inf"))
-    begin = time.perf_counter()
-    for turn in range(TURNS[1]):
-        if turn >= TURNS[0] and time.perf_counter() - begin > seconds:
-            break
-        for name, job in jobs.items():
-            start = time.perf_counter()
-            job()
-            best[name] = min(best[name], 1e3 * (time.perf_counter() - start))
-    return best
 
 
 def draw_sizes(kind: str, rows: int, steps: int, rng: np.random.Generator) -> list[int]:
@@ -72,6 +59,7 @@ def measure_plans(rows: int, steps: int, kind: str, seconds: float) -> dict[str,
             "loop": lambda: loop_plans(costs, sizes),
             "numpy": lambda: numpy_plans(table, sizes),
         },
+        TURNS,
         seconds,
     )
     batch, plain = transport_plan(costs, real), loop_plans(costs, sizes)
@@ -112,7 +100,7 @@ def measure_loss(rows: int, steps: int, seconds: float) -> dict[str, Any]:
         "ours": clean(lambda: set_loss(logits, targets, embeddings, empty=N_LABELS).backward()),
         "loop": clean(lambda: loop_loss(logits, labels, embeddings, N_LABELS).backward()),
     }
-    times = fastest(jobs, seconds)
+    times = fastest(jobs, TURNS, seconds)
     grads = []
     for name in ("ours", "loop"):
         jobs[name]()
@@ -137,6 +125,7 @@ def measure_matching(rows: int, steps: int, seconds: float) -> dict[str, Any]:
                 "loop": lambda: match_labels(own, counts),
                 "threads": lambda: list(pool.map(one, range(rows), chunksize=rows // 2)),
             },
+            TURNS,
             seconds,
         )
     return {"rows": rows, "steps": steps, **times}
@@ -169,7 +158,7 @@ def measure_step(rows: int, steps: int, words: int, hidden: int, seconds: float)
         optimizer.step()
 
     found: dict[str, Any] = {"rows": rows, "steps": steps, "words": words, "hidden": hidden}
-    times = fastest({name: lambda name=name: step(name) for name in best}, seconds)
+    times = fastest({name: lambda name=name: step(name) for name in best}, TURNS, seconds)
     for name, whole in times.items():
         found |= {f"{name}_step": whole, f"{name}_loss": best[name], f"{name}_share": best[name] / whole}
     return found
