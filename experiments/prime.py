@@ -1,7 +1,7 @@
 """PRIME on three sets of short texts: prototypes against a plain dual encoder, parts left out, trees, new labels.
 
 ``python -m experiments.prime`` runs what is not in docs/experiments/prime.json yet and writes the page prime.md; names
-of parts (``family``, ``main`` ...) run only those, ``--data`` takes some of the sets, ``--report`` writes the page.
+of parts (``main``, ``choice`` ...) run only those, ``--data`` takes some of the sets, ``--report`` writes the page.
 About an hour on one core. Settings were chosen on held-out training rows (see the page).
 """
 
@@ -12,6 +12,7 @@ import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from experiments import prime_runs, prime_zero_shot
+from experiments import prime_family, prime_runs, prime_zero_shot
 from experiments.prime_data import SIZES
 from experiments.prime_page import write_page
 from tagwood import Ranking, compare
@@ -27,45 +28,90 @@ from tagwood import Ranking, compare
 OUT = Path(__file__).parent.parent / "docs" / "experiments"
 KEPT = Path(__file__).parent.parent / "build" / "prime"  # rankings, to compare rows with each other
 SEEDS = (0, 1, 2)
-MAIN = ("dual encoder, margin 0.1", "dual encoder, margin 0.3", "momentum", "leave-one-out", "no centroids")
-PARTS = ("family", "main", "zero-shot", "ablation")
+MAIN = ("dual encoder, margin 0.1", "dual encoder, margin 0.3", "momentum")
+PARTS = ("main", "choice", "family", "minilm", "zero-shot", "ablation")
+COMPARED = {
+    "PRIME": ["dual encoder, margin 0.1", "dual encoder, margin 0.3"],
+    "tree + PRIME": ["linear tree", "PRIME"],
+    "minilm: PRIME": ["PRIME", "minilm: dual encoder, margin 0.1", "minilm: dual encoder, margin 0.3"],
+    "minilm: tree + PRIME": ["linear tree", "minilm: PRIME"],
+}
 Record = dict[str, Any]
+Work = Callable[[], dict[str, Record]]
 
 
-def jobs(
-    part: str, data: list[str], seeds: list[int]
-) -> Iterator[tuple[str, Callable[[], dict[str, Record]]]]:
+def jobs(part: str, data: list[str], seeds: list[int]) -> Iterator[tuple[str, Work]]:
     """Yield (key, work) of a part; work returns records by key."""
     for seed in seeds:
         for name in data:
-            if part == "family":
-                yield f"{name}|PRIME|{seed}", lambda n=name, s=seed: _family(n, s)
-            elif part == "zero-shot":
-                key = f"{name}|zero-shot|{seed}"
-                yield key, lambda n=name, s=seed, k=key: {k: prime_zero_shot.run_zero_shot(n, s)}
+            if part == "minilm":
+                for one in ("main", "choice", "ensemble", "zero-shot", *(() if seed else ("untrained",))):
+                    yield from _jobs(one, name, seed, "minilm")
             else:
-                rows = [row for row in prime_runs.rows_of(name) if (row in MAIN) == (part == "main")]
-                for row in sorted(rows, key=lambda one: MAIN.index(one) if one in MAIN else 0):
-                    key = f"{name}|{row}|{seed}"
-                    yield key, lambda n=name, r=row, s=seed: _row(n, r, s)
+                yield from _jobs(part, name, seed, "bag")
 
 
-def _family(name: str, seed: int) -> dict[str, Record]:
-    found = {}
-    for row, (record, ranking) in prime_runs.run_family(name, seed).items():
-        _keep(f"{name}|{row}|{seed}", ranking)
-        found[f"{name}|{row}|{seed}"] = record
-    return found
+def _jobs(part: str, name: str, seed: int, kind: str) -> Iterator[tuple[str, Work]]:
+    if part in ("main", "ablation"):
+        others = [row for row in prime_runs.rows_of(name) if row not in MAIN]
+        for row in MAIN if part == "main" else others:
+            yield _key(name, row, seed, kind), partial(_row, name, row, seed, kind)
+        return
+    row, work = {
+        "choice": ("PRIME", _choice),
+        "family": ("tree + PRIME", _family),
+        "ensemble": ("tree + PRIME", _ensemble),
+        "zero-shot": ("zero-shot", _zero_shot),
+        "untrained": ("not trained", _untrained),
+    }[part]
+    yield _key(name, row, seed, kind), partial(work, name, seed, kind)
 
 
-def _row(name: str, row: str, seed: int) -> dict[str, Record]:
-    key, chosen = f"{name}|{row}|{seed}", load(OUT / "prime.json").get(f"{name}|PRIME|{seed}", {})
-    if chosen.get("centroids") == row:  # the same model: same settings, same seed
-        _keep(key, _kept(f"{name}|PRIME|{seed}"))
-        return {key: {name: value for name, value in chosen.items() if name not in ("centroids", "trials")}}
-    record, ranking = prime_runs.run_row(name, row, seed)
-    _keep(key, ranking)
-    return {key: record}
+def _key(name: str, row: str, seed: int, kind: str) -> str:
+    return f"{name}|{row if kind == 'bag' else f'{kind}: {row}'}|{seed}"
+
+
+def _row(name: str, row: str, seed: int, kind: str) -> dict[str, Record]:
+    return _kept_all(name, {row: prime_runs.run_row(name, row, seed, kind)}, seed, kind)
+
+
+def _choice(name: str, seed: int, kind: str) -> dict[str, Record]:
+    """Let PRIME choose; the model is the row that it chose: same settings, same seed."""
+    row, trials = prime_runs.choose_row(name, seed, kind)
+    key, own = (_key(name, one, seed, kind) for one in (row, "PRIME"))
+    found = {} if key in load(OUT / "prime.json") else _row(name, row, seed, kind)
+    record = found.get(key) or load(OUT / "prime.json")[key]
+    _keep(own, _kept(key))
+    return found | {own: {**record, "chosen": row, "trials": trials}}
+
+
+def _chosen(name: str, seed: int, kind: str) -> str:
+    return str(load(OUT / "prime.json")[_key(name, "PRIME", seed, kind)]["chosen"])
+
+
+def _family(name: str, seed: int, kind: str) -> dict[str, Record]:
+    return _kept_all(name, prime_family.run_family(name, _chosen(name, seed, kind), seed), seed, kind)
+
+
+def _ensemble(name: str, seed: int, kind: str) -> dict[str, Record]:
+    return _kept_all(name, prime_family.run_ensemble(name, _chosen(name, seed, kind), seed, kind), seed, kind)
+
+
+def _untrained(name: str, seed: int, kind: str) -> dict[str, Record]:
+    return _kept_all(name, {"not trained": prime_family.run_untrained(name, kind)}, seed, kind)
+
+
+def _zero_shot(name: str, seed: int, kind: str) -> dict[str, Record]:
+    return {_key(name, "zero-shot", seed, kind): prime_zero_shot.run_zero_shot(name, seed, kind)}
+
+
+def _kept_all(name: str, found: prime_family.Found, seed: int, kind: str) -> dict[str, Record]:
+    records = {}
+    for row, (record, ranking) in found.items():
+        key = _key(name, row, seed, kind)
+        _keep(key, ranking)
+        records[key] = record
+    return records
 
 
 def _keep(key: str, ranking: Ranking) -> None:
@@ -149,8 +195,8 @@ def main() -> None:
             print(key, round(time.process_time() - began, 1), records[key], flush=True)
     if args.report:
         for name in args.data:
-            differences(store, name, "momentum", ["dual encoder, margin 0.1", "dual encoder, margin 0.3"])
-            differences(store, name, "tree + PRIME", ["linear tree", "PRIME"])
+            for row, others in COMPARED.items():
+                differences(store, name, row, others)
         store = add(file, {key: record for key, record in store.items() if "|minus " in key})
     write_page(store, OUT)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ FAMILY = (
     "tree on TF-IDF + encoder",
     "PRIME (W)",
     "PRIME + PRIME (W)",
+    "tree + PRIME, equal and not calibrated",
     "tree + PRIME",
-    "tree + PRIME + PRIME (W)",
 )
 DUAL = ("dual encoder, margin 0.1", "dual encoder, margin 0.3", "dual encoder, shuffled batches")
+MAIN = (*DUAL, "PRIME", "momentum", "leave-one-out")
+MINILM = tuple(f"minilm: {row}" for row in ("not trained", *DUAL[:2], "PRIME", "momentum", "tree + PRIME"))
+ZERO_SHOT = {"zero-shot": "bag", "minilm: zero-shot": "minilm"}
 Store = dict[str, dict[str, Any]]
 
 
@@ -34,19 +38,32 @@ def write_page(store: Store, out: Path) -> None:
 
 def _section(store: Store, name: str) -> str:
     rows = list(dict.fromkeys(key.split("|")[1] for key in store if key.startswith(f"{name}|")))
-    parts = [f"### {name}", _choice(store, name)]
-    others = [row for row in rows if row not in (*FAMILY, *DUAL, "zero-shot", "momentum", "leave-one-out")]
-    order = [*(row for row in DUAL if row in rows), "PRIME", "momentum", "leave-one-out"]
-    parts.append(_table(store, name, [row for row in order if row in rows]))
+    known = (*FAMILY, *MAIN, *MINILM, *ZERO_SHOT)
+    others = sorted(row for row in rows if row not in known and not row.startswith("minilm"))
+    parts = [f"### {name}", _choice(store, name, "PRIME"), _table(store, name, MAIN)]
     if others:
-        parts.append("Parts left out or changed, with momentum centroids:")
-        parts.append(_table(store, name, ["momentum", *sorted(others)]))
+        parts += ["Parts left out or changed, with momentum centroids:"]
+        parts += [_table(store, name, ["momentum", *others])]
     if "linear tree" in rows:
-        parts.append("Trees and ensembles:")
-        parts.append(_table(store, name, [row for row in FAMILY if row in rows]))
-    parts.append(_differences(store, name))
-    parts.append(_zero_shot(store, name))
+        parts += ["Trees and ensembles:", _table(store, name, FAMILY), _shares(store, name)]
+    if MINILM[0] in rows:
+        parts += [
+            "With the encoder minilm, of which a head is trained:",
+            _choice(store, name, "minilm: PRIME"),
+        ]
+        parts += [_table(store, name, (*MINILM, "linear tree"), "minilm: ")]
+    parts += [_differences(store, name), _zero_shot(store, name)]
     return "\n\n".join(part for part in parts if part) if len(rows) else ""
+
+
+def _shares(store: Store, name: str) -> str:
+    shares = [
+        " and ".join(f"{100 * share:.0f} %" for share in record["shares"])
+        for row in ("tree + PRIME", MINILM[-1])
+        for record in records(store, name, row)
+        if "shares" in record
+    ]
+    return f"Shares of tree and PRIME, learned on held-out rows: {'; '.join(shares)}." if shares else ""
 
 
 def records(store: Store, name: str, row: str) -> list[dict[str, Any]]:
@@ -72,9 +89,10 @@ def _cell(values: list[float]) -> str:
     return f"{mean:.1f}" if half is None else f"{mean:.1f} ± {half:.1f}"
 
 
-def _table(store: Store, name: str, rows: list[str]) -> str:
+def _table(store: Store, name: str, rows: Sequence[str], kind: str = "") -> str:
+    """Return the table of those rows that were measured; `kind` begins the names of the dual encoders to reach."""
     lines = [f"| | {' | '.join(MEASURES)} | epochs to the dual encoder | seeds |", "|---|" + "---:|" * 8]
-    goal = _goal(store, name)
+    goal = _goal(store, name, kind)
     for row in rows:
         found = records(store, name, row)
         if not found:
@@ -84,11 +102,11 @@ def _table(store: Store, name: str, rows: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _goal(store: Store, name: str) -> list[float]:
+def _goal(store: Store, name: str, kind: str) -> list[float]:
     """Return the last P@1 of the better dual encoder, by seed."""
     best: list[float] = []
     for row in DUAL[:2]:
-        last = [one["curve"][-1] for one in records(store, name, row) if one.get("curve")]
+        last = [one["curve"][-1] for one in records(store, name, kind + row) if one.get("curve")]
         if last and (not best or np.mean(last) > np.mean(best)):
             best = last
     return best
@@ -106,17 +124,17 @@ def _epochs(found: list[dict[str, Any]], goal: list[float]) -> str:
     return ", ".join(counts) + total
 
 
-def _choice(store: Store, name: str) -> str:
-    found = records(store, name, "PRIME")
+def _choice(store: Store, name: str, row: str) -> str:
+    found = records(store, name, row)
     lines = [
-        f"seed {seed}: {one['centroids']} ("
+        f"seed {seed}: {one['chosen']} ("
         + ", ".join(f"{kind} {100 * value:.1f}" for kind, value in one["trials"].items())
         + ")"
         for seed, one in enumerate(found)
         if one.get("trials")
     ]
     return (
-        "Centroids that trials chose, with nDCG@5 on held-out rows: " + "; ".join(lines) + "."
+        "What PRIME chose, with nDCG@5 of its trials on held-out rows: " + "; ".join(lines) + "."
         if lines
         else ""
     )
@@ -137,13 +155,19 @@ def _differences(store: Store, name: str) -> str:
 
 
 def _zero_shot(store: Store, name: str) -> str:
-    found = records(store, name, "zero-shot")
+    found = {kind: records(store, name, row) for row, kind in ZERO_SHOT.items()}
+    found = {kind: listed for kind, listed in found.items() if listed}
     if not found:
         return ""
-    one = found[0]
-    intro = f"New labels: {one['new labels']:,} labels without training rows; {one['test rows']:,} test rows have one."
-    lines = [f"| | {len(found)} seeds |", "|---|---:|"]
+    one = next(iter(found.values()))[0]
+    lines = [
+        f"New labels: {one['new labels']:,} labels without training rows; {one['test rows']:,} test rows have one.",
+        "",
+        "| | " + " | ".join(f"{kind}, {len(listed)} seed(s)" for kind, listed in found.items()) + " |",
+        "|---|" + "---:|" * len(found),
+    ]
     for key in one:
         if key not in ("new labels", "test rows"):
-            lines.append(f"| {key} | {_cell([record[key] for record in found])} |")
-    return f"{intro}\n\n" + "\n".join(lines)
+            cells = [_cell([record[key] for record in listed]) for listed in found.values()]
+            lines.append(f"| {key} | {' | '.join(cells)} |")
+    return "\n".join(lines)

@@ -10,22 +10,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.prime_data import LabelledTexts
 from experiments.prime_runs import new_encoder, rows_of, the_set, train
 from tagwood import Ranking, TfidfEncoder
+from tagwood.neural.prototype_settings import Settings
 
 
-def run_zero_shot(name: str, seed: int) -> dict[str, Any]:
+def run_zero_shot(name: str, seed: int, kind: str = "bag") -> dict[str, Any]:
     """Train without a tenth of the labels, add them by their texts, and see where they are ranked."""
-    whole = the_set(name)
+    return measure_new_labels(the_set(name), rows_of(name, kind)["momentum"], seed, kind)
+
+
+def measure_new_labels(
+    whole: LabelledTexts, settings: Settings, seed: int, kind: str, weight: float | None = None
+) -> dict[str, Any]:
+    """Return where labels that a model never saw are ranked on the test rows of a set."""
     n_labels = whole.Y.shape[1]
     order = np.random.default_rng([seed, 5]).permutation(n_labels)
     new, old = np.sort(order[: n_labels // 10]), np.sort(order[n_labels // 10 :])
     data = whole.without_labels(old)
-    model = train(data, rows_of(name)["momentum"], new_encoder(data, seed), seed, curve=False)
+    model = train(data, settings, new_encoder(data, seed, kind), seed, curve=False)
     Y_old, Y_new = whole.Y_test[:, old], whole.Y_test[:, new]
     before = model.rank(whole.test_texts, k=1)
     names = [whole.label_texts[label] for label in new]
-    ids = model.add_labels(names)
+    ids = model.add_labels(names, weight=weight)
     rows = np.flatnonzero(np.diff(Y_new.tocsr().indptr))
     texts = [whole.test_texts[row] for row in rows]
     true = Y_new[rows]

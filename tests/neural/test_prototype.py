@@ -12,6 +12,7 @@ from prototype_problem import word_pairs
 import tagwood
 from tagwood import Ensemble, LinearTree, PrototypeModel, TextEncoder
 from tagwood.errors import InputError, NotFittedError
+from tagwood.neural.prototype import NEW_LABEL_WEIGHT
 from tagwood.neural.prototype_loss import PrototypeLoss
 from tagwood.neural.prototype_network import Prototype
 from tagwood.neural.prototype_settings import PRESETS, Batching
@@ -122,7 +123,7 @@ def test_a_stored_model_answers_alike_and_takes_new_labels(tmp_path, problem, fi
     assert again.rank(problem[3], k=3) == twin.rank(problem[3], k=3)
     assert ids.tolist() == [45]
     assert fitted.n_labels_ == 45
-    half = again.add_labels(["oak sea"], weight=0.45)
+    half = again.add_labels(["oak sea"], weight=NEW_LABEL_WEIGHT / 2)
     np.testing.assert_allclose(again.index_.vectors[half], again.index_.vectors[ids] / 2, atol=1e-6)
 
 
