@@ -19,7 +19,6 @@ from tagwood.models.tree_training import Solver, TreeTraining
 from tagwood.models.tree_weights import assemble
 from tagwood.trees import build_interpolated_tree
 from tagwood.trees.coverage import count_covered
-from tagwood.trees.label_tree import LabelTree
 from tagwood.trees.reassign import duplicate_at_random
 
 BASE = LinearTree(max_leaf_size=8, arity=2)
@@ -235,16 +234,6 @@ def test_copies_bring_the_rows_that_are_matched_to_their_leaf(problem):
             leaves = set(tree.leaves_of(label).tolist()) & set(matched[row].tolist())
             wanted = Y[row, label] > 0 and (leaf in leaves or not leaves)
             assert brought[copy, row] == wanted
-
-
-def test_lost_rows_go_to_the_leaf_with_most_rows_of_the_label():
-    tree = LabelTree.from_nested([[0, 1], [0, 2]])
-    Y = csr_parts(sparse.csr_array(np.ones((1, 5), dtype=np.float32)))
-    label_rows = Y._replace(indptr=np.array([0, 5, 5, 5]))
-    matched = np.array([[1, -1], [2, -1], [2, 1], [2, -1], [-1, -1]], dtype=np.int32)
-    brought = rows_of_copies(label_rows, tree, matched, lost="home").to_scipy().toarray()
-    assert brought[0].tolist() == [1, 0, 1, 0, 0]
-    assert brought[2].tolist() == [0, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("made, kept", [("words", 32), ("embedding", 200), ("signed", 100), ("short", 20)])

@@ -45,7 +45,6 @@ ROWS = ("held-out", "training")
 BRING = ("all", "matched")
 AUTO = "auto"
 _BEAM = 10  # of `rank`: a row within it can find the labels of a leaf
-_AUTO_BEAM = 4  # with few copies it says as much where a row belongs, at half the price
 _WIDTH, _AUTO_WIDTH = 5, 3
 _MOST_CHILDREN = 1 << 20
 _LEAST_LEAVES = 8  # leaves per leaf that a row is matched to: a row that is matched to all says nothing
@@ -67,10 +66,9 @@ class Assignment:
         Most labels of a leaf, as a multiple of its even share, which is `copies` times the labels over the leaves; with
         ``copies="auto"`` `growth` times the labels over the leaves.
     bring
-        Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 (of 4 with
-        ``copies="auto"``) sends there, or ``"all"``, which is the paper's, a little more precise, and slower to train
-        and to search. Rows that are sent to none of the label's leaves go to all of them, or with ``copies="auto"`` to
-        the one with most rows.
+        Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 sends there, or
+        ``"all"``, which is the paper's, a little more precise, and slower to train and to search. Rows that are sent
+        to none of the label's leaves go to all of them.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
     least_gain
@@ -240,9 +238,9 @@ class Disentangled(LinearTree):
         """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
         settings = self.assignment
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
-        auto = self.copies == AUTO
-        beam = min(_AUTO_BEAM if auto else _BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
-        width = min(beam, _AUTO_WIDTH if auto else _WIDTH) if settings.width is None else settings.width
+        beam = min(_BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
+        usual = _AUTO_WIDTH if self.copies == AUTO else _WIDTH
+        width = min(beam, usual) if settings.width is None else settings.width
         looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
         if matcher is None or not seen:
@@ -252,8 +250,7 @@ class Disentangled(LinearTree):
         new = self._reassign(tree, Y, matched[:, :width])
         new_training = training
         if last and brings_matched:
-            lost = "home" if auto else "all"
-            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :beam], lost)
+            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :beam])
             new_training = replace(training, copy_rows=brought)
         known = None
         if not self.alternative_update and matcher is not None:

@@ -49,13 +49,11 @@ def match_unseen_rows(training: TreeTraining, tree: LabelTree, width: int) -> ND
     return found
 
 
-def rows_of_copies(
-    label_rows: CsrParts, tree: LabelTree, matched: NDArray[np.int32], lost: str = "all"
-) -> CsrParts:
+def rows_of_copies(label_rows: CsrParts, tree: LabelTree, matched: NDArray[np.int32]) -> CsrParts:
     """Return which rows each entry of ``tree.labels`` brings to its leaf: (n_copies, n_rows), with their weights.
 
-    A row with the label goes to those of the label's leaves that it is matched to. Where it is matched to none, it goes
-    to all of them, or with ``lost="home"`` to the one that most rows with the label are matched to.
+    A row with the label goes to those of the label's leaves that it is matched to; to all of them where it is matched
+    to none.
 
     Examples
     --------
@@ -77,12 +75,7 @@ def rows_of_copies(
     hit = np.zeros(entry.size, dtype=bool)
     for column in matched.T:
         hit |= column[row] == leaf
-    kept = ~(np.bincount(entry, weights=hit, minlength=entry_label.size) > 0)[entry]
-    if lost == "home":
-        arrived = np.bincount(place, weights=hit, minlength=tree.labels.size)
-        homes = copies[np.lexsort((-arrived[copies], tree.labels[copies]))[first[:-1]]]
-        kept &= place == homes[entry_label[entry]]
-    kept |= hit
+    kept = hit | ~(np.bincount(entry, weights=hit, minlength=entry_label.size) > 0)[entry]
     shape = (tree.labels.size, label_rows.n_cols)
     return csr_parts(sparse.csr_array((label_rows.data[entry[kept]], (place[kept], row[kept])), shape=shape))
 
