@@ -173,16 +173,16 @@ def timed(rows: Rows, repeats: int, models: list[str]) -> Iterator[dict[str, Any
     names = ("base", *(name for name in TABLE5 if name in models))
     fit: dict[str, list[float]] = {name: [] for name in names}
     rank: dict[str, list[float]] = {name: [] for name in names}
-    models: dict[str, LinearTree] = {}
+    fitted: dict[str, LinearTree] = {}
     for _ in range(repeats):
         for name in names:
             start = time.perf_counter()
-            models[name] = MODELS[name]().fit(rows.X, rows.Y)
+            fitted[name] = MODELS[name]().fit(rows.X, rows.Y)
             fit[name].append(time.perf_counter() - start)
     for _ in range(5 * repeats):
         for name in names:
             start = time.perf_counter()
-            models[name].rank(rows.X_test, k=5)
+            fitted[name].rank(rows.X_test, k=5)
             rank[name].append(time.perf_counter() - start)
     for name in names:
         yield {
