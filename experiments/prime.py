@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from experiments import prime_family, prime_runs, prime_zero_shot
+from experiments import prime_family, prime_first, prime_runs, prime_zero_shot
 from experiments.prime_data import SIZES
 from experiments.prime_page import write_page
 from tagwood import Ranking, compare
@@ -29,7 +29,7 @@ OUT = Path(__file__).parent.parent / "docs" / "experiments"
 KEPT = Path(__file__).parent.parent / "build" / "prime"  # rankings, to compare rows with each other
 SEEDS = (0, 1, 2)
 MAIN = ("dual encoder, margin 0.1", "dual encoder, margin 0.3", "momentum")
-PARTS = ("main", "choice", "family", "minilm", "zero-shot", "ablation")
+PARTS = ("main", "choice", "family", "minilm", "zero-shot", "ablation", "first")
 COMPARED = {
     "PRIME": ["dual encoder, margin 0.1", "dual encoder, margin 0.3"],
     "tree + PRIME": ["linear tree", "PRIME"],
@@ -42,6 +42,11 @@ Work = Callable[[], dict[str, Record]]
 
 def jobs(part: str, data: list[str], seeds: list[int]) -> Iterator[tuple[str, Work]]:
     """Yield (key, work) of a part; work returns records by key."""
+    if part == "first":
+        for row in prime_first.FIRST:
+            key = f"{prime_first.NAME}|{row}|0"
+            yield key, lambda row=row, key=key: {key: prime_first.run_first(row)}
+        return
     for seed in seeds:
         for name in data:
             if part == "minilm":

@@ -40,7 +40,7 @@ class LabelledTexts:
         order = np.random.default_rng(seed + 77).permutation(len(self.texts))
         held, rest = np.sort(order[:n_rows]), np.sort(order[n_rows:])
         parts = [[self.texts[row] for row in part] for part in (rest, held)]
-        return _known_labels(self.name, *parts, self.Y[rest], self.Y[held], self.label_texts)
+        return known_labels(self.name, *parts, self.Y[rest], self.Y[held], self.label_texts)
 
     def without_labels(self, labels: NDArray[np.int64]) -> LabelledTexts:
         """Return the set with only these labels in training; rows that lose all labels go, test rows stay."""
@@ -69,7 +69,7 @@ def read_set(name: str, n_train: int | None = None, n_test: int | None = None) -
         parts.append([rows[row] for row in chosen])
     texts = [[str(row["text"])[:LETTERS] for row in part] for part in parts]
     matrices = [
-        _matrix([[ids[key] for key in row["labels"] if key in ids] for row in part], len(ids))
+        label_matrix([[ids[key] for key in row["labels"] if key in ids] for row in part], len(ids))
         for part in parts
     ]
     if name == "debian-depends":
@@ -78,10 +78,10 @@ def read_set(name: str, n_train: int | None = None, n_test: int | None = None) -
         listed = [text for text, keep in zip(names.values(), usual, strict=True) if keep]
     else:
         listed = list(names.values())
-    return _known_labels(name, *texts, *matrices, listed)
+    return known_labels(name, *texts, *matrices, listed)
 
 
-def _known_labels(
+def known_labels(
     name: str,
     texts: list[str],
     test_texts: list[str],
@@ -103,7 +103,8 @@ def _known_labels(
     )
 
 
-def _matrix(rows: list[list[int]], n_labels: int) -> sparse.csr_array:
+def label_matrix(rows: list[list[int]], n_labels: int) -> sparse.csr_array:
+    """Return label sets as a matrix."""
     indptr = np.cumsum([0, *(len(row) for row in rows)])
     indices = np.array([label for row in rows for label in row], dtype=np.int32)
     shape = (len(rows), n_labels)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.prime_first import FIRST, NAME, ROWS
+
 MARKER = "<!-- results -->"
 MEASURES = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5", "R@100")
 SETS = ("tibkat-gnd-en", "debian-depends", "yso-titles")
@@ -33,7 +35,17 @@ def write_page(store: Store, out: Path) -> None:
     page = out / "prime.md"
     head = page.read_text(encoding="utf-8").partition(MARKER)[0] if page.exists() else "# PRIME\n\n"
     parts = [part for name in SETS if (part := _section(store, name))]
+    parts += [part for part in [_first(store)] if part]
     page.write_text(f"{head}{MARKER}\n\n" + "\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _first(store: Store) -> str:
+    """Return the table of a first try with few texts."""
+    lines = [f"### {NAME}, {ROWS:,} titles", "", "| | P@1 | P@3 | P@5 |", "|---|---:|---:|---:|"]
+    for row in FIRST:
+        for record in records(store, NAME, row):
+            lines.append(f"| {row} | " + " | ".join(f"{record[measure]:.1f}" for measure in MEASURES[:3]) + " |")
+    return "\n".join(lines) if len(lines) > 4 else ""
 
 
 def _section(store: Store, name: str) -> str:
