@@ -44,7 +44,9 @@ def _first(store: Store) -> str:
     lines = [f"### {NAME}, {ROWS:,} titles", "", "| | P@1 | P@3 | P@5 |", "|---|---:|---:|---:|"]
     for row in FIRST:
         for record in records(store, NAME, row):
-            lines.append(f"| {row} | " + " | ".join(f"{record[measure]:.1f}" for measure in MEASURES[:3]) + " |")
+            lines.append(
+                f"| {row} | " + " | ".join(f"{record[measure]:.1f}" for measure in MEASURES[:3]) + " |"
+            )
     return "\n".join(lines) if len(lines) > 4 else ""
 
 
