@@ -30,7 +30,6 @@ KEY_ROWS: tuple[tuple[str, Settings], ...] = (
     ("BM", {}),
     ("BM + OT", {}),
     ("BM + OT", FREE),
-    ("BM + OT + LC", {}),
     ("BM + OT + LC", FREE),
 )
 SEEDS = (0, 1, 2)
@@ -104,8 +103,9 @@ def plan(part: str, name: str, runs: Runs, sizes: Any) -> Iterator[tuple[str, Se
     """Yield the runs of a part on a set: model, changed settings, seed. `sizes` are those of the training sets."""
     if part == "search":
         yield from ((model, change, 0) for model, change in grid())
-    elif part in ("keys", "table3"):
-        rows = KEY_ROWS if part == "keys" else tuple((model, {}) for model in MODELS)
+    elif part in ("core", "keys", "table3"):
+        rows = KEY_ROWS if part != "table3" else tuple((model, {}) for model in MODELS)
+        rows = rows if part != "core" else KEY_ROWS[:4]
         yield from ((model, change, seed) for seed in SEEDS for model, change in rows)
     elif part == "chosen":
         models = ("BM", "BM + OT", "BM + OT + LC")
