@@ -19,7 +19,7 @@ from experiments import eagle_miml, eagle_xmc
 from experiments.eagle_page import write_page
 
 OUT = Path(__file__).parent.parent / "docs" / "experiments"
-PARTS = ("figure3", "choice", "table2", "background", "corpus", "figure4", "table3")
+PARTS = ("figure3", "choice", "margins", "table2", "background", "corpus", "figure4", "table3")
 
 
 def jobs(part: str, store: dict[str, dict[str, Any]]) -> Iterator[eagle_xmc.Job]:

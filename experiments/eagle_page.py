@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from experiments import eagle_miml, eagle_xmc
-from experiments.eagle_text import CHOSEN, CORPUS, HEAD, MIML, ORDER, RULES, THEOREM
+from experiments.eagle_text import CHOSEN, CORPUS, HEAD, MARGINS, MIML, ORDER, RULES, THEOREM
 from tagwood.plots import Chart, Mark, chart_svg
 
 Store = dict[str, dict[str, Any]]
@@ -20,7 +20,7 @@ _METRICS = ("P@1", "P@3", "P@5")
 
 def write_page(store: Store, out: Path) -> None:
     """Write the page from what was measured; parts without results are left out."""
-    sections = [_table2, _choice, _background, _figure3, _figure4, _corpus, _table3, _figure5]
+    sections = [_table2, _choice, _margins, _background, _figure3, _figure4, _corpus, _table3, _figure5]
     lines = [HEAD]
     for section in sections:
         lines += section(store, out)
@@ -90,6 +90,25 @@ def _choice(store: Store, out: Path) -> Iterator[str]:
         yield from table(["P@1 on held-out training rows", *steps], rows)
 
 
+def _margins(store: Store, out: Path) -> Iterator[str]:
+    found = select(store, "margins")
+    if not found:
+        return
+    yield from (MARGINS, "")
+    rows = [
+        [
+            f"{name}, {rule}",
+            *(
+                " / ".join(_number(found.get((name, rule, f"{m:g}"), {}).get(x)) for x in _METRICS)
+                for m in eagle_xmc.MARGINS
+            ),
+        ]
+        for name, rule in dict.fromkeys(key[:2] for key in found)
+    ]
+    header = ["closest row", *(f"margin {margin:g}" for margin in eagle_xmc.MARGINS[1:])]
+    yield from table(["P@1 / P@3 / P@5 on held-out training rows", *header], rows)
+
+
 def _background(store: Store, out: Path) -> Iterator[str]:
     found = select(store, "background", "eurlex57k", "R-10")
     if not found:
@@ -157,12 +176,17 @@ def _figure4(store: Store, out: Path) -> Iterator[str]:
 
 
 def _corpus(store: Store, out: Path) -> Iterator[str]:
-    found = select(store, "corpus", "docstrings")
     rows = [
-        [f"{rule}: {method}", *cells]
-        for rule in ("oracle", "docstring", "page")
+        [f"{words}: {method}", *cells]
+        for words, labels, rule in (
+            ("objects named, true labels", "mentions", "oracle"),
+            ("objects named, by docstring", "mentions", "docstring"),
+            ("objects described, true labels", "docstrings", "oracle"),
+            ("objects described, by docstring", "docstrings", "docstring"),
+            ("objects described, by page", "docstrings", "page"),
+        )
         for method in ("Oracle", *eagle_xmc.METHODS)
-        if (cells := _measured(found, rule, method))
+        if (cells := _measured(select(store, "corpus", labels), rule, method))
     ]
     if rows:
         yield from (CORPUS, "")

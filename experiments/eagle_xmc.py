@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from experiments.eagle_mentions import mentions
 from experiments.eagle_problems import THREADS, Problem, docstrings, groups_of, load
 from tagwood.groups import clustered_groups, impute_from_scores, impute_labels, random_groups
 
@@ -30,7 +31,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "EAGLE, contrast, 2 rounds": {"method": "eagle", "rounds": 2},
 }
 MAIN = ("Baseline", "EAGLE-0", "EAGLE", "EAGLE, contrast")
-SHORT = (*MAIN[:3], "EAGLE-0, contrast", "EAGLE, contrast")
+SHORT = (*MAIN[:3], "EAGLE-0, contrast", "EAGLE, contrast", "EAGLE, contrast, soft")
 
 
 class Part(NamedTuple):
@@ -54,6 +55,7 @@ CHOICE_SETS = ("eurlex57k", "tate-subjects")
 CHOICE_ROWS = 10_000
 CHOICE_STEPS = (0.0, 0.03, 0.1, 0.3, 1.0, 10.0)
 FEW_STEPS = (0.1, 1.0, 10.0)
+MARGINS = (0.0, 0.2, 0.5, 0.65, 0.8, 1.0)
 FIGURE4_ROWS = 4_000
 DEPTH = 8
 
@@ -134,6 +136,22 @@ def choice() -> Iterator[Job]:
                     yield key, lambda n=name, r=rule, c=contrast, s=step: run(n, r, c, s)
 
 
+def margins() -> Iterator[Job]:
+    """How far soft assignment should reach, on held-out training rows; margin 0 is the plain assignment."""
+
+    def run(name: str, rule: str, margin: float) -> dict[str, Any]:
+        if name == "mentions":
+            problem, groups = mentions(held_out=True)
+        else:
+            problem = load(name, CHOICE_ROWS, held_out=True)
+            groups = make_groups(problem, rule, 0)
+        return measure(problem, groups, {"soft": margin > 0, "margin": margin})
+
+    of = [*product(CHOICE_SETS, ("R-10", "C-8")), ("mentions", "docstring")]
+    for (name, rule), margin in product(of, MARGINS):
+        yield f"margins|{name}|{rule}|{margin:g}", lambda n=name, r=rule, m=margin: run(n, r, m)
+
+
 def background() -> Iterator[Job]:
     """Try the paper's algorithm when features that many rows share are left out."""
 
@@ -166,7 +184,10 @@ def figure4() -> Iterator[Job]:
 
 
 def corpus() -> Iterator[Job]:
-    """Passages labelled through their docstring, and through the page their docstring stands on."""
+    """Passages labelled through their docstring, and through the page their docstring stands on.
+
+    Once with the labels of the corpus, most of which are true of all passages, and once with those of `mentions`.
+    """
 
     def run(where: int, method: str) -> dict[str, Any]:
         problem, *names = docstrings()
@@ -176,6 +197,9 @@ def corpus() -> Iterator[Job]:
     for where, rule in enumerate(("docstring", "page")):
         for method in METHODS:
             yield f"corpus|docstrings|{rule}|0|{method}", lambda w=where, m=method: run(w, m)
+    yield "corpus|mentions|oracle|0|Oracle", lambda: oracle(mentions()[0])
+    for method in METHODS:
+        yield f"corpus|mentions|docstring|0|{method}", lambda m=method: measure(*mentions(), METHODS[m])
 
 
 def figure3() -> Iterator[Job]:
