@@ -127,15 +127,19 @@ def separated(model: LinearTree, rows: Rows, most: int = 300) -> dict[str, Any]:
     for label in np.flatnonzero(np.diff(of_label.indptr) >= 3):
         members.setdefault(int(parts[label]), []).append(int(label))
     fused = [label for label, inside in members.items() if len(inside) >= 2]
-    X, tree, told, several = csr_parts(rows.X), weights.tree, 0, 0
+    tree, told, several = weights.tree, 0, 0
     for label in np.random.default_rng(0).permutation(fused)[:most].tolist():
         copies = np.flatnonzero(tree.labels == label)
         several += copies.size > 1
         homes = set()
         for part in members[label] if copies.size > 1 else ():
             own = of_label.indices[of_label.indptr[part] : of_label.indptr[part + 1]].astype(np.int64)
-            pairs = np.tile(own, copies.size), np.repeat(copies, own.size)
-            best = weights.score_copies(X, *pairs, 1).reshape(copies.size, -1).argmax(axis=0)
+            pairs = np.tile(np.arange(own.size), copies.size), np.repeat(copies, own.size)
+            best = (
+                weights.score_copies(csr_parts(rows.X[own]), *pairs, 1)
+                .reshape(copies.size, -1)
+                .argmax(axis=0)
+            )
             homes.add(int(np.bincount(best).argmax()))
         told += len(homes) > 1
     looked = min(most, len(fused))
