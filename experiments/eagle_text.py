@@ -15,20 +15,21 @@ the trained model.
 
 ORDER = """### What came out
 
-- **The paper's order, EAGLE > EAGLE-0 ≥ baseline in P@1.** With the paper's algorithm it holds in random groups of 4 on
-  EURLEX57K and tibkat-gnd-en, and in groups of 10 on both once terms that stand on more than a tenth of the rows are left
-  out (79.9, 76.7, 63.2 and 28.05, 27.99, 23.9); on tibkat-gnd-en EAGLE's lead over EAGLE-0 is within chance. With all terms
-  and groups of 10 it does not hold: the baseline is ahead of both. The section after the next two says why.
+- **The paper's order, EAGLE > EAGLE-0 ≥ baseline in P@1.** With the paper's algorithm it holds in random groups of 4
+  on EURLEX57K and tibkat-gnd-en, and in groups of 10 on both once terms that stand on more than a tenth of the rows
+  are left out (79.9, 76.7, 63.2 and 28.05, 27.99, 23.9); on tibkat-gnd-en EAGLE's lead over EAGLE-0 is within chance.
+  With all terms and groups of 10 it does not hold: the baseline is ahead of both. The section after the next two says
+  why.
 - **Contrast** repairs that: on EURLEX57K in groups of 10, P@1 is 87, two points below what clean labels give, against
   64 of the baseline. EAGLE-0 and EAGLE are then level, their difference is smaller than the interval: the start is as
   good as what is learned from it. Other ways to learn were tried on held-out training rows and brought nothing in
   random groups: moving towards all rows by weight instead of the picked one, and not letting a row vote for itself.
-- **Sharing labels (soft)** among all rows that come near them is better still, or level within chance: on EURLEX57K in random
-  groups of 4 it is where clean labels are (89.0 against 89.1). It is what a `Tagger` does.
-- **Clusters.** EAGLE that picks one row has 1.7 times the baseline's P@1 on EURLEX57K (the paper: 2.4 times), EAGLE that
-  shares labels 2.3 times (52.0 against 23.0). Here learning helps beyond the start (38.5 against 35.9). On tibkat-gnd-en
-  clusters of 59 titles have so many labels of one row each that few of the assignments are right by any method; P@1 is
-  1.9 times that of the baseline there (16.5 against 8.6).
+- **Sharing labels (soft)** among all rows that come near them is better still, or level within chance: on EURLEX57K
+  in random groups of 4 it is where clean labels are (89.0 against 89.1). It is what a `Tagger` does.
+- **Clusters.** EAGLE that picks one row has 1.7 times the baseline's P@1 on EURLEX57K (the paper: 2.4 times), EAGLE
+  that shares labels 2.3 times (52.0 against 23.0). Here learning helps beyond the start (38.5 against 35.9). On
+  tibkat-gnd-en clusters of 59 titles have so many labels of one row each that few of the assignments are right by any
+  method; P@1 is 1.9 times that of the baseline there (16.5 against 8.6).
 - A second round with the scores of the trained model is worth nothing measurable and stays an option.
 """
 CHOSEN = """## How contrast and step size were chosen
@@ -48,9 +49,10 @@ assignments that grows with R1, the error of the first estimate. Here R1 is the 
 EAGLE starts from, the sum of all rows of a label's groups. In random groups of g rows that sum is the label's own
 rows plus g - 1 times the mean row, so R1 grows with g - 1 and with what all rows have in common, the mean cosine of
 two rows. Where it is large, picks go to rows that are close to everything, and learning from these picks makes it
-worse: with all terms (mean cosine 0.10, and 9 times that in groups of 10) EAGLE is behind EAGLE-0, and both are behind
-the baseline. The less the rows have in common, the smaller R1: the same algorithm on the same groups has the paper's
-order as soon as terms that stand on many rows are left out, as they are in the ready-made features of the paper's
+worse: with all terms (mean cosine 0.10, and 9 times that in groups of 10) EAGLE is behind EAGLE-0, and both are
+behind the baseline. The less the rows have in common, the smaller R1: the same algorithm on the same groups has the
+paper's order as soon as terms that stand on many rows are left out, as they are in the ready-made features of the
+paper's
 sets. Contrast takes the mean row off instead, and keeps all terms."""
 CORPUS = """## Passages of docstrings
 
@@ -67,16 +69,17 @@ only: a label that stands in three passages of a docstring is taken away from tw
 
 *Objects described*: the object, class and module that a docstring is about, and its "See Also". 86 % of these labels
 are true of every passage of their docstring, so giving all of them to all passages is nearly as good as the truth
-(P@5 36.8 against 37.3), and every assignment only takes labels away. In Theorem 1's terms the deviation within groups, σ2,
-is small against that between them, σ1: without assignment the error is already that with known pairs, and assignment
-only adds its bias. `method="baseline"` is the right choice for groups like these. Pages (class or module) are large and
-mixed, 23 passages in the mean and 2,177 at most: the few labels that EAGLE places there, a quarter of them right, teach
+(P@5 36.8 against 37.3), and every assignment only takes labels away. In Theorem 1's terms the deviation within
+groups, σ2, is small against that between them, σ1: without assignment the error is already that with known pairs, and
+assignment only adds its bias. `method="baseline"` is the right choice for groups like these. Pages (class or module)
+are large and mixed, 23 passages in the mean and 2,177 at most: the few labels that EAGLE places there, a quarter of
+them right, teach
 the model less than many noisy ones."""
 MIML = """## Table 3: the network for few labels
 
-Accuracy of the best label on single test rows after learning from groups (4,000 groups of 4, 1,500 groups of 50, drawn
-by chance from 18,000 images, or from passages of ten modules), means over three seeds. The learning rate is the one
-that is best for Deep-MIML; τ is chosen for each version among 1, 2 and 3, and of eight epochs the best is kept,
+Accuracy of the best label on single test rows after learning from groups (4,000 groups of 4, 1,500 groups of 50,
+drawn by chance from 18,000 images, or from passages of ten modules), means over three seeds. The learning rate is the
+one that is best for Deep-MIML; τ is chosen for each version among 1, 2 and 3, and of eight epochs the best is kept,
 all on held-out single rows (their mean stands in the table).
 
 In groups of 50 the means have the paper's order on both image sets. On MNIST the lead of both over Deep-MIML is far
