@@ -1,6 +1,6 @@
 """The cost of a PRIME training: steps against the encoder alone, shares of an epoch, memory; to docs/benchmarks.
 
-Run with ``python -m benchmarks.prime`` (about ten minutes, one thread). Texts and label names are made up (see
+Run with ``python -m benchmarks.prime`` (about fifteen minutes, one thread). Texts and label names are made up (see
 `prime_problem`): about 14 words a text, three labels each. Runs that are compared take turns on the same batches, and
 the fastest of each counts. Each memory figure is of a process of its own.
 """
@@ -134,11 +134,12 @@ def measure_memory(n_labels: int, batch: int, rows: int, out: Path) -> dict[str,
     }
 
 
-def measure(quick: bool, logs: Path) -> dict[str, Any]:
+def measure_times(encoders: list[str], quick: bool) -> dict[str, Any]:
+    """Return what wants a quiet machine: encoders, steps and epochs."""
     torch.set_num_threads(1)
     found: dict[str, Any] = {"machine": machine(), "torch": torch.__version__, "limits": LIMITS}
     found |= {"encoders": [], "steps": [], "epochs": []}
-    for encoder in ENCODERS[:2] if quick else ENCODERS:
+    for encoder in encoders:
         n_rows, n_labels = (2_000, 1_000) if quick else (ROWS[encoder], ROWS[encoder])
         repeats = 2 if quick else REPEATS[encoder]
         found["encoders"].append(measure_encoder(encoder, 200 if quick else EMBEDDED[encoder], 2))
@@ -146,15 +147,13 @@ def measure(quick: bool, logs: Path) -> dict[str, Any]:
             found["steps"].append(measure_steps(encoder, centroids, n_rows, n_labels, repeats))
         found["epochs"].append(measure_epoch(encoder, n_rows, n_labels))
         print(f"{encoder}: done", flush=True)
-    cases = [(2_000, 64), (4_000, 64)] if quick else CASES
-    rows = 4_000 if quick else MEMORY_ROWS
-    found["memory"] = [measure_memory(labels, batch, rows, logs) for labels, batch in cases]
     return found
 
 
 def page(found: dict[str, Any]) -> str:
     parts = [_head(found), _encoder_part(found["encoders"]), _step_part(found), _epoch_part(found)]
-    parts.append(_memory_part(found["memory"]))
+    if "memory" in found:
+        parts.append(_memory_part(found["memory"]))
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
@@ -252,11 +251,21 @@ def _memory_part(cases: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, to try the script")
+    parser.add_argument("--part", choices=["times", "memory"], help="only this; memory adds to what is there")
+    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS[:2]), choices=ENCODERS, help="minilm takes an hour")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the page")
     options = parser.parse_args()
-    found = measure(options.quick, ROOT / "build" / "benchmarks")
+    file = options.out / "prime.json"
+    found = json.loads(file.read_text()) if options.part == "memory" else {}
+    if options.part != "memory":
+        found |= measure_times(options.encoders, options.quick)
+    if options.part != "times":
+        cases = [(2_000, 64), (4_000, 64)] if options.quick else CASES
+        rows = 4_000 if options.quick else MEMORY_ROWS
+        logs = ROOT / "build" / "benchmarks"
+        found["memory"] = [measure_memory(labels, batch, rows, logs) for labels, batch in cases]
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "prime.json").write_text(json.dumps(found, indent=1) + "\n")
+    file.write_text(json.dumps(found, indent=1) + "\n")
     (options.out / "prime.md").write_text(page(found))
     print(page(found))
 
