@@ -29,7 +29,7 @@ OUT = Path(__file__).parent.parent / "docs" / "experiments"
 KEPT = Path(__file__).parent.parent / "build" / "prime"  # rankings, to compare rows with each other
 SEEDS = (0, 1, 2)
 MAIN = ("dual encoder, margin 0.1", "dual encoder, margin 0.3", "momentum")
-PARTS = ("main", "choice", "family", "minilm", "zero-shot", "ablation", "first")
+PARTS = ("main", "choice", "family", "ensemble", "minilm", "zero-shot", "ablation", "first")
 COMPARED = {
     "PRIME": ["dual encoder, margin 0.1", "dual encoder, margin 0.3"],
     "tree + PRIME": ["linear tree", "PRIME"],
@@ -64,7 +64,7 @@ def _jobs(part: str, name: str, seed: int, kind: str) -> Iterator[tuple[str, Wor
         return
     row, work = {
         "choice": ("PRIME", _choice),
-        "family": ("tree + PRIME", _family),
+        "family": ("linear tree", _family),
         "ensemble": ("tree + PRIME", _ensemble),
         "zero-shot": ("zero-shot", _zero_shot),
         "untrained": ("not trained", _untrained),
