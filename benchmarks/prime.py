@@ -252,7 +252,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, to try the script")
     parser.add_argument("--part", choices=["times", "memory"], help="only this; memory adds to what is there")
-    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS[:2]), choices=ENCODERS, help="minilm takes an hour")
+    parser.add_argument(
+        "--encoders", nargs="+", default=list(ENCODERS[:2]), choices=ENCODERS, help="minilm is slow"
+    )
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the page")
     options = parser.parse_args()
     file = options.out / "prime.json"
