@@ -162,3 +162,14 @@ def test_a_settled_ensemble_is_unfitted_and_keeps_what_members_chose():
     again = ensemble.settled()
     assert again.candidates == 7
     assert [model.scores for _, model in again.members] == [[[0.1, 0.2]], [[0.1, 0.5]]]
+
+
+def test_members_are_trained_again_on_all_rows_after_calibration():
+    again, once = (Ensemble(members(), refit=refit).fit(TEXTS * 40, LABELS * 40) for refit in (True, False))
+    assert again.joint_.plain() == once.joint_.plain()
+    whole = Ensemble(members(), holdout=0.0).fit(TEXTS * 40, LABELS * 40)
+    for place in range(2):
+        refitted, first, all_rows = (one.members_[place] for one in (again, once, whole))
+        scores = [one.model.rank(one.encode(TEXTS[:6])).scores for one in (refitted, first, all_rows)]
+        np.testing.assert_array_equal(scores[0], scores[2])
+        assert not np.array_equal(scores[0], scores[1])

@@ -32,6 +32,7 @@ from tagwood.models.ensemble_members import (
     Member,
     as_member,
     check_weights,
+    fit_members,
     some_rows,
     split_rows,
     vote,
@@ -65,6 +66,8 @@ class Ensemble(FittedModel):
     holdout
         Share of the rows that `fit` keeps back to calibrate and weigh the members, where that is 100 rows or more; 0
         for none.
+    refit
+        Train the members once more on all rows after that, without trials of their own.
 
     Attributes
     ----------
@@ -91,12 +94,14 @@ class Ensemble(FittedModel):
         how: str = "auto",
         candidates: int = 100,
         holdout: float = 0.1,
+        refit: bool = True,
     ) -> None:
         self.members = members
         self.weights = weights
         self.how = how
         self.candidates = candidates
         self.holdout = holdout
+        self.refit = refit
 
     @property
     def takes(self) -> str:
@@ -135,11 +140,15 @@ class Ensemble(FittedModel):
         rows, labels = list(X) if texts else X, check_labels(Y)
         kept, held = split_rows(labels.shape[0], self.holdout)
         options = {"label_texts": label_texts, "progress": progress}
-        fitted = [member.fresh(texts) for member in self._given()]
-        for member in fitted:
-            member.fit(some_rows(rows, kept), labels[kept], options)
-        self.members_, self.calibrators_, self.joint_ = fitted, None, None
-        return self if held.size == 0 else self.calibrate(some_rows(rows, held), labels[held])
+        members = [member.fresh(texts) for member in self._given()]
+        self.calibrators_ = self.joint_ = None
+        self.members_ = fit_members(members, some_rows(rows, kept), labels[kept], options)
+        if held.size:
+            self.calibrate(some_rows(rows, held), labels[held])
+            if self.refit:
+                again = [as_member(member.settled()).fresh(texts) for member in self.members_]
+                self.members_ = fit_members(again, rows, labels, options)
+        return self
 
     def calibrate(self, X: Any, Y: Any) -> Self:
         """Learn to turn scores into probabilities, from rows that no member was trained on."""
@@ -209,7 +218,7 @@ class Ensemble(FittedModel):
         init: dict[str, Any] = {
             "weights": None if self.weights is None else [float(weight) for weight in self.weights]
         }
-        init |= {name: getattr(self, name) for name in ("how", "candidates", "holdout")}
+        init |= {name: getattr(self, name) for name in ("how", "candidates", "holdout", "refit")}
         joint = None if self.joint_ is None else self.joint_.plain()
         return State("Ensemble", params={"init": init, "members": len(members), "joint": joint}, parts=parts)
 

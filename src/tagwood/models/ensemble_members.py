@@ -186,6 +186,13 @@ def _cells(ranking: Ranking) -> NDArray[np.int64]:
     return cells
 
 
+def fit_members(members: list[Member], rows: Any, Y: Any, options: dict[str, Any]) -> list[Member]:
+    """Fit members on the same rows and return them."""
+    for member in members:
+        member.fit(rows, Y, options)
+    return members
+
+
 def split_rows(n_rows: int, holdout: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows to train on, and those to calibrate on: a share `holdout`, or none where they are too few."""
     count = round(holdout * n_rows)
