@@ -21,11 +21,12 @@ FAMILY = (
     "PRIME (W)",
     "PRIME + PRIME (W)",
     "tree + PRIME, equal and not calibrated",
+    "tree + PRIME, without the held-out rows",
     "tree + PRIME",
 )
 DUAL = ("dual encoder, margin 0.1", "dual encoder, margin 0.3", "dual encoder, shuffled batches")
 MAIN = (*DUAL, "PRIME", "momentum", "leave-one-out")
-MINILM = tuple(f"minilm: {row}" for row in ("not trained", *DUAL[:2], "PRIME", "momentum", "tree + PRIME"))
+MINILM = tuple(f"minilm: {row}" for row in ("not trained", *DUAL[:2], "PRIME", "momentum", *FAMILY[-2:]))
 ZERO_SHOT = {"zero-shot": "bag", "minilm: zero-shot": "minilm"}
 Store = dict[str, dict[str, Any]]
 
