@@ -81,7 +81,7 @@ def name_hint(name: str, known: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> name_hint("hiden", ["hidden", "steps"]), name_hint("x", ["hidden", "steps"])
+    >>> name_hint("hidde", ["hidden", "steps"]), name_hint("x", ["hidden", "steps"])
     ("Did you mean 'hidden'?", 'Known: hidden, steps.')
     """
     names = list(known)

@@ -13,7 +13,7 @@ from tagwood.neural.text_encoder_choice import suitable_encoder
 ENGLISH = ["How do I keep bread from going stale?", "A reader on the history of the early church", ""]
 OTHERS = [
     "Die Förderung erneuerbarer Energien in ländlichen Gemeinden",
-    "Le gouvernement annonce une loi pour soutenir les énergies renouvelables",
+    "Le gouvernement propose une loi pour soutenir les énergies renouvelables",
     "Hallitus päätti uudesta laista, jolla tuetaan uusiutuvaa energiaa",
     "政府周三宣布了一项新法律，从明年开始支持可再生能源",
     "Правительство объявило о новом законе",

@@ -137,7 +137,7 @@ def test_the_keys_of_a_network_are_those_of_its_class():
         (["model.kind=prime", "model.arity=3"], "'prime' must be given only its own settings; got 'arity'"),
         (["model.kind=prime", "tree.arity=3"], "'prime' must be given only its own settings; got 'arity'"),
         (["model.kind=prime", "model.preset=ngame"], "only its own settings; got 'preset'"),
-        (["model.kind=prime", "model.trainng.epochs=3"], "Did you mean 'training'"),
+        (["model.kind=prime", "model.traning_.epochs=3"], "Did you mean 'training'"),
         (["model.kind=prime", "model.training.speed=3"], "training must be given only its own.*'speed'"),
         (["model.kind=prime", "model.seed.x=3"], "seed must be a single value"),
         (["model.kind=prime", "model.epochs=3", "model.epochs.x=3"], "must be inside a table"),
