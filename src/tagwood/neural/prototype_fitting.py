@@ -78,10 +78,12 @@ def with_centroids(
 
 
 def _of_kind(settings: Settings, kind: str) -> Settings:
-    """Return settings with a kind of centroids; without any, labels are their texts alone."""
+    """Return settings with a kind of centroids; without any, labels are their texts alone, as in a dual encoder."""
     prototype, loss = settings.prototype, settings.loss
     if kind == LOW_MARGIN:
         kind, loss = "none", replace(loss, high=loss.low)
+    if kind == "none" and loss.texts > 0:
+        loss = replace(loss, prototypes=0.0, queries=0.0, regulariser=0.0)
     vectors = 0 if kind == "none" else prototype.free_vectors
     return settings._replace(prototype=replace(prototype, centroids=kind, free_vectors=vectors), loss=loss)
 
