@@ -27,7 +27,7 @@ _F64 = NDArray[np.float64]
 
 TIE = 1e-5
 ZERO = 1e-5
-UNUSED = 1e-9
+UNUSED = 1e-5
 
 
 def impute_groups(
