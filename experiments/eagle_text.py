@@ -82,10 +82,10 @@ drawn by chance from 18,000 images, or from passages of ten modules), means over
 one that is best for Deep-MIML; τ is chosen for each version among 1, 2 and 3, and of eight epochs the best is kept,
 all on held-out single rows (their mean stands in the table).
 
-In groups of 4 all three are level within chance: there the network learns from groups as well as it is. In groups of 50 the
-means have the paper's order on both image sets. On MNIST the lead of both over Deep-MIML is far
-beyond chance, EAGLE's over EAGLE-0 is not. On Fashion-MNIST seeds differ by up to 25 points, and three of them show
-an order of means, no more. All but one in 200 groups have a given label: what tells labels apart is only that few
-groups lack them. Contrast makes this difference visible, and takes off the mean of the rows as often as they were
-drawn; with the mean of all rows, which differs from it by chance, only one in ten picks was right in groups of 50,
+In groups of 4 all three are level within chance: there the network learns from groups as well as it is. In groups of
+50 the means have the paper's order on both image sets. On MNIST the lead of both over Deep-MIML is far beyond chance,
+EAGLE's over EAGLE-0 is not. On Fashion-MNIST seeds differ by up to 25 points, and three of them show an order of
+means, no more. All but one in 200 groups have a given label: what tells labels apart is only that few groups lack
+them. Contrast makes this difference visible, and takes off the mean of the rows as often as they were drawn; with the
+mean of all rows, which differs from it by chance, only one in ten picks was right in groups of 50,
 against 54 to 80 %. τ of 10 and 30 was tried on MNIST and is far too sharp."""
