@@ -7,9 +7,9 @@ namespace tagwood {
 
 namespace {
 
-constexpr double kTie = 1e-5;    // similarities closer than this are equal
-constexpr double kZero = 1e-5;   // sums shorter than this times the number of rows are zero
-constexpr double kUnused = 1e-5; // features whose sum over the rows is smaller are not used: sums of groups are floats
+constexpr double kTie = 1e-5;            // similarities closer than this are equal
+constexpr double kZero = 1e-5;           // sums shorter than this times the number of rows are zero
+constexpr double kUnused = 1e-5;         // features whose sum over the rows, of floats, is smaller are not used
 constexpr double kRounding = 2e-6;       // what float32 may add to a similarity
 constexpr double kOver = 1 + 1e-6;       // and to a distance, relatively
 constexpr int64_t kLocalLimit = 1 << 23; // indices that one thread copies at most (32 MB)

@@ -22,9 +22,8 @@ from tagwood.trees.label_tree import LabelTree
 FOLDS = 2
 _TOLERANCE, _SWEEPS, _THRESHOLD = 1.0, 5, 0.2
 _FEATURES = 32  # of a row
-_LEAST_SHARE = (
-    0.5  # of the squares of all values: where the largest features hold less, as in embeddings, all are kept
-)
+# Where the largest features hold less than this share of the squares of all values, as in embeddings, all are kept.
+_LEAST_SHARE = 0.5
 
 
 def match_unseen_rows(training: TreeTraining, tree: LabelTree, width: int) -> NDArray[np.int32]:

@@ -9,23 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tagwood._sparse import check_labels
 from tagwood.errors import InputError
 from tagwood.features.texts import check_texts
+from tagwood.models.text_rows import check_text_rows
 
 ORDERS = ("given", "frequency")
 
 
 def check_set_rows(texts: Iterable[str], Y: Any) -> tuple[list[str], sparse.csr_array]:
     """Return texts and label sets that a set network can be trained on: each row has at least one label."""
-    rows = list(check_texts(texts))
-    if not rows:
-        raise InputError("texts must hold at least one text", given="none")
-    labels = check_labels(Y)
-    if labels.shape[0] != len(rows):
-        raise InputError(
-            f"Y must have one row for each of the {len(rows):,} texts", given=f"{labels.shape[0]:,} rows"
-        )
+    rows, labels = check_text_rows(texts, Y)
     empty = np.flatnonzero(np.diff(labels.indptr) == 0)
     if empty.size:
         raise InputError(
