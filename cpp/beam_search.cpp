@@ -189,9 +189,12 @@ private:
   // Resting leaves had their turn in the beam of their own level.
   bool is_passed_over(int32_t node, int level) const { return node < level_starts_[level]; }
 
+  // Whether nothing below a node of this score can still be among the best labels, or leaves.
   bool is_hopeless(int64_t row, float score) {
-    const Best best = results(row);
-    return open_leaves_ && !gathers_ && best.full() && best.items[o_.k - 1].score > score;
+    if (gathers_)
+      return false;
+    const Best best = open_leaves_ ? results(row) : leaves(row);
+    return best.full() && best.items[best.capacity - 1].score > score;
   }
 
   // Puts a leaf, when its turn has come, into the beams of all deeper levels; false where one is full of better nodes.
