@@ -3,10 +3,10 @@
 ``python -m experiments.otseq2set tree search keys chosen table3 table5 settings`` measures these parts on all sets, or
 those of ``--data`` (``table3:docstrings`` is one part on one set), and writes docs/experiments/otseq2set.{json,md};
 what was measured before is kept, so an interrupted run goes on. ``search`` tries weights on held-out rows, ``chosen``
-runs the best of them with three seeds; ``keys`` are the main rows of Table 3 only, ``core`` those without light
-convolutions, ``pair`` two of them with one seed; ``time`` is Table 7 and needs a quiet machine; ``--report`` only
-writes the page. Models learn from the training rows; after each epoch micro-F1 on held-out training rows decides which
-weights are kept, for all models alike, and settings are chosen on these rows too.
+runs the best of them with three seeds; ``keys`` are the main rows of Table 3 only, ``claims`` those with the weights
+that suited two sets, ``pair`` two of them with one seed; ``time`` is Table 7 and needs a quiet machine; ``--report``
+only writes the page. Models learn from the training rows; after each epoch micro-F1 on held-out training rows decides
+which weights are kept, for all models alike, and settings are chosen on these rows too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BASE: Settings = {
     "hidden": 96, "layers": 1, "epochs": 10, "batch_size": 64, "learning_rate": 4e-3, "min_count": 1,
     "output": "full", "threads": 1, "ot_empty": "label",
 }  # fmt: skip
-PARTS = ("tree", "search", "core", "keys", "chosen", "table3", "table5", "settings", "pair", "time")
+PARTS = ("tree", "search", "keys", "claims", "chosen", "table3", "table5", "settings", "pair", "time")
 TIMED = ("Seq2Seq", "SGM", "BM", "BM + OT + LC")
 SHIFTS = np.arange(-2.0, 2.01, 0.5)
 

@@ -43,7 +43,10 @@ CUTS = {
     "tate-subjects": Cut(2_048, 1_000, 2_500, 150, 16, 8),
     "docstrings": Cut(2_048, 1_000, 2_500, 150, 16, 6),
     "eurlex57k": Cut(2_048, 500, 1_500, 150, 200, 8),
+    "cooking-stackexchange-8k": Cut(8_192, 1_000, 2_500, 150, 15, 5),
+    "tate-subjects-8k": Cut(8_192, 1_000, 2_500, 150, 16, 8),
 }
+_LARGER = "-8k"  # the same set with more rows
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,8 @@ class TextSet:
 @cache
 def read_set(name: str) -> TextSet:
     """Return a set as `CUTS` says; the same rows each time."""
-    cut = CUTS[name]
-    train, test = build() if name == "docstrings" else _read_shared(name)
+    cut, source = CUTS[name], name.removesuffix(_LARGER)
+    train, test = build() if source == "docstrings" else _read_shared(source)
     counts = np.bincount(train.labels.indices, minlength=train.n_labels)
     labels = np.sort(np.argsort(-counts, kind="stable")[: cut.labels])
     whole, rest = (_cut(part, labels, cut.words) for part in (train, test))
@@ -82,7 +85,7 @@ def read_set(name: str) -> TextSet:
     order = rng.permutation(len(whole.texts))[: cut.rows + cut.held]
     chosen = rng.permutation(len(rest.texts))[: cut.test]
     keys = [train.vocab.name(int(label)) for label in labels]
-    name_of = NAMES[name]()
+    name_of = NAMES[source]()
     return TextSet(
         name,
         cut,

@@ -10,6 +10,7 @@ import numpy as np
 
 from experiments.otseq2set_data import CUTS
 from experiments.otseq2set_plan import (
+    CLAIM_ROWS,
     EMPTY_WEIGHTS,
     FREE,
     KEY_ROWS,
@@ -168,7 +169,7 @@ def _tree_rows(result: dict[str, Any], name: str) -> Iterator[list[str]]:
 
 def _curves(result: dict[str, Any], name: str) -> Iterator[str]:
     curves = {}
-    for model, change in KEY_ROWS:
+    for model, change in (*KEY_ROWS, *CLAIM_ROWS[2:]):
         runs = runs_of(result, name, model, change)
         if runs:
             means = np.mean([run["curve"] for run in runs], axis=0)
