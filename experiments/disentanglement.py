@@ -2,7 +2,8 @@
 
 Run with ``python -m experiments.disentanglement fused copies real dense time --data tibkat-gnd-en``. fused: §5.1 and
 Figure 2. copies: λ = 1..6 (Figure 3). real: Table 4 with PSP@k and the random baseline (A.8). dense: TF-IDF beside
-MiniLM embeddings (Table 3). time: Table 5; only on a quiet machine. Results are added to those of earlier runs.
+MiniLM embeddings (Table 3). seeds: three seeds, and test rows without near-duplicates. time: Table 5; only on a quiet
+machine. Results are added to those of earlier runs.
 """
 
 from __future__ import annotations
@@ -14,9 +15,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from experiments.disentanglement_data import MODES, Rows, fuse, held_out, read_set, read_with_embeddings
+from experiments.disentanglement_data import (
+    MODES,
+    Rows,
+    distinct,
+    fuse,
+    held_out,
+    read_set,
+    read_with_embeddings,
+)
 from experiments.disentanglement_page import write
+from experiments.rankings import below_each_other
 from tagwood import Assignment, Disentangled, LinearTree, Ranking, compare
 from tagwood._sparse import csr_parts
 from tagwood.trees.coverage import count_covered
@@ -172,6 +183,31 @@ def real(rows: Rows, part: str = "real", names: tuple[str, ...] = TABLE4) -> Ite
         yield {"part": part, "set": rows.name, **runs.against_base(name)}
 
 
+def seeds(rows: Rows, numbers: tuple[int, ...] = (0, 1, 2)) -> Iterator[dict[str, Any]]:
+    """Yield gains over the base with several seeds, on all test rows and on one row of each label set."""
+    names = ("base", "copies=2", "copies=auto")
+    rankings: dict[str, list[Ranking]] = {name: [] for name in names}
+    for name in names:
+        for number in numbers:
+            model = MODELS[name]().set_params(seed=number).fit(rows.X, rows.Y)
+            rankings[name].append(model.rank(rows.X_test, k=5))
+    for title, kept in (("all", np.arange(rows.Y_test.shape[0])), ("one of each label set", distinct(rows))):
+        Y = sparse.vstack([rows.Y_test[kept]] * len(numbers), format="csr")
+        joined = {name: below_each_other([one.rows(kept) for one in rankings[name]]) for name in names}
+        for name in names[1:]:
+            found = compare(
+                Y, joined["base"], joined[name], metrics=METRICS[:3], train_labels=rows.Y,
+                propensity=rows.propensity,
+            )  # fmt: skip
+            yield {
+                "part": "seeds", "set": rows.name, "features": title, "model": name, "test_rows": int(kept.size),
+                **{
+                    one.name: [round(100 * v, 3) for v in (one.second, one.difference, one.low, one.high)]
+                    for one in found.differences
+                },
+            }  # fmt: skip
+
+
 def timed(rows: Rows, repeats: int, models: list[str]) -> Iterator[dict[str, Any]]:
     """Yield training and search times beside the base's, all models in turns; the least of each counts."""
     names = ("base", *(name for name in TABLE5 if name in models))
@@ -206,6 +242,8 @@ def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             yield from copies(rows, 6)
         if "real" in args.what:
             yield from real(rows, names=tuple(args.models))
+        if "seeds" in args.what:
+            yield from seeds(rows)
         if "time" in args.what:
             yield from timed(rows, args.repeats, args.models)
     if "dense" in args.what:
@@ -220,7 +258,7 @@ def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="+", choices=["fused", "copies", "real", "dense", "time"])
+    parser.add_argument("what", nargs="+", choices=["fused", "copies", "real", "seeds", "dense", "time"])
     parser.add_argument("--data", nargs="+", default=list(SETS))
     parser.add_argument("--k", nargs="+", type=int, default=list(range(2, 9)))
     parser.add_argument("--modes", nargs="+", default=list(MODES))

@@ -65,6 +65,15 @@ def held_out(rows: Rows, n_rows: int = 5000, seed: int = 0, stretch: int = 50) -
     return replace(rows, X=rows.X[rest], Y=Y, X_test=rows.X[held], Y_test=Y_held)
 
 
+def distinct(rows: Rows) -> NDArray[np.int64]:
+    """Return the first test row of each label set: near-duplicates are right or wrong together."""
+    Y = rows.Y_test
+    first: dict[bytes, int] = {}
+    for row in range(Y.shape[0]):
+        first.setdefault(np.sort(Y.indices[Y.indptr[row] : Y.indptr[row + 1]]).tobytes(), row)
+    return np.array(sorted(first.values()))
+
+
 def fuse(rows: Rows, mode: str, k: int, seed: int = 0) -> Rows:
     """Return the set with every `k` labels fused into one."""
     rng = np.random.default_rng(seed)

@@ -13,6 +13,7 @@ KEY = ("part", "set", "mode", "k", "model", "features")
 PRECISION = ("P@1", "P@3", "P@5")
 HEADS = {
     "real": "Real sets (Table 4, A.8)",
+    "seeds": "Three seeds, with and without near-duplicates",
     "fused": "Fused labels (Figure 2)",
     "copies": "Number of copies (Figure 3)",
     "dense": "Dense beside sparse features (Table 3)",
@@ -61,6 +62,15 @@ def sections(rows: list[dict[str, Any]]) -> Iterator[str]:
             )  # fmt: skip
         elif part == "fused":
             yield from fused_tables(mine)
+        elif part == "seeds":
+            yield table(
+                ["set", "test rows", "", "model", *(f"{m}: gain (95 %)" for m in PRECISION)],
+                [
+                    [row["set"], row["features"], f"{row['test_rows']:,}", row["model"],
+                     *(interval(row[m]) for m in PRECISION)]
+                    for row in mine
+                ],
+            )  # fmt: skip
         else:
             yield gains(mine, part)
 

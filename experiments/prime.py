@@ -23,6 +23,7 @@ from scipy import sparse
 from experiments import prime_family, prime_first, prime_runs, prime_zero_shot
 from experiments.prime_data import SIZES
 from experiments.prime_page import write_page
+from experiments.rankings import below_each_other
 from tagwood import Ranking, compare
 
 OUT = Path(__file__).parent.parent / "docs" / "experiments"
@@ -135,28 +136,25 @@ def _kept(key: str) -> Ranking:
 def differences(store: dict[str, Record], name: str, row: str, others: list[str]) -> None:
     """Add to the records of a row how its P@1, P@5 and PSP@5 differ from those of other rows, with intervals.
 
-    Rankings of all seeds are put below each other: intervals are over test rows and seeds.
+    Rankings of all seeds are put below each other: intervals are over test rows and seeds. Near-duplicates count once.
     """
     data = prime_runs.the_set(name)
-    Y = data.Y_test
+    distinct = data.distinct_test_rows()
+    Y = data.Y_test[distinct]
     for other in others:
         seeds = [s for s in SEEDS if f"{name}|{row}|{s}" in store and f"{name}|{other}|{s}" in store]
         if not seeds:
             continue
-        one, two = (_below([_kept(f"{name}|{r}|{s}") for s in seeds]) for r in (other, row))
+        one, two = (
+            below_each_other([_kept(f"{name}|{r}|{s}").rows(distinct) for s in seeds]) for r in (other, row)
+        )
         true = sparse.vstack([Y] * len(seeds), format="csr")
         found = compare(true, one, two, metrics=["P@1", "P@5", "PSP@5"], train_labels=data.Y, threads=1)
         store[f"{name}|{row}|minus {other}"] = {
             "seeds": len(seeds),
+            "rows": int(distinct.size),
             **{d.name: [round(100 * v, 3) for v in (d.difference, d.low, d.high)] for d in found.differences},
         }
-
-
-def _below(rankings: list[Ranking]) -> Ranking:
-    ends = np.cumsum([0, *(ranking.labels.size for ranking in rankings)])
-    indptr = [ranking.indptr[1:] + end for ranking, end in zip(rankings, ends, strict=False)]
-    parts = [np.concatenate([getattr(r, name) for r in rankings]) for name in ("labels", "scores")]
-    return Ranking(np.concatenate([[0], *indptr]), *parts, rankings[0].n_labels)
 
 
 def load(file: Path) -> dict[str, Record]:

@@ -21,6 +21,7 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 # Set -> training rows, test rows; drawn at random with seed 0.
 SIZES = {"debian-depends": (10_000, 5_000), "tibkat-gnd-en": (8_000, 4_000), "yso-titles": (12_000, 4_000)}
 HUB = 0.01
+FIRST_WORDS = 3
 LETTERS = 400  # of a text; encoders read 64 tokens
 
 
@@ -41,6 +42,18 @@ class LabelledTexts:
         held, rest = np.sort(order[:n_rows]), np.sort(order[n_rows:])
         parts = [[self.texts[row] for row in part] for part in (rest, held)]
         return known_labels(self.name, *parts, self.Y[rest], self.Y[held], self.label_texts)
+
+    def distinct_test_rows(self) -> NDArray[np.int64]:
+        """Return the first test row of those with the same labels and the same first words.
+
+        A tenth of Debian's test rows are cross compilers that need the same packages: they are right or wrong together.
+        """
+        Y = self.Y_test
+        keys = [
+            (tuple(sorted(Y.indices[Y.indptr[row] : Y.indptr[row + 1]])), *text.split()[:FIRST_WORDS])
+            for row, text in enumerate(self.test_texts)
+        ]
+        return np.array(sorted({key: row for row, key in reversed(list(enumerate(keys)))}.values()))
 
     def without_labels(self, labels: NDArray[np.int64]) -> LabelledTexts:
         """Return the set with only these labels in training; rows that lose all labels go, test rows stay."""

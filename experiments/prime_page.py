@@ -156,7 +156,7 @@ def _choice(store: Store, name: str, row: str) -> str:
 
 
 def _differences(store: Store, name: str) -> str:
-    lines = ["| paired difference | P@1 | P@5 | PSP@5 |", "|---|---:|---:|---:|"]
+    lines = ["| paired difference | P@1 | P@5 | PSP@5 | rows | seeds |", "|---|---:|---:|---:|---:|---:|"]
     for key, record in store.items():
         if not key.startswith(f"{name}|") or "|minus " not in key:
             continue
@@ -165,6 +165,7 @@ def _differences(store: Store, name: str) -> str:
             f"{d:+.1f} ({low:+.1f} to {high:+.1f})"
             for d, low, high in (record[m] for m in ("P@1", "P@5", "PSP@5"))
         ]
+        cells += [f"{record['rows']:,}", str(record["seeds"])]
         lines.append(f"| {row} {other} | {' | '.join(cells)} |")
     return "" if len(lines) == 2 else "\n".join(lines)
 
