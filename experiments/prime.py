@@ -22,9 +22,9 @@ from scipy import sparse
 
 from experiments import prime_family, prime_first, prime_runs, prime_zero_shot
 from experiments.prime_data import SIZES
-from experiments.prime_page import write_page
+from experiments.prime_page import DISTINCT, write_page
 from experiments.rankings import below_each_other
-from tagwood import Ranking, compare
+from tagwood import Ranking, compare, evaluate
 
 OUT = Path(__file__).parent.parent / "docs" / "experiments"
 KEPT = Path(__file__).parent.parent / "build" / "prime"  # rankings, to compare rows with each other
@@ -157,6 +157,16 @@ def differences(store: dict[str, Record], name: str, row: str, others: list[str]
         }
 
 
+def distinct_precision(store: dict[str, Record], name: str) -> None:
+    """Add to the records of a set P@5 on its test rows without near-duplicates."""
+    data = prime_runs.the_set(name)
+    rows = data.distinct_test_rows()
+    for key, record in store.items():
+        if key.startswith(f"{name}|") and "P@5" in record and "|minus " not in key:
+            found = evaluate(data.Y_test[rows], _kept(key).rows(rows), metrics=["P@5"])
+            record[DISTINCT] = round(100 * found["P@5"], 3)
+
+
 def load(file: Path) -> dict[str, Record]:
     """Return the records so far."""
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
@@ -199,9 +209,10 @@ def main() -> None:
             print(key, round(time.process_time() - began, 1), records[key], flush=True)
     if args.report:
         for name in args.data:
+            distinct_precision(store, name)
             for row, others in COMPARED.items():
                 differences(store, name, row, others)
-        store = add(file, {key: record for key, record in store.items() if "|minus " in key})
+        store = add(file, store)
     write_page(store, OUT)
 
 

@@ -12,6 +12,7 @@ from experiments.prime_first import FIRST, NAME, ROWS
 
 MARKER = "<!-- results -->"
 MEASURES = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5", "R@100")
+DISTINCT = "P@5, near-duplicates once"
 SETS = ("tibkat-gnd-en", "debian-depends", "yso-titles")
 T_95 = 4.30  # Student's t of a 95 % interval of three seeds
 FAMILY = (
@@ -106,13 +107,15 @@ def _cell(values: list[float]) -> str:
 
 def _table(store: Store, name: str, rows: Sequence[str], kind: str = "") -> str:
     """Return the table of those rows that were measured; `kind` begins the names of the dual encoders to reach."""
-    lines = [f"| | {' | '.join(MEASURES)} | epochs to the dual encoder | seeds |", "|---|" + "---:|" * 8]
+    head = [*MEASURES, DISTINCT, "epochs to the dual encoder", "seeds"]
+    lines = [f"| | {' | '.join(head)} |", "|---|" + "---:|" * len(head)]
     goal = _goal(store, name, kind)
     for row in rows:
         found = records(store, name, row)
         if not found:
             continue
         cells = [_cell([one[measure] for one in found]) for measure in MEASURES]
+        cells.append(_cell([one[DISTINCT] for one in found]) if all(DISTINCT in one for one in found) else "")
         lines.append(f"| {row} | {' | '.join(cells)} | {_epochs(found, goal)} | {len(found)} |")
     return "\n".join(lines)
 
