@@ -231,12 +231,13 @@ def _schemes(result: dict[str, Any]) -> Iterator[str]:
 def _settings(result: dict[str, Any]) -> Iterator[str]:
     """Yield measures where one more setting is changed."""
     rows = []
+    extras: tuple[Settings, ...] = ({}, {"teacher_epochs": 5}, {"epochs": 30})
     for name in CUTS:
         for model in ("BM", "BM + OT"):
             best = chosen(result["runs"], name, model)
-            if best is None:
+            if best is None or not runs_of(result, name, model, {**best, **extras[1]}, seeds=1):
                 continue
-            for extra in ({}, {"teacher_epochs": 5}, {"epochs": 30}):
+            for extra in extras:
                 runs = runs_of(result, name, model, {**best, **extra}, seeds=1)
                 if runs:
                     held = [f"{mean_of(runs, m, 'held'):.1f}" for m in ("P", "R", "F1")]
