@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from experiments.disentanglement_data import (
     MODES,
@@ -27,7 +26,7 @@ from experiments.disentanglement_data import (
     read_with_embeddings,
 )
 from experiments.disentanglement_page import write
-from experiments.rankings import below_each_other
+from experiments.rankings import compare_seeds
 from tagwood import Assignment, Disentangled, LinearTree, Ranking, compare
 from tagwood._sparse import csr_parts
 from tagwood.trees.coverage import count_covered
@@ -192,20 +191,11 @@ def seeds(rows: Rows, numbers: tuple[int, ...] = (0, 1, 2)) -> Iterator[dict[str
             model = MODELS[name]().set_params(seed=number).fit(rows.X, rows.Y)
             rankings[name].append(model.rank(rows.X_test, k=5))
     for title, kept in (("all", np.arange(rows.Y_test.shape[0])), ("one of each label set", distinct(rows))):
-        Y = sparse.vstack([rows.Y_test[kept]] * len(numbers), format="csr")
-        joined = {name: below_each_other([one.rows(kept) for one in rankings[name]]) for name in names}
+        some = {name: [one.rows(kept) for one in rankings[name]] for name in names}
         for name in names[1:]:
-            found = compare(
-                Y, joined["base"], joined[name], metrics=METRICS[:3], train_labels=rows.Y,
-                propensity=rows.propensity,
-            )  # fmt: skip
-            yield {
-                "part": "seeds", "set": rows.name, "features": title, "model": name, "test_rows": int(kept.size),
-                **{
-                    one.name: [round(100 * v, 3) for v in (one.second, one.difference, one.low, one.high)]
-                    for one in found.differences
-                },
-            }  # fmt: skip
+            gains = compare_seeds(rows.Y_test[kept], some["base"], some[name], metrics=METRICS[:3])
+            facts = {"part": "seeds", "set": rows.name, "features": title, "model": name}
+            yield {**facts, "test_rows": int(kept.size), **gains}
 
 
 def timed(rows: Rows, repeats: int, models: list[str]) -> Iterator[dict[str, Any]]:

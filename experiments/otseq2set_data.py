@@ -1,4 +1,4 @@
-"""Data of the OTSeq2Set experiment: four text sets with label names, cut so that a run takes about a minute.
+"""Data of the OTSeq2Set experiment: four text sets with label names, cut so that a run takes a minute or two.
 
 In: names of sets. Out: training rows, held-out rows of the training part (for all choices) and test rows. A cut keeps
 the most frequent labels, rows that have one of them, and the first words of each text.

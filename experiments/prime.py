@@ -2,7 +2,7 @@
 
 ``python -m experiments.prime`` runs what is not in docs/experiments/prime.json yet and writes the page prime.md; names
 of parts (``main``, ``choice`` ...) run only those, ``--data`` takes some of the sets, ``--report`` writes the page.
-About an hour on one core. Settings were chosen on held-out training rows (see the page).
+Some two hours on one core. Settings were chosen on held-out training rows (see the page).
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 
 from experiments import prime_family, prime_first, prime_runs, prime_zero_shot
 from experiments.prime_data import SIZES
 from experiments.prime_page import DISTINCT, write_page
-from experiments.rankings import below_each_other
-from tagwood import Ranking, compare, evaluate
+from experiments.rankings import compare_seeds
+from tagwood import Ranking, evaluate
 
 OUT = Path(__file__).parent.parent / "docs" / "experiments"
 KEPT = Path(__file__).parent.parent / "build" / "prime"  # rankings, to compare rows with each other
@@ -124,36 +123,38 @@ def _kept_all(name: str, found: prime_family.Found, seed: int, kind: str) -> dic
 def _keep(key: str, ranking: Ranking) -> None:
     KEPT.mkdir(parents=True, exist_ok=True)
     top = ranking.top(5)
-    path = KEPT / f"{key.replace('|', '_').replace('/', '_')}.npz"
-    np.savez_compressed(path, indptr=top.indptr, labels=top.labels, scores=top.scores, n_labels=top.n_labels)
+    np.savez_compressed(
+        _path(key), indptr=top.indptr, labels=top.labels, scores=top.scores, n_labels=top.n_labels
+    )
+
+
+def _path(key: str) -> Path:
+    return KEPT / f"{key.replace('|', '_').replace('/', '_')}.npz"
 
 
 def _kept(key: str) -> Ranking:
-    with np.load(KEPT / f"{key.replace('|', '_').replace('/', '_')}.npz") as file:
+    with np.load(_path(key)) as file:
         return Ranking(file["indptr"], file["labels"], file["scores"], int(file["n_labels"]))
 
 
 def differences(store: dict[str, Record], name: str, row: str, others: list[str]) -> None:
     """Add to the records of a row how its P@1, P@5 and PSP@5 differ from those of other rows, with intervals.
 
-    Rankings of all seeds are put below each other: intervals are over test rows and seeds. Near-duplicates count once.
+    Near-duplicates count once. Rankings that were made elsewhere, and are not kept here, are left out.
     """
     data = prime_runs.the_set(name)
     distinct = data.distinct_test_rows()
     Y = data.Y_test[distinct]
     for other in others:
-        seeds = [s for s in SEEDS if f"{name}|{row}|{s}" in store and f"{name}|{other}|{s}" in store]
+        seeds = [s for s in SEEDS if all(_path(f"{name}|{r}|{s}").exists() for r in (row, other))]
         if not seeds:
             continue
-        one, two = (
-            below_each_other([_kept(f"{name}|{r}|{s}").rows(distinct) for s in seeds]) for r in (other, row)
-        )
-        true = sparse.vstack([Y] * len(seeds), format="csr")
-        found = compare(true, one, two, metrics=["P@1", "P@5", "PSP@5"], train_labels=data.Y, threads=1)
+        one, two = ([_kept(f"{name}|{r}|{s}").rows(distinct) for s in seeds] for r in (other, row))
+        found = compare_seeds(Y, one, two, metrics=["P@1", "P@5", "PSP@5"], train_labels=data.Y, threads=1)
         store[f"{name}|{row}|minus {other}"] = {
             "seeds": len(seeds),
             "rows": int(distinct.size),
-            **{d.name: [round(100 * v, 3) for v in (d.difference, d.low, d.high)] for d in found.differences},
+            **{measure: values[1:] for measure, values in found.items()},
         }
 
 
@@ -162,7 +163,7 @@ def distinct_precision(store: dict[str, Record], name: str) -> None:
     data = prime_runs.the_set(name)
     rows = data.distinct_test_rows()
     for key, record in store.items():
-        if key.startswith(f"{name}|") and "P@5" in record and "|minus " not in key:
+        if key.startswith(f"{name}|") and "P@5" in record and _path(key).exists():
             found = evaluate(data.Y_test[rows], _kept(key).rows(rows), metrics=["P@5"])
             record[DISTINCT] = round(100 * found["P@5"], 3)
 
