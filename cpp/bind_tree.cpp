@@ -81,17 +81,17 @@ nb::tuple py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float>
                              seed,
                              threads};
   std::vector<TrainedBlock> blocks;
-  std::vector<int64_t> bucket_sizes, slot_sizes, entry_sizes, sweeps;
+  std::vector<int64_t> bucket_sizes, slot_sizes, remainder_sizes, entry_sizes, sweeps;
   std::vector<uint32_t> buckets;
-  std::vector<uint16_t> remainders;
-  std::vector<uint8_t> counts, columns, weights;
+  std::vector<uint8_t> remainders, counts, columns, weights;
   std::vector<float> scales, biases;
   {
     nb::gil_scoped_release release;
     blocks = train_blocks(x, tasks, options);
     for (auto &block : blocks) {
       bucket_sizes.push_back(static_cast<int64_t>(block.packed.buckets.size() / 2));
-      slot_sizes.push_back(static_cast<int64_t>(block.packed.remainders.size()));
+      slot_sizes.push_back(static_cast<int64_t>(block.packed.counts.size()));
+      remainder_sizes.push_back(static_cast<int64_t>(block.packed.remainders.size()));
       entry_sizes.push_back(static_cast<int64_t>(block.packed.columns.size()));
       scales.push_back(block.packed.scale);
       biases.insert(biases.end(), block.bias.begin(), block.bias.end());
@@ -104,7 +104,8 @@ nb::tuple py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float>
     weights = join(blocks, &PackedBlock::weights);
   }
   return nb::make_tuple(own(std::move(bucket_sizes)), own(std::move(buckets)), own(std::move(slot_sizes)),
-                        own(std::move(remainders)), own(std::move(counts)), own(std::move(entry_sizes)),
+                        own(std::move(remainder_sizes)), own(std::move(remainders)), own(std::move(counts)),
+                        own(std::move(entry_sizes)),
                         own(std::move(columns)), own(std::move(weights)), own(std::move(scales)),
                         own(std::move(biases)), own(std::move(sweeps)));
 }
@@ -114,9 +115,8 @@ struct ModelArrays {
   In<int32_t> child_ptr, label_ptr, labels;
   In<int64_t> block_ptr, bucket_ptr;
   In<uint32_t> buckets;
-  In<int64_t> slot_ptr;
-  In<uint16_t> remainders;
-  In<uint8_t> counts;
+  In<int64_t> slot_ptr, remainder_ptr;
+  In<uint8_t> remainders, counts;
   In<int64_t> entry_ptr;
   In<uint8_t> columns;
   AnyWeights weights;
@@ -126,10 +126,10 @@ struct ModelArrays {
       : child_ptr(nb::cast<In<int32_t>>(t[0])), label_ptr(nb::cast<In<int32_t>>(t[1])),
         labels(nb::cast<In<int32_t>>(t[2])), block_ptr(nb::cast<In<int64_t>>(t[3])),
         bucket_ptr(nb::cast<In<int64_t>>(t[4])), buckets(nb::cast<In<uint32_t>>(t[5])),
-        slot_ptr(nb::cast<In<int64_t>>(t[6])), remainders(nb::cast<In<uint16_t>>(t[7])),
-        counts(nb::cast<In<uint8_t>>(t[8])), entry_ptr(nb::cast<In<int64_t>>(t[9])),
-        columns(nb::cast<In<uint8_t>>(t[10])), weights(nb::cast<AnyWeights>(t[11])), scales(nb::cast<In<float>>(t[12])),
-        bias(nb::cast<In<float>>(t[13])) {}
+        slot_ptr(nb::cast<In<int64_t>>(t[6])), remainder_ptr(nb::cast<In<int64_t>>(t[7])),
+        remainders(nb::cast<In<uint8_t>>(t[8])), counts(nb::cast<In<uint8_t>>(t[9])),
+        entry_ptr(nb::cast<In<int64_t>>(t[10])), columns(nb::cast<In<uint8_t>>(t[11])),
+        weights(nb::cast<AnyWeights>(t[12])), scales(nb::cast<In<float>>(t[13])), bias(nb::cast<In<float>>(t[14])) {}
 
   ModelView view(int n_labels, int max_outputs, int link_power, int64_t n_features) const {
     const auto bits = weights.dtype().bits;
@@ -142,9 +142,9 @@ struct ModelArrays {
                   static_cast<int32_t>(child_ptr.shape(0)) - 1,
                   n_labels,
                   max_outputs};
-    model.blocks = {bucket_ptr.data(),       buckets.data(), slot_ptr.data(), remainders.data(), counts.data(),
-                    entry_ptr.data(),        columns.data(), weights.data(),  scales.data(),     type,
-                    feature_bits(n_features)};
+    model.blocks = {bucket_ptr.data(), buckets.data(), slot_ptr.data(), remainder_ptr.data(),
+                    remainders.data(), counts.data(),  entry_ptr.data(), columns.data(),
+                    weights.data(),    scales.data(),  type,             feature_bits(n_features)};
     model.bias = bias.data();
     model.link = {link_power};
     return model;

@@ -26,6 +26,15 @@ void append_value(std::vector<uint8_t> &bytes, float value, float scale, WeightT
   }
 }
 
+// Bits of the number of a bucket. More buckets than the slots need pay where they make a byte of each remainder needless.
+int bucket_bits(int64_t n_slots, int hash_bits) {
+  const int wanted = static_cast<int>(std::bit_width(static_cast<uint64_t>(n_slots / kBucketFill)));
+  const int least = std::clamp(wanted, std::max(0, hash_bits - 16), hash_bits);
+  const int narrow = std::clamp(wanted, std::max(0, hash_bits - 8), hash_bits);
+  const int64_t pair = 2 * sizeof(uint32_t);
+  return pair * ((int64_t{1} << narrow) - (int64_t{1} << least)) <= n_slots ? narrow : least;
+}
+
 } // namespace
 
 PackedBlock pack_block(std::vector<Weight> &weights, int n_columns, int64_t n_features, WeightType type) {
@@ -43,16 +52,16 @@ PackedBlock pack_block(std::vector<Weight> &weights, int n_columns, int64_t n_fe
   }
   if (type == WeightType::int8 && largest > 0)
     block.scale = largest / 127;
-  const int wanted = static_cast<int>(std::bit_width(static_cast<uint64_t>(n_slots / kBucketFill)));
-  const int bits = std::clamp(wanted, std::max(0, hash_bits - kRemainderBits), hash_bits);
+  const int bits = bucket_bits(n_slots, hash_bits);
   const int remainder_bits = hash_bits - bits;
+  block.remainders.resize(n_slots * remainder_bytes(remainder_bits));
   block.buckets.reserve(2 * ((size_t{1} << bits) + 1));
   block.columns.reserve(weights.size());
   block.weights.reserve(weights.size() * weight_size(type));
   std::vector<float> dense(n_columns);
   size_t next = 0;
   for (uint32_t bucket = 0; bucket < (uint32_t{1} << bits); ++bucket) {
-    block.buckets.push_back(static_cast<uint32_t>(block.remainders.size()));
+    block.buckets.push_back(static_cast<uint32_t>(block.counts.size()));
     block.buckets.push_back(static_cast<uint32_t>(block.columns.size()));
     while (next < weights.size()) {
       const int32_t feature = weights[next].feature;
@@ -77,11 +86,14 @@ PackedBlock pack_block(std::vector<Weight> &weights, int n_columns, int64_t n_fe
           append_value(block.weights, weights[next].value, block.scale, type);
         }
       }
-      block.remainders.push_back(static_cast<uint16_t>(hash & ((uint32_t{1} << remainder_bits) - 1)));
+      const uint32_t remainder = hash & ((uint32_t{1} << remainder_bits) - 1);
+      block.remainders[block.counts.size()] = static_cast<uint8_t>(remainder);
+      if (remainder_bytes(remainder_bits) == 2)
+        block.remainders[n_slots + block.counts.size()] = static_cast<uint8_t>(remainder >> 8);
       block.counts.push_back(static_cast<uint8_t>(block.columns.size() - before - 1));
     }
   }
-  block.buckets.push_back(static_cast<uint32_t>(block.remainders.size()));
+  block.buckets.push_back(static_cast<uint32_t>(block.counts.size()));
   block.buckets.push_back(static_cast<uint32_t>(block.columns.size()));
   return block;
 }

@@ -5,13 +5,14 @@
 // feature, and the weights of one feature stand together:
 //
 //   buckets     2^bits + 1 pairs: where the slots and the entries of the bucket start
-//   remainders  one per slot: what the bucket's number does not yet say of the feature's hash, in 16 bits
+//   remainders  one byte per slot: what the bucket's number does not yet say of the feature's hash; blocks with few slots
+//               in a large feature space need two, and have the low bytes of all slots first, then the high ones
 //   counts      one per slot: number of its entries, less one
 //   columns     one per entry: which output of the block
 //   weights     one per entry: float32, float16 or int8 (times the block's scale)
 //
-// The hash is a bijection of the feature numbers, so bucket and remainder together are the feature: a slot takes three
-// bytes, and a whole bucket is compared at once. No pointer leaves the arrays, so a model is
+// The hash is a bijection of the feature numbers, so bucket and remainder together are the feature: a slot takes two or
+// three bytes, and a whole bucket is compared at once. No pointer leaves the arrays, so a model is
 // memory-mapped and used as it lies on disk. Features with many outputs are stored for all of them (zeros included):
 // their entries are then a dense row, added with SIMD.
 #pragma once
@@ -29,9 +30,11 @@ inline int64_t weight_size(WeightType type) {
   return type == WeightType::float32 ? 4 : type == WeightType::float16 ? 2 : 1;
 }
 
-constexpr int kRemainderBits = 16;
-constexpr int kBucketFill = 8;  // slots of a bucket, on average 4 to 8
-constexpr int kBucketScan = 16; // slots compared at once; the slots of a model end with as many spare ones
+constexpr int kBucketFill = 16; // slots of a bucket, on average 8 to 16
+constexpr int kBucketScan = 32; // slots compared at once; the slots of a model end with as many spare ones
+
+// Bytes of a remainder.
+inline int remainder_bytes(int remainder_bits) { return remainder_bits > 8 ? 2 : 1; }
 
 // Bits that tell the features of a matrix apart.
 inline int feature_bits(int64_t n_features) {
@@ -45,7 +48,7 @@ inline uint32_t hash_feature(int32_t feature, int bits) {
 
 struct PackedBlock {
   std::vector<uint32_t> buckets;
-  std::vector<uint16_t> remainders;
+  std::vector<uint8_t> remainders;
   std::vector<uint8_t> counts;
   std::vector<uint8_t> columns;
   std::vector<uint8_t> weights;
@@ -62,12 +65,14 @@ struct Weight {
 // Packs the weights of one block; `weights` is reordered.
 PackedBlock pack_block(std::vector<Weight> &weights, int n_columns, int64_t n_features, WeightType type);
 
-// All blocks of a model, as they lie in memory. Block b starts at bucket_ptr[b] (in pairs), slot_ptr[b], entry_ptr[b].
+// All blocks of a model, as they lie in memory. Block b starts at bucket_ptr[b] (in pairs), slot_ptr[b],
+// remainder_ptr[b] (in bytes) and entry_ptr[b].
 struct BlocksView {
   const int64_t *bucket_ptr;
   const uint32_t *buckets;
   const int64_t *slot_ptr;
-  const uint16_t *remainders;
+  const int64_t *remainder_ptr;
+  const uint8_t *remainders;
   const uint8_t *counts;
   const int64_t *entry_ptr;
   const uint8_t *columns;

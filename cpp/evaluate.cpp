@@ -1,6 +1,7 @@
 #include "evaluate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -21,30 +22,37 @@ struct Hit {
 
 constexpr int kGroup = 64;
 
-// Which of the 16 remainders from `slots` on equal `wanted`: one bit each.
-TAGWOOD_INLINE uint32_t equal_slots(const uint16_t *slots, uint16_t wanted) {
+// Which of the 32 bytes from `bytes` on equal `wanted`: one bit each.
+TAGWOOD_INLINE uint32_t equal_bytes(const uint8_t *bytes, uint8_t wanted) {
 #if defined(__SSE2__)
-  const __m128i all = _mm_set1_epi16(static_cast<short>(wanted));
-  const __m128i *from = reinterpret_cast<const __m128i *>(slots);
-  const __m128i low = _mm_cmpeq_epi16(_mm_loadu_si128(from), all);
-  const __m128i high = _mm_cmpeq_epi16(_mm_loadu_si128(from + 1), all);
-  return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));
+  const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
+  const __m128i *from = reinterpret_cast<const __m128i *>(bytes);
+  const int low = _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(from), all));
+  const int high = _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(from + 1), all));
+  return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 16;
 #else
   uint32_t bits = 0;
   for (int i = 0; i < kBucketScan; ++i)
-    bits |= static_cast<uint32_t>(slots[i] == wanted) << i;
+    bits |= static_cast<uint32_t>(bytes[i] == wanted) << i;
   return bits;
 #endif
 }
 
-// The sum of the first n of 16 counts.
+// The sum of the first n of 32 counts.
 TAGWOOD_INLINE uint32_t sum_counts(const uint8_t *counts, int n) {
 #if defined(__SSE2__)
-  alignas(16) static constexpr uint8_t kMask[32] = {255, 255, 255, 255, 255, 255, 255, 255,
-                                                    255, 255, 255, 255, 255, 255, 255, 255};
-  const __m128i mask = _mm_loadu_si128(reinterpret_cast<const __m128i *>(kMask + 16 - n));
-  const __m128i kept = _mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i *>(counts)), mask);
-  const __m128i halves = _mm_sad_epu8(kept, _mm_setzero_si128());
+  // 32 bytes of ones, then 32 of zeros: from 32 - n on, the first n bytes are ones.
+  alignas(16) static constexpr auto kMask = [] {
+    std::array<uint8_t, 2 * kBucketScan> mask{};
+    std::fill_n(mask.begin(), kBucketScan, 255);
+    return mask;
+  }();
+  const __m128i *mask = reinterpret_cast<const __m128i *>(kMask.data() + kBucketScan - n);
+  const __m128i *from = reinterpret_cast<const __m128i *>(counts);
+  const __m128i low = _mm_and_si128(_mm_loadu_si128(from), _mm_loadu_si128(mask));
+  const __m128i high = _mm_and_si128(_mm_loadu_si128(from + 1), _mm_loadu_si128(mask + 1));
+  const __m128i zero = _mm_setzero_si128();
+  const __m128i halves = _mm_add_epi32(_mm_sad_epu8(low, zero), _mm_sad_epu8(high, zero));
   return static_cast<uint32_t>(_mm_cvtsi128_si32(halves) + _mm_cvtsi128_si32(_mm_srli_si128(halves, 8)));
 #else
   uint32_t total = 0;
@@ -57,16 +65,17 @@ TAGWOOD_INLINE uint32_t sum_counts(const uint8_t *counts, int n) {
 // One block, with bounds that hold whatever its arrays say: a forged model gives wrong labels, never a crash.
 template <class T> struct Block {
   const uint32_t *buckets;
-  const uint16_t *remainders;
+  const uint8_t *remainders;
   const uint8_t *counts;
   const uint8_t *columns;
   const T *weights;
   uint32_t n_slots, n_entries;
   float scale;
   int hash_bits, remainder_bits;
+  bool is_wide;
 
   TAGWOOD_INLINE Block(const BlocksView &blocks, int64_t b)
-      : buckets(blocks.buckets + 2 * blocks.bucket_ptr[b]), remainders(blocks.remainders + blocks.slot_ptr[b]),
+      : buckets(blocks.buckets + 2 * blocks.bucket_ptr[b]), remainders(blocks.remainders + blocks.remainder_ptr[b]),
         counts(blocks.counts + blocks.slot_ptr[b]), columns(blocks.columns + blocks.entry_ptr[b]),
         weights(static_cast<const T *>(blocks.weights) + blocks.entry_ptr[b]),
         n_slots(static_cast<uint32_t>(blocks.slot_ptr[b + 1] - blocks.slot_ptr[b])),
@@ -74,6 +83,9 @@ template <class T> struct Block {
         hash_bits(blocks.feature_bits) {
     const uint64_t table = static_cast<uint64_t>(blocks.bucket_ptr[b + 1] - blocks.bucket_ptr[b] - 1);
     remainder_bits = std::max(0, hash_bits - (static_cast<int>(std::bit_width(table)) - 1));
+    is_wide = remainder_bytes(remainder_bits) == 2;
+    const int64_t stored = blocks.remainder_ptr[b + 1] - blocks.remainder_ptr[b];
+    n_slots = static_cast<uint32_t>(std::min<int64_t>(n_slots, is_wide ? stored / 2 : stored));
   }
 
   TAGWOOD_INLINE const uint32_t *bucket(uint32_t hash) const { return buckets + 2 * (hash >> remainder_bits); }
@@ -82,20 +94,24 @@ template <class T> struct Block {
   // toss, and a wrong guess costs more than the few instructions saved.
   TAGWOOD_INLINE bool find(uint32_t hash, Hit &hit) const {
     const uint32_t *b = bucket(hash);
-    const uint16_t wanted = static_cast<uint16_t>(hash & ((uint32_t{1} << remainder_bits) - 1));
+    const uint32_t wanted = hash & ((uint32_t{1} << remainder_bits) - 1);
     const uint32_t first = std::min(b[0], n_slots), last = std::max(first, std::min(b[2], n_slots));
     if (last - first > kBucketScan) [[unlikely]]
       return find_in_long_bucket(b[1], first, last, wanted, hit);
-    const uint32_t equal = equal_slots(remainders + first, wanted) & ((1u << (last - first)) - 1);
+    uint32_t equal = equal_bytes(remainders + first, static_cast<uint8_t>(wanted)) &
+                     static_cast<uint32_t>((uint64_t{1} << (last - first)) - 1);
+    if (is_wide)
+      equal &= equal_bytes(remainders + n_slots + first, static_cast<uint8_t>(wanted >> 8));
     const int place = std::countr_zero(equal | (1u << (kBucketScan - 1)));
     hit.begin = std::min(b[1] + sum_counts(counts + first, place) + static_cast<uint32_t>(place), n_entries);
     hit.end = std::min(hit.begin + counts[first + place] + 1u, n_entries);
     return equal != 0;
   }
 
-  bool find_in_long_bucket(uint32_t begin, uint32_t first, uint32_t last, uint16_t wanted, Hit &hit) const {
+  bool find_in_long_bucket(uint32_t begin, uint32_t first, uint32_t last, uint32_t wanted, Hit &hit) const {
     for (uint32_t slot = first; slot < last; begin += counts[slot++] + 1u) {
-      if (remainders[slot] != wanted)
+      const uint32_t remainder = remainders[slot] | (is_wide ? remainders[n_slots + slot] << 8 : 0);
+      if (remainder != wanted)
         continue;
       hit.begin = std::min(begin, n_entries);
       hit.end = std::min(hit.begin + counts[slot] + 1u, n_entries);

@@ -9,6 +9,7 @@ from tree_problems import random_rows, random_tree, random_weights, trained_bloc
 from tagwood import _kernels
 from tagwood._kernels import reference_blocks
 from tagwood._kernels import reference_search as reference
+from tagwood.models.block_reader import read_node
 from tagwood.models.links import LINKS
 from tagwood.models.tree_weights import assemble
 from tagwood.trees.label_tree import LabelTree
@@ -101,6 +102,7 @@ def test_margins_are_right_in_feature_spaces_of_any_size(n_features, dtype):
     native = _kernels.margins(model.arrays, 3, 3, *row, *wanted, 1)
     np.testing.assert_allclose(native, stored[:, features] @ values + 1, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(stored, W, atol={"float32": 1e-6, "float16": 2e-3, "int8": 0.02}[dtype])
+    np.testing.assert_array_equal(read_node(model, 0, n_features).toarray(), stored)
 
 
 @fixed

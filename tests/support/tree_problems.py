@@ -61,9 +61,9 @@ def random_weights(
 def trained_block(node: int, W: np.ndarray, bias: np.ndarray, weight_dtype: str) -> TrainedBlocks:
     """One block of weights in the form in which `train_blocks` returns it."""
     buckets, remainders, counts, columns, weights, scale = reference_blocks.write_block(W, weight_dtype)
-    sizes = [np.array([size], dtype=np.int64) for size in (buckets.size // 2, counts.size, columns.size)]
+    sizes = [np.array([size], dtype=np.int64) for size in (buckets.size // 2, counts.size, remainders.size, columns.size)]
     arrays = (
-        sizes[0], buckets, sizes[1], remainders, counts, sizes[2], columns, weights.view(np.uint8), scale,
+        sizes[0], buckets, sizes[1], sizes[2], remainders, counts, sizes[3], columns, weights.view(np.uint8), scale,
         bias.astype(np.float32), np.ones(1, dtype=np.int64),
     )  # fmt: skip
     return TrainedBlocks(np.array([node], dtype=np.int64), arrays)

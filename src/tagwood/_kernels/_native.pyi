@@ -214,7 +214,7 @@ def train_blocks(
     weight_type: int,
     seed: int,
     threads: int,
-) -> tuple[_I64, _U32, _I64, NDArray[np.uint16], _U8, _I64, _U8, _U8, _F32, _F32, _I64]: ...
+) -> tuple[_I64, _U32, _I64, _I64, _U8, _U8, _I64, _U8, _U8, _F32, _F32, _I64]: ...
 def search(
     model: tuple[NDArray[Any], ...],
     n_labels: int,

@@ -44,7 +44,7 @@ def write_block(W: _F64, weight_dtype: str) -> tuple[NDArray[Any], ...]:
     bits = feature_bits(n_features)
     used = sorted(np.flatnonzero(W.any(axis=0)).tolist(), key=lambda feature: hash_feature(feature, bits))
     scale = np.float32(np.abs(W).max() / 127 if weight_dtype == "int8" and used else 1)
-    bucket_bits = min(max((len(used) // 8).bit_length(), bits - 16, 0), bits)
+    bucket_bits = _bucket_bits(len(used), bits)
     buckets: list[list[int]] = [[] for _ in range(1 << bucket_bits)]
     for feature in used:
         buckets[hash_feature(feature, bits) >> (bits - bucket_bits)].append(feature)
@@ -61,7 +61,7 @@ def write_block(W: _F64, weight_dtype: str) -> tuple[NDArray[Any], ...]:
     exact = np.rint(values) if weight_dtype == "int8" else np.array(values, dtype=np.float64)
     return (
         np.array(starts, dtype=np.uint32),
-        np.array(remainders, dtype=np.uint16),
+        _remainder_bytes(remainders, bits - bucket_bits),
         np.array(counts, dtype=np.uint8),
         np.array(columns, dtype=np.uint8),
         exact.astype(weight_dtype),
@@ -69,9 +69,20 @@ def write_block(W: _F64, weight_dtype: str) -> tuple[NDArray[Any], ...]:
     )
 
 
+def _bucket_bits(n_slots: int, bits: int) -> int:
+    wanted = (n_slots // 16).bit_length()
+    least, narrow = (min(max(wanted, bits - width, 0), bits) for width in (16, 8))
+    return narrow if 8 * ((1 << narrow) - (1 << least)) <= n_slots else least
+
+
+def _remainder_bytes(remainders: list[int], remainder_bits: int) -> NDArray[np.uint8]:
+    planes = [[r & 255 for r in remainders], [r >> 8 for r in remainders]]
+    return np.array(planes[0] + (planes[1] if remainder_bits > 8 else []), dtype=np.uint8)
+
+
 def read_block(
     buckets: NDArray[np.uint32],
-    remainders: NDArray[np.uint16],
+    remainders: NDArray[np.uint8],
     counts: NDArray[np.uint8],
     columns: NDArray[np.uint8],
     weights: NDArray[Any],
@@ -87,11 +98,13 @@ def read_block(
     n_buckets = buckets.size // 2 - 1
     remainder_bits = bits - (n_buckets.bit_length() - 1)
     features = np.empty(columns.size, dtype=np.int64)
+    low = remainders[: counts.size].astype(np.int64)
+    whole = low + (remainders[counts.size :].astype(np.int64) << 8 if remainder_bits > 8 else 0)
     for bucket in range(n_buckets):
         entry = int(buckets[2 * bucket + 1])
         for slot in range(buckets[2 * bucket], buckets[2 * bucket + 2]):
             last = entry + int(counts[slot]) + 1
-            features[entry:last] = unhash_feature((bucket << remainder_bits) + int(remainders[slot]), bits)
+            features[entry:last] = unhash_feature((bucket << remainder_bits) + int(whole[slot]), bits)
             entry = last
         assert entry == buckets[2 * bucket + 3]
     return columns.astype(np.int64), features, weights.astype(np.float64) * scale
@@ -101,19 +114,18 @@ def read_trained(
     trained: Sequence[NDArray[Any]], output_ptr: _I64, n_features: int, weight_dtype: str
 ) -> tuple[_F64, _F64]:
     """Return what `train_blocks` gave as (n_outputs, n_features) weights and (n_outputs,) biases."""
-    bucket_sizes, buckets, slot_sizes, remainders, counts, entry_sizes, columns, raw, scales, bias, _ = (
-        trained
-    )
+    bucket_sizes, buckets, slot_sizes, remainder_sizes, remainders, counts = trained[:6]
+    entry_sizes, columns, raw, scales, bias, _ = trained[6:]
     weights = raw.view(weight_dtype)
-    pairs, slots, entries = (
-        np.concatenate([[0], np.cumsum(s)]) for s in (bucket_sizes, slot_sizes, entry_sizes)
+    pairs, slots, stored, entries = (
+        np.concatenate([[0], np.cumsum(s)]) for s in (bucket_sizes, slot_sizes, remainder_sizes, entry_sizes)
     )
     W = np.zeros((int(output_ptr[-1]), n_features))
     for b in range(scales.size):
         slot, entry = slice(slots[b], slots[b + 1]), slice(entries[b], entries[b + 1])
         column, feature, value = read_block(
             buckets[2 * pairs[b] : 2 * pairs[b + 1]],
-            remainders[slot],
+            remainders[stored[b] : stored[b + 1]],
             counts[slot],
             columns[entry],
             weights[entry],
@@ -130,8 +142,8 @@ def read_node(model: Sequence[NDArray[Any]], node: int, n_features: int) -> tupl
     `model` holds the arrays in the order of `tagwood.models.tree_weights.ModelArrays`. Outputs are a node's
     children or, in a leaf, its labels.
     """
-    child_ptr, label_ptr, _, block_ptr, bucket_ptr, buckets, slot_ptr, remainders = model[:8]
-    counts, entry_ptr, columns, weights, scales, bias = model[8:]
+    child_ptr, label_ptr, _, block_ptr, bucket_ptr, buckets, slot_ptr, remainder_ptr = model[:8]
+    remainders, counts, entry_ptr, columns, weights, scales, bias = model[8:]
     first = int(child_ptr[node]) - 1 + int(label_ptr[node])
     n_outputs = int(child_ptr[node + 1] - child_ptr[node] + label_ptr[node + 1] - label_ptr[node])
     W = np.zeros((n_outputs, n_features))
@@ -140,7 +152,7 @@ def read_node(model: Sequence[NDArray[Any]], node: int, n_features: int) -> tupl
         slot, entry = slice(slot_ptr[b], slot_ptr[b + 1]), slice(entry_ptr[b], entry_ptr[b + 1])
         column, feature, value = read_block(
             buckets[2 * bucket_ptr[b] : 2 * bucket_ptr[b + 1]],
-            remainders[slot],
+            remainders[remainder_ptr[b] : remainder_ptr[b + 1]],
             counts[slot],
             columns[entry],
             weights[entry],

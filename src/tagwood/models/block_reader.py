@@ -35,13 +35,13 @@ def read_classifier(model: TreeWeights, node: int, output: int, n_features: int)
     mine = np.flatnonzero(arrays.columns[entries] == output % BLOCK_OUTPUTS)
     ends = np.cumsum(arrays.counts[slots].astype(np.int64) + 1)  # a slot has counts + 1 entries
     slot = np.searchsorted(ends, mine, side="right")
-    features = _slot_features(model, block, slots, n_features)[slot]
+    features = _slot_features(model, block, n_features)[slot]
     weights = arrays.weights[entries][mine].astype(np.float64) * float(arrays.scales[block])
     order = np.argsort(features)
     return Classifier(features[order], weights[order], bias)
 
 
-def _slot_features(model: TreeWeights, block: int, slots: slice, n_features: int) -> NDArray[np.int64]:
+def _slot_features(model: TreeWeights, block: int, n_features: int) -> NDArray[np.int64]:
     """Return the feature of each slot: bucket number and remainder make up its hash."""
     arrays = model.arrays
     begin, end = int(arrays.bucket_ptr[block]), int(arrays.bucket_ptr[block + 1])
@@ -49,7 +49,11 @@ def _slot_features(model: TreeWeights, block: int, slots: slice, n_features: int
     bits = (max(n_features, 2) - 1).bit_length()
     remainder_bits = bits - ((first_slots.size - 1).bit_length() - 1)
     bucket = np.repeat(np.arange(first_slots.size - 1, dtype=np.int64), np.diff(first_slots))
-    hashed = (bucket << remainder_bits) + arrays.remainders[slots].astype(np.int64)
+    stored = slice(int(arrays.remainder_ptr[block]), int(arrays.remainder_ptr[block + 1]))
+    remainders = arrays.remainders[stored].astype(np.int64)
+    if remainder_bits > 8:  # low bytes of all slots, then their high bytes
+        remainders = remainders[: remainders.size // 2] + (remainders[remainders.size // 2 :] << 8)
+    hashed = (bucket << remainder_bits) + remainders
     inverse = pow(_FACTOR, -1, 1 << bits)
     # Both factors are below 2^31, so the product fits.
     features: NDArray[np.int64] = hashed * inverse % (1 << bits)
@@ -80,7 +84,7 @@ def _read_block(
     block = int(arrays.block_ptr[node]) + place
     slots = slice(int(arrays.slot_ptr[block]), int(arrays.slot_ptr[block + 1]))
     entries = slice(int(arrays.entry_ptr[block]), int(arrays.entry_ptr[block + 1]))
-    features = _slot_features(model, block, slots, n_features)
+    features = _slot_features(model, block, n_features)
     feature = np.repeat(features, arrays.counts[slots].astype(np.int64) + 1)
     output = arrays.columns[entries].astype(np.int64) + place * BLOCK_OUTPUTS
     return output, feature, arrays.weights[entries].astype(np.float64) * float(arrays.scales[block])

@@ -26,12 +26,14 @@ def blocks_of(weights: TreeWeights, nodes: _I64, names: _I64) -> TrainedBlocks:
     first_output = tree.child_ptr[nodes].astype(np.int64) - 1 + tree.label_ptr[nodes]
     buckets, n_buckets = _stretches(arrays.bucket_ptr, blocks)
     slots, n_slots = _stretches(arrays.slot_ptr, blocks)
+    remainders, n_remainders = _stretches(arrays.remainder_ptr, blocks)
     entries, n_entries = _stretches(arrays.entry_ptr, blocks)
     parts: tuple[NDArray[Any], ...] = (
         n_buckets,
         arrays.buckets.reshape(-1, 2)[buckets].ravel(),
         n_slots,
-        arrays.remainders[slots],
+        n_remainders,
+        arrays.remainders[remainders],
         arrays.counts[slots],
         n_entries,
         arrays.columns[entries],

@@ -20,7 +20,8 @@ _STORED = (
     ("bucket_ptr", np.int64),
     ("buckets", np.uint32),
     ("slot_ptr", np.int64),
-    ("remainders", np.uint16),
+    ("remainder_ptr", np.int64),
+    ("remainders", np.uint8),
     ("counts", np.uint8),
     ("entry_ptr", np.int64),
     ("columns", np.uint8),
@@ -63,7 +64,7 @@ def _check_arrays(tree: LabelTree, arrays: ModelArrays) -> None:
         and arrays.buckets.size % 2 == 0
         and _rises(arrays.bucket_ptr, n_blocks, arrays.buckets.size // 2)
         and _rises(arrays.slot_ptr, n_blocks, arrays.counts.size - BUCKET_SCAN)
-        and arrays.remainders.size == arrays.counts.size
+        and _rises(arrays.remainder_ptr, n_blocks, arrays.remainders.size - BUCKET_SCAN)
         and _rises(arrays.entry_ptr, n_blocks, arrays.columns.size)
         and arrays.weights.size == arrays.columns.size
         and np.all(tables > 0)

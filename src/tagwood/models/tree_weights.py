@@ -21,7 +21,7 @@ from tagwood.models.links import log_probability
 from tagwood.trees.label_tree import LabelTree
 
 BLOCK_OUTPUTS = 256  # columns of a block are one byte
-BUCKET_SCAN = 16  # the kernels read this many slots at once, so as many spare ones end their arrays
+BUCKET_SCAN = 32  # the kernels read this many slots at once, so as many spare ones end their arrays
 
 _EMPTY_MASK = np.empty(0, dtype=np.uint8)
 
@@ -36,7 +36,8 @@ class ModelArrays(NamedTuple):
     bucket_ptr: NDArray[np.int64]
     buckets: NDArray[np.uint32]
     slot_ptr: NDArray[np.int64]
-    remainders: NDArray[np.uint16]
+    remainder_ptr: NDArray[np.int64]
+    remainders: NDArray[np.uint8]
     counts: NDArray[np.uint8]
     entry_ptr: NDArray[np.int64]
     columns: NDArray[np.uint8]
@@ -161,10 +162,9 @@ def assemble(
 ) -> TreeWeights:
     """Join trained blocks into one model; nodes that were not trained yet have no outputs to search."""
     nodes = np.concatenate([part.nodes for part in trained])
-    joined = [np.concatenate([part.arrays[i] for part in trained]) for i in range(10)]
-    bucket_sizes, buckets, slot_sizes, remainders, counts, entry_sizes, columns, weights, scales, biases = (
-        joined
-    )
+    joined = [np.concatenate([part.arrays[i] for part in trained]) for i in range(11)]
+    bucket_sizes, buckets, slot_sizes, remainder_sizes, remainders, counts = joined[:6]
+    entry_sizes, columns, weights, scales, biases = joined[6:]
     block_ptr = np.zeros(tree.n_nodes, dtype=np.int64)
     first = np.flatnonzero(np.concatenate([[True], nodes[1:] != nodes[:-1]]))
     block_ptr[nodes[first]] = first
@@ -176,7 +176,8 @@ def assemble(
         _starts(bucket_sizes),
         buckets,
         _starts(slot_sizes),
-        np.concatenate([remainders, np.zeros(BUCKET_SCAN, np.uint16)]),
+        _starts(remainder_sizes),
+        np.concatenate([remainders, np.zeros(BUCKET_SCAN, np.uint8)]),
         np.concatenate([counts, np.zeros(BUCKET_SCAN, np.uint8)]),
         _starts(entry_sizes),
         columns,
