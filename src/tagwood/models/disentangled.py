@@ -15,6 +15,8 @@ Decisions
   that fill up to `max_leaf_size` with frequent labels cost twice what even ones do.
 * A label brings to each of its leaves only the rows matched there: a copy then costs as many rows as it serves. The
   paper's way, all rows to all leaves, is ``Assignment(bring="all")``.
+* ``"auto"`` saves where it loses little: copies that win fewer than three rows are noise, rows go to a label's leaves
+  among their first three only, and leaves with copies have no more room than these need.
 * ``alternative_update=False`` keeps the matcher, and with it leaves that lost all labels.
 * With ``"training"`` rows, nodes whose rows and children did not change keep their classifiers.
 """
@@ -44,8 +46,9 @@ MERGES = ("max", "mean")
 ROWS = ("held-out", "training")
 BRING = ("all", "matched")
 AUTO = "auto"
-_BEAM = 10  # of `rank`: a row within it can find the labels of a leaf
+_BEAM, _AUTO_BEAM = 10, 5  # leaves looked up for each row; `rank` has a beam of 10: within it, labels are found
 _WIDTH, _AUTO_WIDTH = 5, 3
+_ROOM, _AUTO_ROOM = 1.1, 1.0
 _MOST_CHILDREN = 1 << 20
 _LEAST_LEAVES = 8  # leaves per leaf that a row is matched to: a row that is matched to all says nothing
 _LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
@@ -64,11 +67,12 @@ class Assignment:
         that a copy also wins rows that the first leaf hardly reaches; but never more than an eighth of the leaves.
     room
         Most labels of a leaf, as a multiple of its even share, which is `copies` times the labels over the leaves; with
-        ``copies="auto"`` `growth` times the labels over the leaves.
+        ``copies="auto"`` `growth` times the labels over the leaves. None takes 1.1, and 1 with ``copies="auto"``.
     bring
         Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 sends there, or
-        ``"all"``, which is the paper's, a little more precise, and slower to train and to search. Rows that are sent
-        to none of the label's leaves go to all of them.
+        ``"all"``, which is the paper's, a little more precise, and slower to train and to search. With
+        ``copies="auto"`` rows go to the leaves among the `width` that count, or to the best of 5. Rows that are sent to
+        none of the label's leaves go to all of them.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
     least_gain
@@ -77,17 +81,18 @@ class Assignment:
 
     rows: str = "held-out"
     width: int | None = None
-    room: float = 1.1
+    room: float | None = None
     bring: str = "matched"
     growth: float = 1.2
-    least_gain: int = 1
+    least_gain: int = 3
 
     def check(self) -> None:
         """Raise `InputError` for a value that does not fit."""
         check_choice(self.rows, "rows", ROWS)
         if self.width is not None:
             check_int(self.width, "width", low=1)
-        check_float(self.room, "room", low=1.0)
+        if self.room is not None:
+            check_float(self.room, "room", low=1.0)
         check_choice(self.bring, "bring", BRING)
         check_float(self.growth, "growth", low=1.0)
         check_int(self.least_gain, "least_gain", low=1)
@@ -238,8 +243,9 @@ class Disentangled(LinearTree):
         """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
         settings = self.assignment
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
-        beam = min(_BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
-        usual = _AUTO_WIDTH if self.copies == AUTO else _WIDTH
+        is_auto = self.copies == AUTO
+        beam = min(_AUTO_BEAM if is_auto else _BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
+        usual = _AUTO_WIDTH if is_auto else _WIDTH
         width = min(beam, usual) if settings.width is None else settings.width
         looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
@@ -250,7 +256,8 @@ class Disentangled(LinearTree):
         new = self._reassign(tree, Y, matched[:, :width])
         new_training = training
         if last and brings_matched:
-            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :beam])
+            near = width if is_auto else beam
+            brought = rows_of_copies(training.weights.label_rows, new, matched[:, : max(beam, near)], near)
             new_training = replace(training, copy_rows=brought)
         known = None
         if not self.alternative_update and matcher is not None:
@@ -265,8 +272,10 @@ class Disentangled(LinearTree):
 
     def _reassign(self, tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.int32]) -> LabelTree:
         settings, even = self.assignment, tree.n_labels / tree.n_leaves
+        usual = _AUTO_ROOM if self.copies == AUTO else _ROOM
+        room = usual if settings.room is None else settings.room
         if not isinstance(self.copies, str):
-            most = max(1, round(settings.room * self.copies * even))
+            most = max(1, round(room * self.copies * even))
             return reassign_labels(tree, Y, matched, self.copies, max_leaf_size=most, keep_empty=True)
         return reassign_by_gain(
             tree,
@@ -274,6 +283,6 @@ class Disentangled(LinearTree):
             matched,
             growth=settings.growth,
             least_gain=settings.least_gain,
-            max_leaf_size=max(1, round(settings.room * even)),
+            max_leaf_size=max(1, round(room * even)),
             keep_empty=True,
         )

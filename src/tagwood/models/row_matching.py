@@ -48,11 +48,13 @@ def match_unseen_rows(training: TreeTraining, tree: LabelTree, width: int) -> ND
     return found
 
 
-def rows_of_copies(label_rows: CsrParts, tree: LabelTree, matched: NDArray[np.int32]) -> CsrParts:
+def rows_of_copies(
+    label_rows: CsrParts, tree: LabelTree, matched: NDArray[np.int32], near: int | None = None
+) -> CsrParts:
     """Return which rows each entry of ``tree.labels`` brings to its leaf: (n_copies, n_rows), with their weights.
 
-    A row with the label goes to those of the label's leaves that it is matched to; to all of them where it is matched
-    to none.
+    A row with the label goes to those of the label's leaves that are among its first `near` matches (default all of
+    them); to the first one further behind where these have none; to all where it is matched to none.
 
     Examples
     --------
@@ -69,12 +71,15 @@ def rows_of_copies(label_rows: CsrParts, tree: LabelTree, matched: NDArray[np.in
     entry_label = np.repeat(np.arange(tree.n_labels), np.diff(label_rows.indptr))
     count = np.diff(first)[entry_label]
     entry = np.repeat(np.arange(entry_label.size), count)
-    place = copies[np.arange(entry.size) - np.repeat(np.cumsum(count) - count - first[entry_label], count)]
+    starts = np.cumsum(count) - count
+    place = copies[np.arange(entry.size) - np.repeat(starts - first[entry_label], count)]
     leaf, row = tree.leaf_of_copy[place], label_rows.indices[entry]
-    hit = np.zeros(entry.size, dtype=bool)
-    for column in matched.T:
-        hit |= column[row] == leaf
-    kept = hit | ~(np.bincount(entry, weights=hit, minlength=entry_label.size) > 0)[entry]
+    width = matched.shape[1]
+    rank = np.full(entry.size, width)  # of the copy's leaf among the row's matches
+    for number in range(width - 1, -1, -1):
+        rank[matched[row, number] == leaf] = number
+    best = np.minimum.reduceat(rank, starts) if rank.size else rank
+    kept = rank <= np.maximum(best, (near or width) - 1)[entry]
     shape = (tree.labels.size, label_rows.n_cols)
     return csr_parts(sparse.csr_array((label_rows.data[entry[kept]], (place[kept], row[kept])), shape=shape))
 
