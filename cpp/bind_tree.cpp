@@ -105,9 +105,8 @@ nb::tuple py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float>
   }
   return nb::make_tuple(own(std::move(bucket_sizes)), own(std::move(buckets)), own(std::move(slot_sizes)),
                         own(std::move(remainder_sizes)), own(std::move(remainders)), own(std::move(counts)),
-                        own(std::move(entry_sizes)),
-                        own(std::move(columns)), own(std::move(weights)), own(std::move(scales)),
-                        own(std::move(biases)), own(std::move(sweeps)));
+                        own(std::move(entry_sizes)), own(std::move(columns)), own(std::move(weights)),
+                        own(std::move(scales)), own(std::move(biases)), own(std::move(sweeps)));
 }
 
 // The arrays of a model in the order of Python's ModelArrays, held while a search runs.
@@ -142,9 +141,18 @@ struct ModelArrays {
                   static_cast<int32_t>(child_ptr.shape(0)) - 1,
                   n_labels,
                   max_outputs};
-    model.blocks = {bucket_ptr.data(), buckets.data(), slot_ptr.data(), remainder_ptr.data(),
-                    remainders.data(), counts.data(),  entry_ptr.data(), columns.data(),
-                    weights.data(),    scales.data(),  type,             feature_bits(n_features)};
+    model.blocks = {bucket_ptr.data(),
+                    buckets.data(),
+                    slot_ptr.data(),
+                    remainder_ptr.data(),
+                    remainders.data(),
+                    counts.data(),
+                    entry_ptr.data(),
+                    columns.data(),
+                    weights.data(),
+                    scales.data(),
+                    type,
+                    feature_bits(n_features)};
     model.bias = bias.data();
     model.link = {link_power};
     return model;

@@ -26,7 +26,8 @@ void append_value(std::vector<uint8_t> &bytes, float value, float scale, WeightT
   }
 }
 
-// Bits of the number of a bucket. More buckets than the slots need pay where they make a byte of each remainder needless.
+// Bits of the number of a bucket. More buckets than the slots need pay where they make a byte of each remainder
+// needless.
 int bucket_bits(int64_t n_slots, int hash_bits) {
   const int wanted = static_cast<int>(std::bit_width(static_cast<uint64_t>(n_slots / kBucketFill)));
   const int least = std::clamp(wanted, std::max(0, hash_bits - 16), hash_bits);
@@ -35,19 +36,38 @@ int bucket_bits(int64_t n_slots, int hash_bits) {
   return pair * ((int64_t{1} << narrow) - (int64_t{1} << least)) <= n_slots ? narrow : least;
 }
 
+// Sorts by `width` bits of a number that `key` gives, and leaves the order of equal ones.
+template <class Key> void sort_by_digit(std::vector<Weight> &weights, std::vector<Weight> &spare, int width, Key key) {
+  std::vector<uint32_t> starts((size_t{1} << width) + 1, 0);
+  for (const Weight &weight : weights)
+    ++starts[key(weight) + 1];
+  for (size_t digit = 1; digit < starts.size(); ++digit)
+    starts[digit] += starts[digit - 1];
+  spare.resize(weights.size());
+  for (const Weight &weight : weights)
+    spare[starts[key(weight)]++] = weight;
+  std::swap(weights, spare);
+}
+
+// By hash, then by column: digit by digit, the last one first.
+void sort_weights(std::vector<Weight> &weights, std::vector<Weight> &spare, int hash_bits) {
+  sort_by_digit(weights, spare, 8, [](const Weight &weight) { return weight.column; });
+  const int n_digits = (hash_bits + 9) / 10, width = (hash_bits + n_digits - 1) / n_digits;
+  for (int shift = 0; shift < hash_bits; shift += width)
+    sort_by_digit(weights, spare, width,
+                  [&](const Weight &weight) { return (weight.hash >> shift) & ((uint32_t{1} << width) - 1); });
+}
+
 } // namespace
 
-PackedBlock pack_block(std::vector<Weight> &weights, int n_columns, int64_t n_features, WeightType type) {
+PackedBlock pack_block(std::vector<Weight> &weights, std::vector<Weight> &spare, int n_columns, int hash_bits,
+                       WeightType type) {
   PackedBlock block;
-  const int hash_bits = feature_bits(n_features);
-  std::sort(weights.begin(), weights.end(), [&](const Weight &a, const Weight &b) {
-    return a.feature != b.feature ? hash_feature(a.feature, hash_bits) < hash_feature(b.feature, hash_bits)
-                                  : a.column < b.column;
-  });
+  sort_weights(weights, spare, hash_bits);
   int64_t n_slots = 0;
   float largest = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
-    n_slots += i == 0 || weights[i].feature != weights[i - 1].feature;
+    n_slots += i == 0 || weights[i].hash != weights[i - 1].hash;
     largest = std::max(largest, std::abs(weights[i].value));
   }
   if (type == WeightType::int8 && largest > 0)
@@ -64,12 +84,11 @@ PackedBlock pack_block(std::vector<Weight> &weights, int n_columns, int64_t n_fe
     block.buckets.push_back(static_cast<uint32_t>(block.counts.size()));
     block.buckets.push_back(static_cast<uint32_t>(block.columns.size()));
     while (next < weights.size()) {
-      const int32_t feature = weights[next].feature;
-      const uint32_t hash = hash_feature(feature, hash_bits);
+      const uint32_t hash = weights[next].hash;
       if (hash >> remainder_bits != bucket)
         break;
       size_t last = next;
-      while (last < weights.size() && weights[last].feature == feature)
+      while (last < weights.size() && weights[last].hash == hash)
         ++last;
       const size_t before = block.columns.size();
       if (static_cast<int64_t>(last - next) * kDenseShare >= n_columns) {

@@ -5,7 +5,8 @@
 // feature, and the weights of one feature stand together:
 //
 //   buckets     2^bits + 1 pairs: where the slots and the entries of the bucket start
-//   remainders  one byte per slot: what the bucket's number does not yet say of the feature's hash; blocks with few slots
+//   remainders  one byte per slot: what the bucket's number does not yet say of the feature's hash; blocks with few
+//   slots
 //               in a large feature space need two, and have the low bytes of all slots first, then the high ones
 //   counts      one per slot: number of its entries, less one
 //   columns     one per entry: which output of the block
@@ -55,15 +56,16 @@ struct PackedBlock {
   float scale = 1;
 };
 
-// A weight that training kept.
+// A weight that training kept; `hash` is that of its feature.
 struct Weight {
-  int32_t feature;
-  int32_t column;
+  uint32_t hash;
+  uint32_t column;
   float value;
 };
 
-// Packs the weights of one block; `weights` is reordered.
-PackedBlock pack_block(std::vector<Weight> &weights, int n_columns, int64_t n_features, WeightType type);
+// Packs the weights of one block; `weights` is reordered, `spare` is room for that.
+PackedBlock pack_block(std::vector<Weight> &weights, std::vector<Weight> &spare, int n_columns, int hash_bits,
+                       WeightType type);
 
 // All blocks of a model, as they lie in memory. Block b starts at bucket_ptr[b] (in pairs), slot_ptr[b],
 // remainder_ptr[b] (in bytes) and entry_ptr[b].

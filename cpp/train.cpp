@@ -24,13 +24,33 @@ struct Workspace : LaneArrays {
   std::vector<int32_t> local_of;       // feature of x -> compact id, -1 between blocks
   std::vector<int32_t> position_of;    // row of x -> place in the block; read only for rows of the block
   std::vector<int32_t> row_of, counts; // place in the block -> row of x; uses of a feature
+  std::vector<int32_t> by_count;
   std::unique_ptr<float[]> weights_storage;
   size_t weights_capacity = 0;
   std::vector<float> alpha_storage, cost_storage;
-  std::vector<Weight> kept;
+  std::vector<Weight> kept, spare;
 };
 
 float *aligned(float *p) { return reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63}); }
+
+// Numbers the features anew, those with most uses first; beyond kMostUses all are alike.
+void number_by_count(Workspace &ws) {
+  constexpr int32_t kMostUses = 1023;
+  auto &features = ws.rows.feature_of;
+  int32_t starts[kMostUses + 2] = {};
+  auto group = [&](int32_t id) { return kMostUses - std::min(ws.counts[id], kMostUses); };
+  for (size_t id = 0; id < features.size(); ++id)
+    ++starts[group(static_cast<int32_t>(id)) + 1];
+  for (int32_t g = 0; g <= kMostUses; ++g)
+    starts[g + 1] += starts[g];
+  ws.by_count.resize(features.size());
+  for (size_t id = 0; id < features.size(); ++id) {
+    int32_t &at = starts[group(static_cast<int32_t>(id))];
+    ws.by_count[at] = features[id];
+    ws.local_of[features[id]] = at++;
+  }
+  std::swap(features, ws.by_count);
+}
 
 // Copies the block's rows into the compact space with the most frequent features first.
 void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOptions &o, Workspace &ws) {
@@ -52,13 +72,7 @@ void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOpti
       ++ws.counts[id];
       ++stored;
     }
-  std::vector<int32_t> &by_count = local.feature_of;
-  std::sort(by_count.begin(), by_count.end(), [&](int32_t a, int32_t b) {
-    const int32_t ca = ws.counts[ws.local_of[a]], cb = ws.counts[ws.local_of[b]];
-    return ca != cb ? ca > cb : a < b;
-  });
-  for (size_t id = 0; id < by_count.size(); ++id)
-    ws.local_of[by_count[id]] = static_cast<int32_t>(id);
+  number_by_count(ws);
   local.ptr.assign(1, 0);
   local.features.resize(stored);
   local.values.resize(n);
@@ -77,14 +91,14 @@ void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOpti
     local.squared_norm[i] = static_cast<float>(norm);
     ws.position_of[ws.row_of[i]] = static_cast<int32_t>(i);
   }
-  for (const int32_t feature : by_count)
+  for (const int32_t feature : local.feature_of)
     ws.local_of[feature] = -1;
 }
 
 class BlockTraining {
 public:
   BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t block, const TrainOptions &o, Workspace &ws)
-      : tasks_(tasks), o_(o), ws_(ws), n_features_(x.n_cols), first_output_(tasks.output_ptr[block]),
+      : tasks_(tasks), o_(o), ws_(ws), hash_bits_(feature_bits(x.n_cols)), first_output_(tasks.output_ptr[block]),
         n_outputs_(tasks.output_ptr[block + 1] - tasks.output_ptr[block]),
         random_(o.seed ^ mix(static_cast<uint64_t>(tasks.seeds[block]))) {
     rows_ = tasks.rows + tasks.row_begin[block];
@@ -119,14 +133,17 @@ public:
     result.bias.assign(n_outputs_, 0.0f);
     int64_t next = 0;
     int sweeps_of[kMaxLanes] = {};
-    for (int lane = 0; lane < lanes_; ++lane)
+    Lanes free;
+    for (int lane = 0; lane < lanes_; ++lane) {
       output_of_[lane] = -1;
-    for (int lane = 0; lane < lanes_ && next < n_outputs_; ++lane)
-      start(lane, next++);
+      free.add(lane);
+    }
+    fill(free, next);
     for (int running = static_cast<int>(std::min<int64_t>(lanes_, n_outputs_)); running > 0;) {
       for (int64_t i = n_rows_ - 1; i > 0; --i)
         std::swap(ws_.sequence[i], ws_.sequence[random_.below(i + 1)]);
       sweep(ws_, state_, lanes_, o_.loss);
+      free.n = 0;
       for (int lane = 0; lane < lanes_; ++lane) {
         if (output_of_[lane] < 0)
           continue;
@@ -136,15 +153,15 @@ public:
         if (!settled && sweeps_of[lane] < o_.max_sweeps)
           continue;
         result.bias[output_of_[lane]] = static_cast<float>(state_.bias[lane] * o_.bias);
-        finish(lane);
         sweeps_of[lane] = 0;
-        if (next < n_outputs_)
-          start(lane, next++);
-        else
-          --running;
+        free.add(lane);
+      }
+      if (free.n > 0) {
+        empty(free);
+        running += fill(free, next) - free.n;
       }
     }
-    result.packed = pack_block(ws_.kept, static_cast<int>(n_outputs_), n_features_, o_.weight_type);
+    result.packed = pack_block(ws_.kept, ws_.spare, static_cast<int>(n_outputs_), hash_bits_, o_.weight_type);
     return result;
   }
 
@@ -161,16 +178,34 @@ private:
     return true;
   }
 
-  // Puts an output into a free lane, whose weights are zero.
+  // A few lanes, which are filled and emptied together: they share cache lines.
+  struct Lanes {
+    int lane[kMaxLanes];
+    int n = 0;
+    void add(int l) { lane[n++] = l; }
+  };
+
+  // Puts the next outputs into free lanes, whose weights are zero; returns how many there were.
+  int fill(const Lanes &free, int64_t &next) {
+    const int n = static_cast<int>(std::min<int64_t>(free.n, n_outputs_ - next));
+    const float alpha = o_.loss == Loss::logistic ? static_cast<float>(1e-8 * o_.cost) : 0.0f;
+    uint32_t others = ~0u;
+    for (int i = 0; i < n; ++i)
+      others &= ~(1u << free.lane[i]);
+    for (int64_t row = 0; row < n_rows_; ++row) {
+      for (int i = 0; i < n; ++i)
+        ws_.alpha[row * lanes_ + free.lane[i]] = alpha;
+      ws_.positive[row] &= static_cast<uint16_t>(others);
+    }
+    for (int i = 0; i < n; ++i)
+      start(free.lane[i], next++);
+    return n;
+  }
+
   void start(int lane, int64_t output) {
     output_of_[lane] = output;
     state_.active[lane] = 1;
     state_.bias[lane] = 0;
-    const float alpha = o_.loss == Loss::logistic ? static_cast<float>(1e-8 * o_.cost) : 0.0f;
-    for (int64_t row = 0; row < n_rows_; ++row) {
-      ws_.alpha[row * lanes_ + lane] = alpha;
-      ws_.positive[row] &= static_cast<uint16_t>(~(1u << lane));
-    }
     const int64_t begin = tasks_.positive_begin[first_output_ + output];
     const int64_t end = tasks_.positive_end[first_output_ + output];
     const float even = tasks_.positive_weights && begin < end ? std::max(tasks_.positive_weights[begin], 1e-6f) : 1.0f;
@@ -191,25 +226,31 @@ private:
     }
   }
 
-  // Takes the weights out of a lane and leaves zeros.
-  void finish(int lane) {
+  // Takes the weights out of lanes and leaves zeros.
+  void empty(const Lanes &full) {
     const float threshold = static_cast<float>(o_.threshold);
     const auto &feature_of = ws_.rows.feature_of;
     for (size_t f = 0; f < feature_of.size(); ++f) {
-      float &w = ws_.weights[f * lanes_ + lane];
-      if (std::abs(w) >= threshold && w != 0)
-        ws_.kept.push_back({feature_of[f], static_cast<int32_t>(output_of_[lane]), w});
-      w = 0;
+      for (int i = 0; i < full.n; ++i) {
+        float &w = ws_.weights[f * lanes_ + full.lane[i]];
+        if (std::abs(w) >= threshold && w != 0)
+          ws_.kept.push_back(
+              {hash_feature(feature_of[f], hash_bits_), static_cast<uint32_t>(output_of_[full.lane[i]]), w});
+        w = 0;
+      }
     }
-    output_of_[lane] = -1;
-    state_.active[lane] = 0;
-    state_.bias[lane] = 0;
+    for (int i = 0; i < full.n; ++i) {
+      output_of_[full.lane[i]] = -1;
+      state_.active[full.lane[i]] = 0;
+      state_.bias[full.lane[i]] = 0;
+    }
   }
 
   const TrainTasks &tasks_;
   const TrainOptions &o_;
   Workspace &ws_;
-  int64_t n_features_, first_output_, n_outputs_;
+  int hash_bits_;
+  int64_t first_output_, n_outputs_;
   const int32_t *rows_ = nullptr;
   int64_t n_rows_ = 0;
   int lanes_ = 16;
