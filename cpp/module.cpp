@@ -6,6 +6,7 @@ namespace tagwood {
 void bind_impute(nanobind::module_ &m);
 void bind_match(nanobind::module_ &m);
 void bind_calibrate(nanobind::module_ &m);
+void bind_claims(nanobind::module_ &m);
 void bind_merge(nanobind::module_ &m);
 void bind_rows(nanobind::module_ &m);
 void bind_softmax_tree(nanobind::module_ &m);
@@ -19,6 +20,7 @@ NB_MODULE(_native, m) {
   tagwood::bind_impute(m);
   tagwood::bind_match(m);
   tagwood::bind_calibrate(m);
+  tagwood::bind_claims(m);
   tagwood::bind_merge(m);
   tagwood::bind_rows(m);
   tagwood::bind_softmax_tree(m);

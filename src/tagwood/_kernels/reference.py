@@ -127,3 +127,15 @@ def best_gains(
         for c, k in enumerate(cutoffs):
             out[row, c] = (gains[:k] * discounts[: gains[:k].size]).sum()
     return out.ravel()
+
+
+def serve_claims(labels: _I32, leaves: _I32, copies: int, n_labels: int, room: _I64) -> _U8:
+    """Say for each claim, in order, whether it is served: labels get `copies` leaves, leaves `room` labels."""
+    left, free = [copies] * n_labels, room.tolist()
+    served = np.zeros(labels.size, dtype=np.uint8)
+    for claim, (label, leaf) in enumerate(zip(labels.tolist(), leaves.tolist(), strict=True)):
+        if left[label] > 0 and free[leaf] > 0:
+            left[label] -= 1
+            free[leaf] -= 1
+            served[claim] = 1
+    return served

@@ -110,7 +110,7 @@ def find_covered(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> ND
 
 def _winning_copies(
     tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike, least_gain: int, limit: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return labels and one more leaf for each, those first that win most of the positives not yet covered."""
     missed = Y.copy()
     missed.data = (~find_covered(tree, Y, matched)).astype(np.float32)

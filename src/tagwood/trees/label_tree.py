@@ -236,6 +236,6 @@ def _check_labels(tree: LabelTree) -> None:
             "every label must sit in a leaf of the tree", given=f"label {int(np.argmin(copies))} in none"
         )
     if copies.size and copies.max() > 1:
-        pairs = np.stack([tree.leaf_of_copy, labels])
-        if np.unique(pairs, axis=1).shape[1] != labels.size:
+        pairs = tree.leaf_of_copy.astype(np.int64) * tree.n_labels + labels
+        if np.any(np.diff(pairs) <= 0) and np.unique(pairs).size != labels.size:
             raise InputError("a leaf of a label tree must hold each label once")

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from tagwood import _kernels
 from tagwood._check import check_int
 from tagwood._sparse import check_labels, top_k_rows
 from tagwood.errors import InputError
@@ -66,8 +67,8 @@ def reassign_labels(
     limit = tree.n_labels if max_leaf_size is None else check_int(max_leaf_size, "max_leaf_size", low=1)
     if limit >= tree.n_labels:
         best = top_k_rows(counts, copies)
-        label = np.repeat(np.arange(tree.n_labels), np.diff(best.indptr))
-        leaf = best.indices.astype(np.int64)
+        label = np.repeat(np.arange(tree.n_labels, dtype=np.int32), np.diff(best.indptr))
+        leaf = best.indices.astype(np.int32)
     else:
         label, leaf = serve_claims(counts, copies, np.full(tree.n_nodes, limit))
     new = with_copies(tree, label, leaf)
@@ -151,7 +152,7 @@ def check_label_sets(tree: LabelTree, Y: Any) -> sparse.csr_array:
 
 def serve_claims(
     counts: sparse.csr_array, copies: int, room: NDArray[np.integer]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Give labels the leaves they claim, the largest counts first: at most `copies` each, and `room` labels per leaf.
 
     Parameters
@@ -163,14 +164,9 @@ def serve_claims(
     room
         (n_nodes,) most labels of each leaf.
     """
-    label = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    leaf = counts.indices.astype(np.int64)
     order = np.argsort(-counts.data, kind="stable")  # ties: the smaller label, then the smaller leaf
-    free, left = room.tolist(), [copies] * counts.shape[0]
-    taken = []
-    for place, of, to in zip(order.tolist(), label[order].tolist(), leaf[order].tolist(), strict=True):
-        if left[of] and free[to]:
-            left[of] -= 1
-            free[to] -= 1
-            taken.append(place)
-    return label[taken], leaf[taken]
+    label = np.repeat(np.arange(counts.shape[0], dtype=np.int32), np.diff(counts.indptr))[order]
+    leaf = counts.indices.astype(np.int32)[order]
+    most = min(copies, np.iinfo(np.int32).max)
+    served = _kernels.serve_claims(label, leaf, most, counts.shape[0], room.astype(np.int64)).astype(bool)
+    return label[served], leaf[served]
