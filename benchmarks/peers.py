@@ -77,8 +77,25 @@ TOOLS = (
     Tool("omikuji-parabel", "Omikuji Parabel, 3 trees", "omikuji", {"n_trees": 3}),
     Tool("omikuji-bonsai", "Omikuji Bonsai, 3 trees", "omikuji", BONSAI),
     Tool("napkinxc", "napkinXC PLT", "napkinxc", {"seed": 1}),
-    Tool("tagwood", "tagwood", "tagwood", {}, {"beam": {"search": "beam"}, "exact": {"search": "exact"}}),
+    Tool(
+        "tagwood",
+        "tagwood",
+        "tagwood",
+        {},
+        {
+            "beam": {"search": "beam"},
+            "beam of 5": {"search": "beam", "width": 5},
+            "exact": {"search": "exact"},
+        },
+    ),
     Tool("tagwood-3", "tagwood, 3 trees", "tagwood", {"n_trees": 3}, {"beam": {"search": "beam"}}),
+    Tool(
+        "tagwood-8",
+        "tagwood, 8 trees with copies",
+        "tagwood",
+        {"n_trees": 8, "copies": 2},
+        {"beam": {"search": "beam"}},
+    ),
 )
 BASELINE = "pecos"
 
