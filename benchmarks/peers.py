@@ -84,7 +84,7 @@ TOOLS = (
         {},
         {
             "beam": {"search": "beam"},
-            "beam of 5": {"search": "beam", "width": 5},
+            "beam of 7": {"search": "beam", "width": 7},
             "exact": {"search": "exact"},
         },
     ),
