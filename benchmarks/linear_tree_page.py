@@ -42,8 +42,9 @@ tagwood's defaults (`arity`, `tail` and its rule for hubs, `tolerance`) were cho
 the real sets below, the peers' were not: its precision here is a little flattered, and differences of 0.2 points are
 within what another tree seed changes. On rows held out of training the rule for `tail` proved right afterwards: against
 `tail=0`, P@1 and PSP@1 rose from 32.0 and 25.6 to 32.4 and 26.4 on yso-titles (two seeds) and from 78.7 and 21.4 to
-79.3 and 23.9 on tate-subjects (three). The ensemble with copies was chosen among four on held-out rows of debian-depends
-and tate-subjects. A tool keeps its figures until it is measured again, so rows may come from different runs.
+79.3 and 23.9 on tate-subjects (three). The ensemble with copies was chosen among four on held-out rows of
+debian-depends and tate-subjects. A tool keeps its figures until it is measured again, so rows may come from different
+runs.
 """
 
 

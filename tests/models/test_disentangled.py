@@ -234,7 +234,9 @@ def test_copies_bring_the_rows_that_are_matched_to_their_leaf(problem, near):
         for row in range(X.shape[0]):
             own = tree.leaves_of(label).tolist()
             hits = [found for found in matched[row].tolist() if found in own]
-            leaves = [found for found in matched[row, : near or 3].tolist() if found in own] or hits[:1] or own
+            leaves = (
+                [found for found in matched[row, : near or 3].tolist() if found in own] or hits[:1] or own
+            )
             assert brought[copy, row] == (Y[row, label] > 0 and leaf in leaves)
 
 

@@ -61,9 +61,10 @@ def random_weights(
 def trained_block(node: int, W: np.ndarray, bias: np.ndarray, weight_dtype: str) -> TrainedBlocks:
     """One block of weights in the form in which `train_blocks` returns it."""
     buckets, remainders, counts, columns, weights, scale = reference_blocks.write_block(W, weight_dtype)
-    sizes = [np.array([size], dtype=np.int64) for size in (buckets.size // 2, counts.size, remainders.size, columns.size)]
+    stored = (buckets.size // 2, counts.size, remainders.size, columns.size)
+    pairs, slots, stretch, entries = (np.array([size], dtype=np.int64) for size in stored)
     arrays = (
-        sizes[0], buckets, sizes[1], sizes[2], remainders, counts, sizes[3], columns, weights.view(np.uint8), scale,
+        pairs, buckets, slots, stretch, remainders, counts, entries, columns, weights.view(np.uint8), scale,
         bias.astype(np.float32), np.ones(1, dtype=np.int64),
     )  # fmt: skip
     return TrainedBlocks(np.array([node], dtype=np.int64), arrays)

@@ -46,7 +46,10 @@ MERGES = ("max", "mean")
 ROWS = ("held-out", "training")
 BRING = ("all", "matched")
 AUTO = "auto"
-_BEAM, _AUTO_BEAM = 10, 5  # leaves looked up for each row; `rank` has a beam of 10: within it, labels are found
+_BEAM, _AUTO_BEAM = (
+    10,
+    5,
+)  # leaves looked up for each row; `rank` has a beam of 10: within it, labels are found
 _WIDTH, _AUTO_WIDTH = 5, 3
 _ROOM, _AUTO_ROOM = 1.1, 1.0
 _MOST_CHILDREN = 1 << 20

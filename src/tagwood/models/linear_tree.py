@@ -168,6 +168,7 @@ class LinearTree(FittedModel):
                 progress("label features", 0.0)
             V = shaping_features(features, weights.label_rows, label_features, threads)
             trees = self._trees(V, labels, lam, threads, progress)
+            del V  # it would stay in memory while the trees are trained
         else:
             lam, sweep = None, None
             trees = check_trees(tree, self.n_trees, weights.label_rows.n_rows)
