@@ -31,7 +31,7 @@ struct Workspace : LaneArrays {
   std::vector<Weight> kept, spare;
 };
 
-constexpr size_t kKeptLimit = size_t{1} << 20;
+constexpr size_t kKeptLimit = size_t{1} << 20; // weights of a block that a workspace keeps room for
 
 float *aligned(float *p) { return reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63}); }
 
@@ -165,8 +165,8 @@ public:
     }
     result.packed = pack_block(ws_.kept, ws_.spare, static_cast<int>(n_outputs_), hash_bits_, o_.weight_type);
     if (ws_.kept.capacity() > kKeptLimit) { // few blocks are that large: the others need not carry the room on
-      ws_.kept = {};
-      ws_.spare = {};
+      std::vector<Weight>().swap(ws_.kept);
+      std::vector<Weight>().swap(ws_.spare);
     }
     return result;
   }
