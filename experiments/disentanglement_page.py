@@ -20,8 +20,6 @@ HEADS = {
     "time": "Cost (Table 5)",
 }
 
-EARLIER = " †"  # behind models that have changed since they were measured
-
 
 def load() -> list[dict[str, Any]]:
     """Return the results of earlier runs."""
@@ -55,7 +53,7 @@ def sections(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield table(
                 ["set", "model", "training, s", "× base", "ms per row", "× base"],
                 [
-                    [row["set"], named(row), f"{row['fit_seconds']:.1f}", f"{row['fit_ratio']:.2f}",
+                    [row["set"], row["model"], f"{row['fit_seconds']:.1f}", f"{row['fit_ratio']:.2f}",
                      f"{row['rank_ms']:.3f}", f"{row['rank_ratio']:.2f}"]
                     for row in mine
                 ],
@@ -90,7 +88,7 @@ def gains(rows: list[dict[str, Any]], part: str) -> str:
     lines = []
     for row in sorted(rows, key=lambda row: row["set"]):
         base = row["model"] == "base"
-        cells = [row[name] for name in head] + [named(row)]
+        cells = [row[name] for name in head] + [row["model"]]
         cells += [f"{row[m][0]:.2f}" for m in PRECISION]
         cells += ["" if base else interval(row[m]) for m in PRECISION]
         cells += ["" if base else f"{row['P@1'][4]:.3f}, {row['P@5'][4]:.3f}", f"{row['PSP@5'][0]:.2f}"]
@@ -109,16 +107,11 @@ def fused_tables(rows: list[dict[str, Any]]) -> Iterator[str]:
             base = value - gain
             relative = f"{100 * gain / base:+.2f} % ({100 * low / base:+.2f} to {100 * high / base:+.2f})"
             lines.append(
-                [named(row), row["mode"], str(row["k"]), f"{base:.2f}", f"{value:.2f}", relative, f"{p:.3f}",
+                [row["model"], row["mode"], str(row["k"]), f"{base:.2f}", f"{value:.2f}", relative, f"{p:.3f}",
                  f"{100 * row['separated']:.0f} %"]
             )  # fmt: skip
         head = ["model", "mode", "k", "base P@5", "P@5", "relative gain (95 %)", "p", "parts told apart"]
         yield f"{name}\n\n{table(head, lines)}"
-
-
-def named(row: dict[str, Any]) -> str:
-    """Return the model of a result, marked where it is an earlier one."""
-    return str(row["model"]) + (EARLIER if row.get("earlier") else "")
 
 
 def interval(found: list[float]) -> str:
