@@ -56,6 +56,7 @@ def _check_arrays(tree: LabelTree, arrays: ModelArrays) -> None:
     outputs = np.diff(tree.child_ptr) + np.diff(tree.label_ptr)
     node_blocks = -(-outputs.astype(np.int64) // BLOCK_OUTPUTS)
     tables = np.diff(arrays.bucket_ptr) - 1
+    slots, stored = np.diff(arrays.slot_ptr), np.diff(arrays.remainder_ptr)
     ok = (
         arrays.bias.size == outputs.sum()
         and arrays.block_ptr.size == tree.n_nodes
@@ -65,6 +66,7 @@ def _check_arrays(tree: LabelTree, arrays: ModelArrays) -> None:
         and _rises(arrays.bucket_ptr, n_blocks, arrays.buckets.size // 2)
         and _rises(arrays.slot_ptr, n_blocks, arrays.counts.size - BUCKET_SCAN)
         and _rises(arrays.remainder_ptr, n_blocks, arrays.remainders.size - BUCKET_SCAN)
+        and np.all((stored == slots) | (stored == 2 * slots))  # one byte or two for each slot
         and _rises(arrays.entry_ptr, n_blocks, arrays.columns.size)
         and arrays.weights.size == arrays.columns.size
         and np.all(tables > 0)
