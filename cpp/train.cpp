@@ -24,7 +24,7 @@ struct Workspace : LaneArrays {
   std::vector<int32_t> local_of;       // feature of x -> compact id, -1 between blocks
   std::vector<int32_t> position_of;    // row of x -> place in the block; read only for rows of the block
   std::vector<int32_t> row_of, counts; // place in the block -> row of x; uses of a feature
-  std::vector<int32_t> by_count;
+  std::vector<int32_t> by_count;       // room to number features in
   std::unique_ptr<float[]> weights_storage;
   size_t weights_capacity = 0;
   std::vector<float> alpha_storage, cost_storage;

@@ -11,7 +11,7 @@ from tagwood import LinearTree
 from tagwood.errors import InputError, StorageError
 from tagwood.storage import State
 
-SHORT = ("parent", "label_ptr", "block_ptr", "bucket_ptr", "slot_ptr", "entry_ptr")
+SHORT = ("parent", "label_ptr", "block_ptr", "bucket_ptr", "slot_ptr", "remainder_ptr", "entry_ptr")
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ Decisions
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,15 +46,26 @@ MERGES = ("max", "mean")
 ROWS = ("held-out", "training")
 BRING = ("all", "matched")
 AUTO = "auto"
-_BEAM, _AUTO_BEAM = (
-    10,
-    5,
-)  # leaves looked up for each row; `rank` has a beam of 10: within it, labels are found
-_WIDTH, _AUTO_WIDTH = 5, 3
-_ROOM, _AUTO_ROOM = 1.1, 1.0
 _MOST_CHILDREN = 1 << 20
 _LEAST_LEAVES = 8  # leaves per leaf that a row is matched to: a row that is matched to all says nothing
 _LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
+
+
+class _Usual(NamedTuple):
+    """What is done unless an `Assignment` says otherwise.
+
+    `beam`: leaves that are looked up for each row; `near`: among the first of these, a row goes to all leaves of its
+    label; `width` and `room`: as in `Assignment`.
+    """
+
+    beam: int
+    near: int
+    width: int
+    room: float
+
+
+_FIXED = _Usual(beam=10, near=10, width=5, room=1.1)  # `rank` has a beam of 10: within it, labels are found
+_AUTO = _Usual(beam=5, near=3, width=3, room=1.0)
 
 
 @dataclass(frozen=True)
@@ -74,8 +85,8 @@ class Assignment:
     bring
         Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 sends there, or
         ``"all"``, which is the paper's, a little more precise, and slower to train and to search. With
-        ``copies="auto"`` rows go to the leaves among the `width` that count, or to the best of 5. Rows that are sent to
-        none of the label's leaves go to all of them.
+        ``copies="auto"`` rows go to the label's leaves among their first 3, or to the best among 5. Rows that are sent
+        to none of the label's leaves go to all of them.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
     least_gain
@@ -218,6 +229,10 @@ class Disentangled(LinearTree):
         base = LinearTree() if self.base is None else self.base
         return LinearTree(**{**base.get_params(), "seed": self.seed, "threads": self.threads, **changes})
 
+    @property
+    def _usual(self) -> _Usual:
+        return _AUTO if self.copies == AUTO else _FIXED
+
     def _merge(self, search: str) -> str:
         return self.merge
 
@@ -246,10 +261,8 @@ class Disentangled(LinearTree):
         """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
         settings = self.assignment
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
-        is_auto = self.copies == AUTO
-        beam = min(_AUTO_BEAM if is_auto else _BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
-        usual = _AUTO_WIDTH if is_auto else _WIDTH
-        width = min(beam, usual) if settings.width is None else settings.width
+        beam = min(self._usual.beam, max(1, tree.n_leaves // _LEAST_LEAVES))
+        width = min(beam, self._usual.width) if settings.width is None else settings.width
         looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
         if matcher is None or not seen:
@@ -259,8 +272,8 @@ class Disentangled(LinearTree):
         new = self._reassign(tree, Y, matched[:, :width])
         new_training = training
         if last and brings_matched:
-            near = width if is_auto else beam
-            brought = rows_of_copies(training.weights.label_rows, new, matched[:, : max(beam, near)], near)
+            near = min(beam, self._usual.near)
+            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :beam], near)
             new_training = replace(training, copy_rows=brought)
         known = None
         if not self.alternative_update and matcher is not None:
@@ -275,8 +288,7 @@ class Disentangled(LinearTree):
 
     def _reassign(self, tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.int32]) -> LabelTree:
         settings, even = self.assignment, tree.n_labels / tree.n_leaves
-        usual = _AUTO_ROOM if self.copies == AUTO else _ROOM
-        room = usual if settings.room is None else settings.room
+        room = self._usual.room if settings.room is None else settings.room
         if not isinstance(self.copies, str):
             most = max(1, round(room * self.copies * even))
             return reassign_labels(tree, Y, matched, self.copies, max_leaf_size=most, keep_empty=True)
