@@ -14,6 +14,7 @@ void bind_text(nanobind::module_ &m);
 void bind_text_rows(nanobind::module_ &m);
 void bind_text_words(nanobind::module_ &m);
 void bind_tree(nanobind::module_ &m);
+void bind_unseen(nanobind::module_ &m);
 } // namespace tagwood
 
 NB_MODULE(_native, m) {
@@ -28,4 +29,5 @@ NB_MODULE(_native, m) {
   tagwood::bind_text_rows(m);
   tagwood::bind_text_words(m);
   tagwood::bind_tree(m);
+  tagwood::bind_unseen(m);
 }

@@ -1,8 +1,9 @@
 #include "rows.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <numeric>
+#include <functional>
 
 #include "parallel.hpp"
 
@@ -49,22 +50,41 @@ bool rows_valid(const CsrView &rows, int64_t stored) {
   return true;
 }
 
+namespace {
+
+// One number for a value and its column: it is larger for a larger value and, among equal ones, for a smaller column.
+uint64_t pack_entry(float value, int32_t column) {
+  constexpr uint32_t kSign = 0x80000000u;
+  const uint32_t bits = value == 0 ? 0 : std::bit_cast<uint32_t>(value);
+  const uint32_t rising = bits & kSign ? ~bits : bits | kSign;
+  return static_cast<uint64_t>(rising) << 32 | ~static_cast<uint32_t>(column);
+}
+
+float value_of(uint64_t entry) {
+  constexpr uint32_t kSign = 0x80000000u;
+  const auto rising = static_cast<uint32_t>(entry >> 32);
+  return std::bit_cast<float>(rising & kSign ? rising & ~kSign : ~rising);
+}
+
+} // namespace
+
 void top_k_rows(const CsrView &rows, int threads, const int64_t *out_indptr, int32_t *out_indices, float *out_data) {
   parallel_chunks(rows.n_rows, threads, 256, [&](int64_t begin, int64_t end, int) {
-    std::vector<int32_t> order;
+    std::vector<uint64_t> entries;
     for (int64_t row = begin; row < end; ++row) {
       const auto indices = rows.row_indices(row);
       const auto data = rows.row_data(row);
       const int64_t kept = out_indptr[row + 1] - out_indptr[row];
-      order.resize(indices.size());
-      std::iota(order.begin(), order.end(), 0);
-      auto before = [&](int32_t a, int32_t b) {
-        return data[a] != data[b] ? data[a] > data[b] : indices[a] < indices[b];
-      };
-      std::partial_sort(order.begin(), order.begin() + kept, order.end(), before);
+      entries.resize(indices.size());
+      for (size_t i = 0; i < indices.size(); ++i)
+        entries[i] = pack_entry(data[i], indices[i]);
+      const auto last = entries.begin() + kept;
+      if (last != entries.end())
+        std::nth_element(entries.begin(), last, entries.end(), std::greater<>());
+      std::sort(entries.begin(), last, std::greater<>());
       for (int64_t i = 0; i < kept; ++i) {
-        out_indices[out_indptr[row] + i] = indices[order[i]];
-        out_data[out_indptr[row] + i] = data[order[i]];
+        out_indices[out_indptr[row] + i] = static_cast<int32_t>(~static_cast<uint32_t>(entries[i]));
+        out_data[out_indptr[row] + i] = value_of(entries[i]);
       }
     }
   });

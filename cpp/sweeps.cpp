@@ -10,6 +10,8 @@ namespace tagwood {
 
 namespace {
 
+constexpr size_t kRowsAhead = 16;
+
 typedef float Float8 __attribute__((vector_size(32)));
 typedef int32_t Int8 __attribute__((vector_size(32)));
 typedef float Float4 __attribute__((vector_size(16)));
@@ -75,14 +77,14 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays
     largest[v] = smallest[v] = fill<Float>(0.0f);
   }
   const Float zero = fill<Float>(0.0f);
-  const int64_t n_rows = arrays.rows.size();
+  const int64_t n_visits = static_cast<int64_t>(arrays.sequence.size());
   const int64_t *ptr = arrays.rows.ptr.data();
   const uint32_t *all_features = arrays.rows.features.data();
   float *weights = arrays.weights;
   const float settled = state.settled;
-  for (int64_t visit = 0; visit < n_rows; ++visit) {
+  for (int64_t visit = 0; visit < n_visits; ++visit) {
     const int64_t row = arrays.sequence[visit];
-    if (visit + 2 < n_rows)
+    if (visit + 2 < n_visits)
       prefetch_row<kLanes>(arrays, arrays.sequence[visit + 2]);
     Float margin[N], second[N]; // two chains of sums, so that one does not wait for the other
     for (int v = 0; v < N; ++v) {
@@ -170,9 +172,7 @@ float logistic_step(float old, float margin, float q, float cost, float *violati
 template <int kLanes> TAGWOOD_INLINE void logistic_sweep(LaneArrays &arrays, LaneState &state) {
   std::fill(state.largest, state.largest + kLanes, 0.0f);
   std::fill(state.smallest, state.smallest + kLanes, 0.0f);
-  const int64_t n_rows = arrays.rows.size();
-  for (int64_t visit = 0; visit < n_rows; ++visit) {
-    const int64_t row = arrays.sequence[visit];
+  for (const int64_t row : arrays.sequence) {
     float margin[kLanes], step[kLanes];
     for (int l = 0; l < kLanes; ++l)
       margin[l] = state.bias[l] * state.bias_value;
@@ -210,6 +210,48 @@ template <int kLanes> TAGWOOD_INLINE void logistic_sweep(LaneArrays &arrays, Lan
   }
 }
 
+// N vectors of lanes side by side. The memory that a few rows need is asked for before it is read.
+template <class Float, int N> TAGWOOD_INLINE void find_rows(const RowMargins &task, std::vector<int32_t> &ids) {
+  constexpr int kWidth = sizeof(Float) / 4;
+  constexpr int kLanes = kWidth * N;
+  const CsrView &x = task.x;
+  for (size_t first = 0; first < task.rows.size(); first += kRowsAhead) {
+    const size_t last = std::min(task.rows.size(), first + kRowsAhead);
+    size_t n_ids = 0;
+    for (size_t i = first; i < last; ++i)
+      n_ids += static_cast<size_t>(x.row_size(task.rows[i]));
+    if (ids.size() < n_ids)
+      ids.resize(n_ids);
+    int32_t *id = ids.data();
+    for (size_t i = first; i < last; ++i)
+      for (const int32_t feature : x.row_indices(task.rows[i])) {
+        *id = task.local_of[feature];
+        __builtin_prefetch(task.weights + static_cast<size_t>(std::max(*id, 0)) * kLanes);
+        ++id;
+      }
+    id = ids.data();
+    for (size_t i = first; i < last; ++i) {
+      Float sums[N];
+      for (int v = 0; v < N; ++v)
+        sums[v] = load<Float>(task.bias + v * kWidth);
+      for (const float value : x.row_data(task.rows[i])) {
+        if (*id >= 0) {
+          const float *w = task.weights + static_cast<size_t>(*id) * kLanes;
+          for (int v = 0; v < N; ++v)
+            sums[v] += load<Float>(w + v * kWidth) * value;
+        }
+        ++id;
+      }
+      for (int v = 0; v < N; ++v)
+        store(task.margins + i * kLanes + v * kWidth, sums[v]);
+    }
+  }
+}
+
+TAGWOOD_HOT void find_rows_4(const RowMargins &task, std::vector<int32_t> &ids) { find_rows<Float4, 1>(task, ids); }
+TAGWOOD_HOT void find_rows_8(const RowMargins &task, std::vector<int32_t> &ids) { find_rows<Float8, 1>(task, ids); }
+TAGWOOD_HOT void find_rows_16(const RowMargins &task, std::vector<int32_t> &ids) { find_rows<Float8, 2>(task, ids); }
+
 TAGWOOD_HOT void hinge_sweep_4(LaneArrays &arrays, LaneState &s) { hinge_sweep<Float4, 1>(arrays, s); }
 TAGWOOD_HOT void hinge_sweep_8(LaneArrays &arrays, LaneState &s) { hinge_sweep<Float8, 1>(arrays, s); }
 TAGWOOD_HOT void hinge_sweep_16(LaneArrays &arrays, LaneState &s) { hinge_sweep<Float8, 2>(arrays, s); }
@@ -228,6 +270,11 @@ void sweep(LaneArrays &arrays, LaneState &state, int lanes, Loss loss) {
     lanes == 4   ? logistic_sweep_4(arrays, state)
     : lanes == 8 ? logistic_sweep_8(arrays, state)
                  : logistic_sweep_16(arrays, state);
+}
+
+void find_margins(const RowMargins &task, int lanes) {
+  std::vector<int32_t> ids;
+  lanes == 4 ? find_rows_4(task, ids) : lanes == 8 ? find_rows_8(task, ids) : find_rows_16(task, ids);
 }
 
 } // namespace tagwood

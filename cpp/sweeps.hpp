@@ -42,7 +42,19 @@ struct alignas(64) LaneState {
   float bias_value = 1;
 };
 
-// Visits every row once; lanes is 4, 8 or 16.
+// Visits the rows of arrays.sequence; lanes is 4, 8 or 16.
 void sweep(LaneArrays &arrays, LaneState &state, int lanes, Loss loss);
+
+// Rows of x whose products with the weights of each lane are wanted. Features that are not in the block have no weight.
+struct RowMargins {
+  const CsrView &x;
+  std::span<const int32_t> rows;
+  const float *weights;    // [feature][lane]
+  const int32_t *local_of; // feature of x -> feature of the block, or -1
+  const float *bias;       // per lane
+  float *margins;          // [row][lane], to be filled
+};
+
+void find_margins(const RowMargins &task, int lanes);
 
 } // namespace tagwood

@@ -216,6 +216,27 @@ def train_blocks(
     seed: int,
     threads: int,
 ) -> tuple[_I64, _U32, _I64, _I64, _U8, _U8, _I64, _U8, _U8, _F32, _F32, _I64]: ...
+def match_unseen(
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    n_features: int,
+    node_ptr: _I64,
+    rows: _I32,
+    positive_weights: _F32,
+    row_weights: _F32,
+    child_ptr: _I32,
+    second_half: _U8,
+    width: int,
+    link_power: int,
+    loss: int,
+    cost: float,
+    bias: float,
+    tolerance: float,
+    max_sweeps: int,
+    seed: int,
+    threads: int,
+) -> _I32: ...
 def search(
     model: tuple[NDArray[Any], ...],
     n_labels: int,

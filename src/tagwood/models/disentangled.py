@@ -15,8 +15,8 @@ Decisions
   that fill up to `max_leaf_size` with frequent labels cost twice what even ones do.
 * A label brings to each of its leaves only the rows matched there: a copy then costs as many rows as it serves. The
   paper's way, all rows to all leaves, is ``Assignment(bring="all")``.
-* ``"auto"`` saves where it loses little: copies that win fewer than three rows are noise, rows go to a label's leaves
-  among their first three only, and leaves with copies have no more room than these need.
+* ``"auto"`` saves where it loses little: copies that win fewer than three rows are noise, copies that win few rows in a
+  large leaf cost more than they bring, and leaves with copies have no more room than these need.
 * ``alternative_update=False`` keeps the matcher, and with it leaves that lost all labels.
 * With ``"training"`` rows, nodes whose rows and children did not change keep their classifiers.
 """
@@ -54,18 +54,16 @@ _LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
 class _Usual(NamedTuple):
     """What is done unless an `Assignment` says otherwise.
 
-    `beam`: leaves that are looked up for each row; `near`: among the first of these, a row goes to all leaves of its
-    label; `width` and `room`: as in `Assignment`.
+    `width` and `room`: as in `Assignment`.
     """
 
-    beam: int
-    near: int
     width: int
     room: float
 
 
-_FIXED = _Usual(beam=10, near=10, width=5, room=1.1)  # `rank` has a beam of 10: within it, labels are found
-_AUTO = _Usual(beam=5, near=3, width=3, room=1.0)
+_BEAM = 10  # leaves that are looked up for each row, as many as by `rank`: within them labels are found
+_FIXED = _Usual(width=5, room=1.1)
+_AUTO = _Usual(width=3, room=1.0)
 
 
 @dataclass(frozen=True)
@@ -84,13 +82,13 @@ class Assignment:
         ``copies="auto"`` `growth` times the labels over the leaves. None takes 1.1, and 1 with ``copies="auto"``.
     bring
         Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 sends there, or
-        ``"all"``, which is the paper's, a little more precise, and slower to train and to search. With
-        ``copies="auto"`` rows go to the label's leaves among their first 3, or to the best among 5. Rows that are sent
-        to none of the label's leaves go to all of them.
+        ``"all"``, which is the paper's, a little more precise, and slower to train and to search. Rows that are sent to
+        none of the label's leaves go to all of them.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
-    least_gain
-        With ``copies="auto"``: rows that one more copy must reach for the first time.
+    least_gain, least_share
+        With ``copies="auto"``: rows that one more copy must reach for the first time, and their share of the rows of
+        all labels in its leaf.
     """
 
     rows: str = "held-out"
@@ -99,6 +97,7 @@ class Assignment:
     bring: str = "matched"
     growth: float = 1.2
     least_gain: int = 3
+    least_share: float = 0.004
 
     def check(self) -> None:
         """Raise `InputError` for a value that does not fit."""
@@ -110,6 +109,7 @@ class Assignment:
         check_choice(self.bring, "bring", BRING)
         check_float(self.growth, "growth", low=1.0)
         check_int(self.least_gain, "least_gain", low=1)
+        check_float(self.least_share, "least_share", low=0.0, high=1.0)
 
 
 @storable("Disentangled")
@@ -261,7 +261,7 @@ class Disentangled(LinearTree):
         """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
         settings = self.assignment
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
-        beam = min(self._usual.beam, max(1, tree.n_leaves // _LEAST_LEAVES))
+        beam = min(_BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
         width = min(beam, self._usual.width) if settings.width is None else settings.width
         looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
@@ -272,8 +272,7 @@ class Disentangled(LinearTree):
         new = self._reassign(tree, Y, matched[:, :width])
         new_training = training
         if last and brings_matched:
-            near = min(beam, self._usual.near)
-            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :beam], near)
+            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :beam])
             new_training = replace(training, copy_rows=brought)
         known = None
         if not self.alternative_update and matcher is not None:
@@ -298,6 +297,7 @@ class Disentangled(LinearTree):
             matched,
             growth=settings.growth,
             least_gain=settings.least_gain,
+            least_share=settings.least_share,
             max_leaf_size=max(1, round(room * even)),
             keep_empty=True,
         )
