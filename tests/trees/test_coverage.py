@@ -56,6 +56,13 @@ def test_a_copy_that_wins_too_little_is_not_made():
     assert reassign_by_gain(TREE, sets(Y), matched, growth=2, least_gain=1).leaves_of(0).size == 2
 
 
+def test_a_copy_that_wins_too_small_a_share_of_its_leaf_is_not_made():
+    Y = [[0]] * 6 + [[3]] * 8  # label 3 alone is matched to leaf 4, and two rows of label 0
+    matched = [[3]] * 4 + [[4]] * 2 + [[4]] * 8
+    assert reassign_by_gain(TREE, sets(Y), matched, growth=2, least_share=0.25).leaves_of(0).size == 2
+    assert reassign_by_gain(TREE, sets(Y), matched, growth=2, least_share=0.26).leaves_of(0).size == 1
+
+
 def test_copies_go_first_to_the_labels_that_win_most():
     Y = [[0]] * 6 + [[1]] * 4
     matched = [[3]] * 3 + [[4]] * 3 + [[3]] * 3 + [[4]]
@@ -72,7 +79,8 @@ def test_nodes_without_labels_are_dropped_and_the_others_known_by_their_former_n
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"growth": 0.9}, {"least_gain": 0}, {"max_copies": 0}, {"max_leaf_size": 0}]
+    "wrong",
+    [{"growth": 0.9}, {"least_gain": 0}, {"least_share": 1.1}, {"max_copies": 0}, {"max_leaf_size": 0}],
 )
 def test_settings_are_checked(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):

@@ -54,16 +54,16 @@ _LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
 class _Usual(NamedTuple):
     """What is done unless an `Assignment` says otherwise.
 
-    `width` and `room`: as in `Assignment`.
+    `beam`: leaves that are looked up for each row; `width` and `room`: as in `Assignment`.
     """
 
+    beam: int
     width: int
     room: float
 
 
-_BEAM = 10  # leaves that are looked up for each row, as many as by `rank`: within them labels are found
-_FIXED = _Usual(width=5, room=1.1)
-_AUTO = _Usual(width=3, room=1.0)
+_FIXED = _Usual(beam=10, width=5, room=1.1)  # `rank` has a beam of 10: within it, labels are found
+_AUTO = _Usual(beam=5, width=3, room=1.0)
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Assignment:
         ``copies="auto"`` `growth` times the labels over the leaves. None takes 1.1, and 1 with ``copies="auto"``.
     bring
         Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 sends there, or
-        ``"all"``, which is the paper's, a little more precise, and slower to train and to search. Rows that are sent to
-        none of the label's leaves go to all of them.
+        ``"all"``, which is the paper's, a little more precise, and slower to train and to search. With
+        ``copies="auto"`` it is a beam of 5. Rows that are sent to none of the label's leaves go to all of them.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
     least_gain, least_share
@@ -95,7 +95,7 @@ class Assignment:
     width: int | None = None
     room: float | None = None
     bring: str = "matched"
-    growth: float = 1.2
+    growth: float = 1.3
     least_gain: int = 3
     least_share: float = 0.004
 
@@ -261,7 +261,7 @@ class Disentangled(LinearTree):
         """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
         settings = self.assignment
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
-        beam = min(_BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
+        beam = min(self._usual.beam, max(1, tree.n_leaves // _LEAST_LEAVES))
         width = min(beam, self._usual.width) if settings.width is None else settings.width
         looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
