@@ -46,11 +46,10 @@ def match_unseen(
         taught = second_half[rows] != half
         ptr = np.concatenate([[0], np.cumsum(taught)])[node_ptr]
         weights = positive_weights[taught] if positive_weights.size else positive_weights
+        spans = (ptr[:-1], ptr[1:], rows[taught])
+        X_parts, outputs = (x_indptr, x_indices, x_data, n_features), child_ptr.astype(np.int64)
         W, b = train_blocks(
-            *(x_indptr, x_indices, x_data, n_features),
-            *(ptr[:-1], ptr[1:], rows[taught], child_ptr.astype(np.int64)),
-            *(ptr[:-1], ptr[1:], rows[taught], weights, row_weights),
-            *(loss, cost, bias, 0.0),
+            *X_parts, *spans, outputs, *spans, weights, row_weights, loss, cost, bias, threshold=0.0
         )
         for row in np.flatnonzero(second_half == half):
             log_p = log_link(W @ X[row] + b, link_power)
