@@ -53,8 +53,8 @@ void bind_unseen(nb::module_ &m) {
   m.def("match_unseen", &py_match_unseen, arg("x_indptr").noconvert(), arg("x_indices").noconvert(),
         arg("x_data").noconvert(), arg("n_features"), arg("node_ptr").noconvert(), arg("rows").noconvert(),
         arg("positive_weights").noconvert(), arg("row_weights").noconvert(), arg("child_ptr").noconvert(),
-        arg("second_half").noconvert(), arg("width"), arg("link_power"), arg("loss"), arg("cost"),
-        arg("bias"), arg("tolerance"), arg("max_sweeps"), arg("seed"), arg("threads"));
+        arg("second_half").noconvert(), arg("width"), arg("link_power"), arg("loss"), arg("cost"), arg("bias"),
+        arg("tolerance"), arg("max_sweeps"), arg("seed"), arg("threads"));
 }
 
 } // namespace tagwood

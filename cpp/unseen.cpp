@@ -103,7 +103,9 @@ private:
   }
 
   void visit_level() {
-    auto size = [&](int32_t node) { return ptr_[node + 1] - ptr_[node] + tasks_.row_end[node] - tasks_.row_begin[node]; };
+    auto size = [&](int32_t node) {
+      return ptr_[node + 1] - ptr_[node] + tasks_.row_end[node] - tasks_.row_begin[node];
+    };
     std::stable_sort(nodes_.begin(), nodes_.end(), [&](int32_t a, int32_t b) { return size(a) > size(b); });
     parallel_chunks(static_cast<int64_t>(nodes_.size()), training_.threads, 1,
                     [&](int64_t begin, int64_t end, int thread) {

@@ -13,8 +13,8 @@ struct UnseenOptions {
   Link link;
 };
 
-// The leaves that beams end in: `width` places per row, unused ones -1. The blocks of `tasks` are all nodes of the tree,
-// numbered breadth first, and their outputs the children: node i has the children child_ptr[i] .. child_ptr[i + 1].
+// The leaves that beams end in: `width` places per row, unused ones -1. The blocks of `tasks` are the nodes of the
+// tree, breadth first, and their outputs the children: node i has child_ptr[i] .. child_ptr[i + 1].
 void match_unseen(const CsrView &x, const TrainTasks &tasks, const int32_t *child_ptr, const TrainOptions &training,
                   const UnseenOptions &options, int32_t *leaves);
 
