@@ -13,6 +13,8 @@ namespace tagwood {
 
 namespace {
 
+constexpr size_t kMostRows = size_t{1} << 15; // that a node is trained on
+
 // The best `width` nodes of each row. Nodes that are trained at the same time may offer children to the same row; the
 // order of results is total, so the beam does not depend on who comes first.
 class Beams {
@@ -27,16 +29,29 @@ public:
   void clear() { std::fill(sizes_.begin(), sizes_.end(), 0); }
 
   void offer(int64_t row, std::span<const Scored> candidates) {
-    while (busy_[row].test_and_set(std::memory_order_acquire)) {
-    }
+    take(row);
     Best best{items_.data() + row * width_, sizes_[row], width_};
     for (const Scored &candidate : candidates)
       best.offer(candidate);
     sizes_[row] = best.size;
-    busy_[row].clear(std::memory_order_release);
+    give_back(row);
+  }
+
+  // Whether the beam of a row is full of nodes with better scores: then nobody below such a node will enter it.
+  bool is_closed(int64_t row, float score) {
+    take(row);
+    const bool closed = sizes_[row] == width_ && items_[(row + 1) * width_ - 1].score > score;
+    give_back(row);
+    return closed;
   }
 
 private:
+  void take(int64_t row) {
+    while (busy_[row].test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  void give_back(int64_t row) { busy_[row].clear(std::memory_order_release); }
+
   int width_;
   std::vector<Scored> items_;
   std::vector<int> sizes_;
@@ -121,7 +136,7 @@ private:
       memory.visits.clear();
       memory.rows.clear();
       for (int64_t i = ptr_[node]; i < ptr_[node + 1]; ++i)
-        if (in_second(visits_[i].id) == second) {
+        if (in_second(visits_[i].id) == second && !next_.is_closed(visits_[i].id, visits_[i].score)) {
           memory.visits.push_back(visits_[i]);
           memory.rows.push_back(visits_[i].id);
         }
@@ -131,11 +146,21 @@ private:
       for (size_t place = 0; place < ws.row_of.size(); ++place)
         if (in_second(ws.row_of[place]) != second)
           ws.sequence.push_back(static_cast<int32_t>(place));
+      keep_some(ws.sequence);
       for (int64_t first = 0; first < training.n_outputs(); first += training.lanes()) {
         training.train_group(first);
         offer_group(training, node, first, memory);
       }
     }
+  }
+
+  // Keeps places at even distances: a rough classifier needs no more rows.
+  static void keep_some(std::vector<int32_t> &places) {
+    const size_t step = (places.size() + kMostRows - 1) / kMostRows;
+    size_t kept = 0;
+    for (size_t i = 0; i < places.size(); i += step)
+      places[kept++] = places[i];
+    places.resize(kept);
   }
 
   // Offers the children of a group to the rows of one half that visit their parent.

@@ -147,6 +147,6 @@ def test_a_new_model_is_offered(visit, server):
     page.route("**/v1/suggest", newer)
     page.get_by_label("Text to tag").fill(ABSTRACT)
     expect(page.locator("#banner")).to_contain_text("The service has a new model.")
-    page.unroute_all()
+    page.unroute_all(behavior="wait")
     page.get_by_role("button", name="Load it").click()
     expect(page.locator("#banner")).to_be_hidden()
