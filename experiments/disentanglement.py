@@ -48,7 +48,7 @@ MODELS: dict[str, Callable[[], LinearTree]] = {
 }
 FIGURE2 = ("copies=2", "random")
 TABLE4 = ("copies=1", "copies=2, no update", "copies=2", "copies=2, all rows", "copies=auto", "random")
-TABLE5 = ("copies=1", "copies=2", "copies=auto")
+TABLE5 = ("copies=2", "copies=auto")
 
 
 class Doubled(LinearTree):
