@@ -2,9 +2,9 @@
 
 A matcher sends nearly every row it was trained on to the leaves of its labels (99.9 % on our sets, against 75 to 95 %
 of new rows), so its matches say where labels are, not where rows like these will arrive. Two matchers, each
-trained on one half of the rows, match the other half. They are rough, see only the largest features of a row, and score
-its rows as soon as a node is trained: on held-out rows 1 to 3 of 100 labels less were in reach of them, at a fifth of
-the price.
+trained on one half of the rows, match the other half. They are rough, see only the largest features of a row, learn
+large nodes from a sample of their rows, and score rows as soon as a node is trained: on held-out rows 1 to 3 of 100
+labels less were in reach of them, at a fifth of the price.
 """
 
 from __future__ import annotations
