@@ -1,5 +1,6 @@
 // Parallel loops over independent items. Which thread does which item never changes a result: each item writes only
-// its own output, and every sum over items is made afterwards in item order.
+// its own output (the beams of unseen.cpp, which are shared, say why they may be), and every sum over items is made
+// afterwards in item order.
 #pragma once
 
 #include <algorithm>

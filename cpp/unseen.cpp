@@ -13,7 +13,7 @@ namespace tagwood {
 
 namespace {
 
-constexpr size_t kMostRows = size_t{1} << 15; // that a node is trained on
+constexpr size_t kMostRows = size_t{1} << 15; // of a half that a node is trained on
 
 // The best `width` nodes of each row. Nodes that are trained at the same time may offer children to the same row; the
 // order of results is total, so the beam does not depend on who comes first.
@@ -22,7 +22,6 @@ public:
   Beams(int64_t n_rows, int width)
       : width_(width), items_(n_rows * width), sizes_(n_rows, 0), busy_(new std::atomic_flag[n_rows]) {}
 
-  int64_t n_rows() const { return static_cast<int64_t>(sizes_.size()); }
   std::span<const Scored> row(int64_t row) const {
     return {items_.data() + row * width_, static_cast<size_t>(sizes_[row])};
   }

@@ -85,6 +85,15 @@ def test_a_rows_own_labels_do_not_matter_to_it_but_to_the_other_half():
     assert others_changed > 6
 
 
+def test_large_nodes_learn_enough_from_a_sample_of_their_rows():
+    labels = np.random.default_rng(0).integers(0, 4, 100_000)  # 50,000 in each half, 32,768 are looked at
+    problem = Problem([[0], [1], [2], [3]], n_rows=4)
+    problem.X = csr_parts(sparse.csr_array(np.eye(4, dtype=np.float32)[labels]))
+    problem.Y = np.eye(4, dtype=np.float32)[labels]
+    problem.second_half = (np.arange(labels.size) % 2).astype(np.uint8)
+    np.testing.assert_array_equal(problem.match(width=1)[:, 0], problem.tree.leaves[labels])
+
+
 def test_arrays_that_do_not_fit_are_refused():
     problem = Problem(NESTED)
     problem.second_half = problem.second_half[:-1]
