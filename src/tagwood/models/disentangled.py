@@ -16,7 +16,7 @@ Decisions
 * A label brings to each of its leaves only the rows matched there: a copy then costs as many rows as it serves. The
   paper's way, all rows to all leaves, is ``Assignment(bring="all")``.
 * ``"auto"`` saves where it loses little: copies that win fewer than three rows are noise, copies that win few rows in a
-  large leaf cost more than they bring, and leaves with copies have no more room than these need.
+  large leaf cost more than they bring, and leaves with many rows, the dear ones, have less room than others.
 * ``alternative_update=False`` keeps the matcher, and with it leaves that lost all labels.
 * With ``"training"`` rows, nodes whose rows and children did not change keep their classifiers.
 """
@@ -63,7 +63,8 @@ class _Usual(NamedTuple):
 
 
 _FIXED = _Usual(beam=10, width=5, room=1.1)  # `rank` has a beam of 10: within it, labels are found
-_AUTO = _Usual(beam=5, width=3, room=1.0)
+_AUTO = _Usual(beam=5, width=2, room=1.2)
+_CROWDING = 0.1  # of "auto": how much less room leaves with many rows have
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,12 @@ class Assignment:
     rows
         ``"held-out"``: rows are matched by matchers that have not seen them; ``"training"``: by one that has.
     width
-        Leaves per row that count when labels are given their leaves. None takes 5, and 3 with ``copies="auto"``, so
+        Leaves per row that count when labels are given their leaves. None takes 5, and 2 with ``copies="auto"``, so
         that a copy also wins rows that the first leaf hardly reaches; but never more than an eighth of the leaves.
     room
         Most labels of a leaf, as a multiple of its even share, which is `copies` times the labels over the leaves; with
-        ``copies="auto"`` `growth` times the labels over the leaves. None takes 1.1, and 1 with ``copies="auto"``.
+        ``copies="auto"`` `growth` times the labels over the leaves, and less where many rows are. None takes 1.1, and
+        1.2 with ``copies="auto"``.
     bring
         Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 sends there, or
         ``"all"``, which is the paper's, a little more precise, and slower to train and to search. With
@@ -97,7 +99,7 @@ class Assignment:
     bring: str = "matched"
     growth: float = 1.3
     least_gain: int = 3
-    least_share: float = 0.004
+    least_share: float = 0.005
 
     def check(self) -> None:
         """Raise `InputError` for a value that does not fit."""
@@ -299,5 +301,6 @@ class Disentangled(LinearTree):
             least_gain=settings.least_gain,
             least_share=settings.least_share,
             max_leaf_size=max(1, round(room * even)),
+            crowding=_CROWDING,
             keep_empty=True,
         )

@@ -4,14 +4,17 @@ In: a tree, label sets Y and the leaves a matcher sends the rows to. Out: a `Lab
 
 Decisions
 ---------
-* First every label gets one leaf, as by `reassign_labels`. Then leaves are added for the positives that the leaves a
-  label has do not reach: the greedy choice for the cover problem that finding the best leaves is (the paper's Problem
-  7). `reassign_labels` takes the largest counts instead, which may be the same rows twice.
+* First every label gets the leaf where most of its rows arrive. Rare labels have many leaves with equally many: among
+  these a label stays where it is, or else takes the leaf that is the first choice of most rows. Then leaves are added
+  for the positives that the leaves a label has do not reach: the greedy choice for the cover problem that finding
+  the best leaves is (the paper's Problem 7). `reassign_labels` takes the largest counts instead, which may be the
+  same rows twice.
 * Further leaves are served by the positives they win, strongest first, and end where `growth` times the number of
   labels is used up or fewer than `least_gain` positives are won. The more rows a leaf has, the more a copy costs: it
   must also win a share of the positives of the leaf's labels.
-* A limit on leaf size grows with the model: `growth` times as many labels with copies as without. Leaves stay even, so
-  that neither training nor search has a few large ones to pay for.
+* A limit on leaf size grows with the model: `growth` times as many labels with copies as without. Training a leaf costs
+  its rows times its labels, and labels crowd into leaves with many rows: with `crowding`, these have less room, and
+  leaves with few rows have more.
 """
 
 from __future__ import annotations
@@ -28,7 +31,6 @@ from tagwood.trees.reassign import (
     check_label_sets,
     check_matched,
     count_arrivals,
-    reassign_labels,
     serve_claims,
     with_copies,
     without_empty_leaves,
@@ -45,6 +47,7 @@ def reassign_by_gain(
     least_share: float = 0.0,
     max_copies: int = 2,
     max_leaf_size: int | None = None,
+    crowding: float = 0.0,
     keep_empty: bool = False,
 ) -> LabelTree:
     """Return `tree` with labels in the leaves that reach most of their rows, and copies where these gain enough.
@@ -55,6 +58,9 @@ def reassign_by_gain(
         As for `reassign_labels`.
     max_leaf_size
         Most labels in a leaf before copies are added, and `growth` times as many with them; default no limit.
+    crowding
+        Power of a leaf's positives by which its limit falls; limits are `max_leaf_size` on average, and at most twice
+        and at least half of it. 0 has the same limit for all leaves.
     growth
         Most copies of all labels together, as a multiple of the number of labels.
     least_gain, least_share
@@ -74,14 +80,15 @@ def reassign_by_gain(
     check_int(least_gain, "least_gain", low=1)
     check_float(least_share, "least_share", low=0.0, high=1.0)
     check_int(max_copies, "max_copies", low=1)
+    check_float(crowding, "crowding", low=0.0)
     labels = check_label_sets(tree, Y)
-    new = reassign_labels(tree, labels, matched, 1, max_leaf_size=max_leaf_size, keep_empty=True)
-    limit = tree.n_labels if max_leaf_size is None else round(growth * max_leaf_size)
+    most = tree.n_labels if max_leaf_size is None else check_int(max_leaf_size, "max_leaf_size", low=1)
+    limits = _leaf_limits(tree, labels, most, crowding)
+    new = with_copies(tree, *serve_claims(_first_claims(tree, labels, matched), 1, limits))
     for _ in range(max_copies - 1):
         spare = max(0, int(growth * tree.n_labels) - new.labels.size)
-        held = np.bincount(labels.indices, minlength=tree.n_labels)[new.labels]
-        least = least_share * np.bincount(new.leaf_of_copy, weights=held, minlength=tree.n_nodes)
-        label, leaf = _winning_copies(new, labels, matched, np.maximum(least, least_gain), limit)
+        least = np.maximum(least_share * _positives_of_nodes(new, labels), least_gain)
+        label, leaf = _winning_copies(new, labels, matched, least, np.round(growth * limits))
         pairs = np.concatenate([new.labels, label[:spare]]), np.concatenate([new.leaf_of_copy, leaf[:spare]])
         new = with_copies(new, *pairs)
     return new if keep_empty else without_empty_leaves(new)[0]
@@ -121,12 +128,39 @@ def _leaves_by_copy(tree: LabelTree) -> NDArray[np.int64]:
     return leaves
 
 
+def _first_claims(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> sparse.csr_array:
+    """Return (n_labels, n_nodes) how many rows of each label arrive at each leaf, with fractions that decide ties.
+
+    Among equals a label's own leaf is best, then the leaf that is the first choice of most rows.
+    """
+    places = check_matched(tree, matched, Y.shape[0])
+    arrived, first = (count_arrivals(tree, Y, part) for part in (places, places[:, :1]))
+    own = (np.full(tree.labels.size, 0.5), (tree.labels, tree.leaf_of_copy))
+    claims = arrived + sparse.csr_array(own, shape=arrived.shape) + first * (0.4 / max(arrived.max(), 1.0))
+    claims.sort_indices()
+    return claims
+
+
+def _leaf_limits(tree: LabelTree, Y: sparse.csr_array, most: int, crowding: float) -> NDArray[np.int64]:
+    """Return (n_nodes,) the most labels of each leaf: `most` on average, fewer where more positives are."""
+    share = np.maximum(_positives_of_nodes(tree, Y), 1.0) ** -crowding
+    share /= share[tree.leaves].mean()
+    limits: NDArray[np.int64] = np.round(most * np.clip(share, 0.5, 2.0)).astype(np.int64)
+    return np.maximum(limits, 1)
+
+
+def _positives_of_nodes(tree: LabelTree, Y: sparse.csr_array) -> NDArray[np.float64]:
+    """Return (n_nodes,) how many positives the labels of each leaf have together."""
+    held = np.bincount(Y.indices, minlength=tree.n_labels)[tree.labels]
+    return np.bincount(tree.leaf_of_copy, weights=held, minlength=tree.n_nodes)
+
+
 def _winning_copies(
-    tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike, least: NDArray[np.float64], limit: int
+    tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike, least: NDArray[np.float64], limits: NDArray[Any]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return labels and one more leaf for each, those first that win most of the positives not yet covered.
 
-    A copy must win the `least` of its leaf.
+    A copy must win the `least` of its leaf, and a leaf holds at most as many labels as its limit.
     """
     missed = Y.copy()
     missed.data = (~find_covered(tree, Y, matched)).astype(np.float32)
@@ -134,4 +168,4 @@ def _winning_copies(
     counts = count_arrivals(tree, missed, matched)
     counts.data[counts.data < least[counts.indices]] = 0
     counts.eliminate_zeros()
-    return serve_claims(counts, 1, np.maximum(limit - np.diff(tree.label_ptr), 0))
+    return serve_claims(counts, 1, np.maximum(limits - np.diff(tree.label_ptr), 0))
