@@ -7,6 +7,7 @@ from scipy import sparse
 
 from tagwood.errors import InputError
 from tagwood.trees.coverage import count_covered, reassign_by_gain
+from tagwood.trees.label_tree import LabelTree
 from tagwood.trees.reassign import reassign_labels, without_empty_leaves
 
 
@@ -70,6 +71,36 @@ def test_copies_go_first_to_the_labels_that_win_most():
     assert [new.leaves_of(label).size for label in (0, 1)] == [2, 1]
 
 
+def test_a_label_stays_where_no_other_leaf_sees_more_of_its_rows():
+    own, other = 3, 4
+    assert TREE.leaves_of(0).tolist() == [own]
+    stays = reassign_by_gain(TREE, sets([[0], [0]]), [[other, own], [own, other]])
+    moves = reassign_by_gain(TREE, sets([[0], [0]]), [[other, own], [other, -1]])
+    assert [stays.leaves_of(0).tolist(), moves.leaves_of(0).tolist()] == [[own], [other]]
+
+
+def test_among_equal_leaves_the_first_choice_of_most_rows_is_taken():
+    low, high = (leaf for leaf in sorted(TREE.leaves.tolist()) if leaf not in TREE.leaves_of(0))
+    for first, second in ((low, high), (high, low)):
+        new = reassign_by_gain(TREE, sets([[0]]), [[first, second]], keep_empty=True)
+        assert new.leaves_of(0).tolist() == [first]
+
+
+def test_crowded_leaves_have_less_room_and_the_others_more():
+    tree = LabelTree.from_nested([[0, 1, 2, 3], [4, 5, 6, 7]])
+    Y = [[0]] * 90 + [[label] for label in range(1, 8)]
+    to_crowded, to_other = [[1]] * 97, [[2]] * 97
+    sizes = []
+    for crowding in (0.0, 0.2):
+        for matched in (to_crowded, to_other):
+            options = {"max_leaf_size": 5, "crowding": crowding, "max_copies": 1, "keep_empty": True}
+            new = reassign_by_gain(tree, sets(Y, 8), matched, **options)
+            sizes.append(int(np.diff(new.label_ptr)[matched[0][0]]))
+    # Before anything moves, leaf 1 has 93 positives and leaf 2 has four.
+    assert sizes[:2] == [5, 5]
+    assert sizes[2] < 5 < sizes[3]
+
+
 def test_nodes_without_labels_are_dropped_and_the_others_known_by_their_former_numbers():
     new = reassign_labels(TREE, np.eye(6, dtype=np.float32), np.full((6, 1), 2), keep_empty=True)
     assert new.n_nodes == TREE.n_nodes
@@ -80,15 +111,22 @@ def test_nodes_without_labels_are_dropped_and_the_others_known_by_their_former_n
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"growth": 0.9}, {"least_gain": 0}, {"least_share": 1.1}, {"max_copies": 0}, {"max_leaf_size": 0}],
+    [
+        {"growth": 0.9},
+        {"least_gain": 0},
+        {"least_share": 1.1},
+        {"max_copies": 0},
+        {"max_leaf_size": 0},
+        {"crowding": -0.1},
+    ],
 )
 def test_settings_are_checked(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         reassign_by_gain(TREE, sets([[0]]), [[3]], **wrong)
 
 
-def sets(lists):
-    Y = np.zeros((len(lists), 6), dtype=np.float32)
+def sets(lists, n_labels=6):
+    Y = np.zeros((len(lists), n_labels), dtype=np.float32)
     for row, labels in enumerate(lists):
         Y[row, labels] = 1
     return sparse.csr_array(Y)
