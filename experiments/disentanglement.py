@@ -1,9 +1,9 @@
 """Label disentanglement on our data: fused labels, number of copies, real sets, cost, dense features.
 
 Run with ``python -m experiments.disentanglement fused copies real dense time --data tibkat-gnd-en``. fused: §5.1 and
-Figure 2. difficulty: its modes over several fusions. copies: λ = 1..6 (Figure 3). real: Table 4 with PSP@k and the random baseline (A.8). dense: TF-IDF beside
-MiniLM embeddings (Table 3). seeds: three seeds, and test rows without near-duplicates. time: Table 5; only on a quiet
-machine. Results are added to those of earlier runs.
+Figure 2. difficulty: its modes over several fusions. copies: λ = 1..6 (Figure 3). real: Table 4 with PSP@k and the
+random baseline (A.8). dense: TF-IDF beside MiniLM embeddings (Table 3). seeds: three seeds, and test rows without
+near-duplicates. time: Table 5; only on a quiet machine. Results are added to those of earlier runs.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def _leaf_limits(tree: LabelTree, Y: sparse.csr_array, most: int, crowding: floa
 def _positives_of_nodes(tree: LabelTree, Y: sparse.csr_array) -> NDArray[np.float64]:
     """Return (n_nodes,) how many positives the labels of each leaf have together."""
     held = np.bincount(Y.indices, minlength=tree.n_labels)[tree.labels]
-    return np.bincount(tree.leaf_of_copy, weights=held, minlength=tree.n_nodes)
+    return np.bincount(tree.leaf_of_copy, weights=held, minlength=tree.n_nodes).astype(np.float64)
 
 
 def _winning_copies(
