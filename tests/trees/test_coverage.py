@@ -99,6 +99,8 @@ def test_crowded_leaves_have_less_room_and_the_others_more():
     # Before anything moves, leaf 1 has 93 positives and leaf 2 has four.
     assert sizes[:2] == [5, 5]
     assert sizes[2] < 5 < sizes[3]
+    unlimited = reassign_by_gain(tree, sets(Y, 8), to_crowded, crowding=0.2, max_copies=1)
+    assert unlimited.leaves_of(7).tolist() == [1]
 
 
 def test_nodes_without_labels_are_dropped_and_the_others_known_by_their_former_numbers():

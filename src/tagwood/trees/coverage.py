@@ -143,6 +143,8 @@ def _first_claims(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> s
 
 def _leaf_limits(tree: LabelTree, Y: sparse.csr_array, most: int, crowding: float) -> NDArray[np.int64]:
     """Return (n_nodes,) the most labels of each leaf: `most` on average, fewer where more positives are."""
+    if most >= tree.n_labels:
+        return np.full(tree.n_nodes, most, dtype=np.int64)
     share = np.maximum(_positives_of_nodes(tree, Y), 1.0) ** -crowding
     share /= share[tree.leaves].mean()
     limits: NDArray[np.int64] = np.round(most * np.clip(share, 0.5, 2.0)).astype(np.int64)
