@@ -8,6 +8,7 @@ void bind_match(nanobind::module_ &m);
 void bind_calibrate(nanobind::module_ &m);
 void bind_claims(nanobind::module_ &m);
 void bind_merge(nanobind::module_ &m);
+void bind_placement(nanobind::module_ &m);
 void bind_rows(nanobind::module_ &m);
 void bind_softmax_tree(nanobind::module_ &m);
 void bind_text(nanobind::module_ &m);
@@ -23,6 +24,7 @@ NB_MODULE(_native, m) {
   tagwood::bind_calibrate(m);
   tagwood::bind_claims(m);
   tagwood::bind_merge(m);
+  tagwood::bind_placement(m);
   tagwood::bind_rows(m);
   tagwood::bind_softmax_tree(m);
   tagwood::bind_text(m);

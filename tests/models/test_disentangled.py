@@ -84,7 +84,7 @@ def test_auto_grows_no_more_than_allowed(toy):
     for growth in (1.0, 1.2, 1.5):
         model = Disentangled(BASE, copies="auto", assignment=Assignment(growth=growth), threads=1).fit(X, Y)
         assert model.copy_counts().sum() <= growth * Y.shape[1]
-    assert model.copy_counts().max() == 2
+    assert model.copy_counts().max() >= 2
 
 
 @pytest.mark.parametrize(
@@ -262,13 +262,20 @@ def test_the_first_tree_is_as_deep_as_the_base_would_be():
         assert model.trees_[0].tree.depth.max() == 1
 
 
-@pytest.mark.parametrize("copies", [1, 2, "auto"])
+@pytest.mark.parametrize("copies", [1, 2])
 def test_leaves_stay_even(toy, copies):
     X, Y, _, _ = toy
-    assignment = Assignment(room=1.0, growth=1.5)
-    model = Disentangled(BASE, copies=copies, assignment=assignment, threads=1).fit(X, Y)
+    model = Disentangled(BASE, copies=copies, assignment=Assignment(room=1.0), threads=1).fit(X, Y)
     sizes = np.diff(model.trees_[0].tree.label_ptr)
     assert sizes.max() <= 12
+
+
+def test_settings_that_are_gone_do_not_keep_a_model_from_loading(problem):
+    X, Y = problem
+    model = Disentangled(BASE, copies="auto", threads=1).fit(X, Y)
+    state = model.state()
+    state.params["init"]["assignment"] |= {"least_share": 0.005, "room": None}
+    assert Disentangled.from_state(state).assignment == model.assignment
 
 
 def test_scores_of_labels_follow_the_merge(problem):
@@ -298,6 +305,7 @@ def test_one_leaf_stays_one_leaf(problem):
         ({"assignment": Assignment(rows="test")}, "rows"),
         ({"assignment": Assignment(bring="none")}, "bring"),
         ({"assignment": Assignment(room=0.5)}, "room"),
+        ({"assignment": Assignment(price=-1.0)}, "price"),
         ({"base": LinearTree(arity=1)}, "arity"),
         ({"base": Disentangled()}, "base must be a LinearTree"),
     ],

@@ -50,6 +50,19 @@ def merge_counts(
 def merge_lists(
     labels: _I32, scores: _F32, found: _I32, n_lists: int, k: int, threads: int
 ) -> tuple[_I32, _F32, _I32]: ...
+def place_labels(
+    label_ptr: _I64,
+    label_rows: _I32,
+    first_leaf: _I32,
+    matched: _I32,
+    width: int,
+    n_nodes: int,
+    brings_all: bool,
+    price: float,
+    growth: float,
+    least_gain: int,
+    max_copies: int,
+) -> tuple[_I32, _I32]: ...
 def serve_claims(labels: _I32, leaves: _I32, copies: int, n_labels: int, room: _I64) -> _U8: ...
 def calibrate(scores: _F32, as_odds: bool, x: _F64, y: _F64) -> _F32: ...
 def build_vocabulary(keys: _U64) -> _U64: ...

@@ -15,16 +15,16 @@ Decisions
   that fill up to `max_leaf_size` with frequent labels cost twice what even ones do.
 * A label brings to each of its leaves only the rows matched there: a copy then costs as many rows as it serves. The
   paper's way, all rows to all leaves, is ``Assignment(bring="all")``.
-* ``"auto"`` saves where it loses little: copies that win fewer than three rows are noise, copies that win few rows in a
-  large leaf cost more than they bring, and leaves with many rows, the dear ones, have less room than others.
+* ``"auto"`` saves where it loses little: every leaf of a label has to be worth the work of training it (`coverage`),
+  copies that win fewer than three rows are noise, and a label has at most three leaves.
 * ``alternative_update=False`` keeps the matcher, and with it leaves that lost all labels.
 * With ``"training"`` rows, nodes whose rows and children did not change keep their classifiers.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,20 +51,12 @@ _LEAST_LEAVES = 8  # leaves per leaf that a row is matched to: a row that is mat
 _LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
 
 
-class _Usual(NamedTuple):
-    """What is done unless an `Assignment` says otherwise.
-
-    `beam`: leaves that are looked up for each row; `width` and `room`: as in `Assignment`.
-    """
-
-    beam: int
-    width: int
-    room: float
-
-
-_FIXED = _Usual(beam=10, width=5, room=1.1)  # `rank` has a beam of 10: within it, labels are found
-_AUTO = _Usual(beam=5, width=2, room=1.2)
-_CROWDING = 0.1  # of "auto": how much less room leaves with many rows have
+_WIDTH = 5
+_BEAM, _AUTO_BEAM = (
+    10,
+    4,
+)  # leaves that are looked up for each row; `rank` has a beam of 10: within it labels are found
+_AUTO_COPIES = 3  # most leaves of a label
 
 
 @dataclass(frozen=True)
@@ -76,42 +68,43 @@ class Assignment:
     rows
         ``"held-out"``: rows are matched by matchers that have not seen them; ``"training"``: by one that has.
     width
-        Leaves per row that count when labels are given their leaves. None takes 5, and 2 with ``copies="auto"``, so
-        that a copy also wins rows that the first leaf hardly reaches; but never more than an eighth of the leaves.
+        Leaves per row that count when labels are given their leaves; with ``copies="auto"`` the first counts most. None
+        takes 5, and 4 with ``"auto"``, but never more than an eighth of the leaves.
     room
-        Most labels of a leaf, as a multiple of its even share, which is `copies` times the labels over the leaves; with
-        ``copies="auto"`` `growth` times the labels over the leaves, and less where many rows are. None takes 1.1, and
-        1.2 with ``copies="auto"``.
+        With a number of copies: most labels of a leaf, as a multiple of its even share, which is `copies` times the
+        labels over the leaves. With ``copies="auto"`` it is the price of work that keeps leaves small.
     bring
         Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 sends there, or
         ``"all"``, which is the paper's, a little more precise, and slower to train and to search. With
-        ``copies="auto"`` it is a beam of 5. Rows that are sent to none of the label's leaves go to all of them.
+        ``copies="auto"`` it is a beam of 4. Rows that are sent to none of the label's leaves go to all of them.
     growth
-        With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
-    least_gain, least_share
-        With ``copies="auto"``: rows that one more copy must reach for the first time, and their share of the rows of
-        all labels in its leaf.
+        With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels, and most work
+        of training leaves, as a multiple of what it is without copies.
+    price
+        With ``copies="auto"``: what work has to win. As much work as training all leaves once would have to bring
+        this share of all positives into reach.
+    least_gain
+        With ``copies="auto"``: rows that one more copy must win.
     """
 
     rows: str = "held-out"
     width: int | None = None
-    room: float | None = None
+    room: float = 1.1
     bring: str = "matched"
-    growth: float = 1.3
+    growth: float = 1.2
+    price: float = 0.1
     least_gain: int = 3
-    least_share: float = 0.005
 
     def check(self) -> None:
         """Raise `InputError` for a value that does not fit."""
         check_choice(self.rows, "rows", ROWS)
         if self.width is not None:
             check_int(self.width, "width", low=1)
-        if self.room is not None:
-            check_float(self.room, "room", low=1.0)
+        check_float(self.room, "room", low=1.0)
         check_choice(self.bring, "bring", BRING)
         check_float(self.growth, "growth", low=1.0)
+        check_float(self.price, "price", low=0.0)
         check_int(self.least_gain, "least_gain", low=1)
-        check_float(self.least_share, "least_share", low=0.0, high=1.0)
 
 
 @storable("Disentangled")
@@ -127,7 +120,7 @@ class Disentangled(LinearTree):
         The linear tree to start from, unfitted; default ``LinearTree()``. Its `seed` and `threads` are not looked at.
     copies
         Most leaves of a label. 2 is enough for nearly all of the gain; 1 only re-assigns labels; ``"auto"`` gives
-        further copies only where they reach enough rows, with a bound on the size of the model.
+        further copies, two at most, only where they are worth their work, with a bound on the size of the model.
     rounds
         How often rows are matched and labels re-assigned before the last training.
     alternative_update
@@ -201,7 +194,7 @@ class Disentangled(LinearTree):
         init = dict(state.param("init", dict))
         fitted = LinearTree.from_state(state.part("model"))
         base = LinearTree(**fitted.get_params())
-        model = cls(base, **{**init, "assignment": Assignment(**init["assignment"])})
+        model = cls(base, **{**init, "assignment": _stored_assignment(init["assignment"])})
         model._check_params()
         vars(model).update({name: getattr(fitted, name) for name in _LEARNED})
         return model
@@ -231,10 +224,6 @@ class Disentangled(LinearTree):
         base = LinearTree() if self.base is None else self.base
         return LinearTree(**{**base.get_params(), "seed": self.seed, "threads": self.threads, **changes})
 
-    @property
-    def _usual(self) -> _Usual:
-        return _AUTO if self.copies == AUTO else _FIXED
-
     def _merge(self, search: str) -> str:
         return self.merge
 
@@ -263,8 +252,8 @@ class Disentangled(LinearTree):
         """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
         settings = self.assignment
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
-        beam = min(self._usual.beam, max(1, tree.n_leaves // _LEAST_LEAVES))
-        width = min(beam, self._usual.width) if settings.width is None else settings.width
+        beam = min(_AUTO_BEAM if self.copies == AUTO else _BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
+        width = min(beam, _WIDTH) if settings.width is None else settings.width
         looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
         if matcher is None or not seen:
@@ -288,19 +277,26 @@ class Disentangled(LinearTree):
         return new, known, new_training
 
     def _reassign(self, tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.int32]) -> LabelTree:
-        settings, even = self.assignment, tree.n_labels / tree.n_leaves
-        room = self._usual.room if settings.room is None else settings.room
+        settings = self.assignment
         if not isinstance(self.copies, str):
-            most = max(1, round(room * self.copies * even))
+            most = max(1, round(settings.room * self.copies * tree.n_labels / tree.n_leaves))
             return reassign_labels(tree, Y, matched, self.copies, max_leaf_size=most, keep_empty=True)
         return reassign_by_gain(
             tree,
             Y,
             matched,
             growth=settings.growth,
+            price=settings.price,
             least_gain=settings.least_gain,
-            least_share=settings.least_share,
-            max_leaf_size=max(1, round(room * even)),
-            crowding=_CROWDING,
+            max_copies=_AUTO_COPIES,
+            brings_all=settings.bring == "all",
             keep_empty=True,
         )
+
+
+def _stored_assignment(values: dict[str, Any]) -> Assignment:
+    """Return how a stored model was trained. What later versions no longer know does not matter to a fitted model."""
+    known = {field.name for field in fields(Assignment)}
+    return Assignment(
+        **{name: value for name, value in values.items() if name in known and value is not None}
+    )

@@ -1,20 +1,21 @@
-"""Copies only where they pay: a label gets one more leaf for the rows that its other leaves do not reach.
+"""Copies only where they pay: a label lives in the leaves that reach most of its rows for the work they cost.
 
 In: a tree, label sets Y and the leaves a matcher sends the rows to. Out: a `LabelTree` with copies, bounded in size.
 
 Decisions
 ---------
-* First every label gets the leaf where most of its rows arrive. Rare labels have many leaves with equally many: among
-  these a label stays where it is, or else takes the leaf that is the first choice of most rows. Then leaves are added
-  for the positives that the leaves a label has do not reach: the greedy choice for the cover problem that finding
-  the best leaves is (the paper's Problem 7). `reassign_labels` takes the largest counts instead, which may be the
-  same rows twice.
-* Further leaves are served by the positives they win, strongest first, and end where `growth` times the number of
-  labels is used up or fewer than `least_gain` positives are won. The more rows a leaf has, the more a copy costs: it
-  must also win a share of the positives of the leaf's labels.
-* A limit on leaf size grows with the model: `growth` times as many labels with copies as without. Training a leaf costs
-  its rows times its labels, and labels crowd into leaves with many rows: with `crowding`, these have less room, and
-  leaves with few rows have more.
+* A row reaches its first leaf fully and its last hardly: place p of w counts 1 - p/w. What a label's leaves reach
+  together is, row by row, what the best of them reaches.
+* Training a leaf costs its rows times its labels, so labels that crowd into leaves with many rows are dear, and a rare
+  label may be as dear as a frequent one. Every leaf of a label has to be worth its work: `price` says what share of all
+  positives the work of training all leaves once would have to bring into reach.
+* First every label takes the leaf that is worth most, if it reaches more than its own, labels with many rows first. A
+  move has to be worth twice its price: for most labels it is a guess from few rows.
+* Then leaves are added for what a label's leaves do not reach yet, those first that reach most for their work: the
+  greedy choice for the cover problem that finding the best leaves is (the paper's Problem 7). It ends where `growth`
+  times the work or the labels is used up. `reassign_labels` takes the largest counts instead, which may be the
+  same rows twice, and asks no price.
+* A few frequent labels with three leaves win more, for the same work, than many labels with two.
 """
 
 from __future__ import annotations
@@ -25,16 +26,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from tagwood import _kernels
 from tagwood._check import check_float, check_int
+from tagwood._sparse import csr_parts
 from tagwood.trees.label_tree import LabelTree
-from tagwood.trees.reassign import (
-    check_label_sets,
-    check_matched,
-    count_arrivals,
-    serve_claims,
-    with_copies,
-    without_empty_leaves,
-)
+from tagwood.trees.reassign import check_label_sets, check_matched, with_copies, without_empty_leaves
 
 
 def reassign_by_gain(
@@ -43,30 +39,29 @@ def reassign_by_gain(
     matched: ArrayLike,
     *,
     growth: float = 1.2,
+    price: float = 0.0,
     least_gain: int = 1,
-    least_share: float = 0.0,
-    max_copies: int = 2,
-    max_leaf_size: int | None = None,
-    crowding: float = 0.0,
+    max_copies: int = 3,
+    brings_all: bool = False,
     keep_empty: bool = False,
 ) -> LabelTree:
-    """Return `tree` with labels in the leaves that reach most of their rows, and copies where these gain enough.
+    """Return `tree` with labels in the leaves that reach most of their rows, and copies where these are worth it.
 
     Parameters
     ----------
     tree, Y, matched, keep_empty
-        As for `reassign_labels`.
-    max_leaf_size
-        Most labels in a leaf before copies are added, and `growth` times as many with them; default no limit.
-    crowding
-        Power of a leaf's positives by which its limit falls; limits are `max_leaf_size` on average, and at most twice
-        and at least half of it. 0 has the same limit for all leaves.
+        As for `reassign_labels`. Of a label with several leaves the first counts.
     growth
-        Most copies of all labels together, as a multiple of the number of labels.
-    least_gain, least_share
-        Positives that a further copy must win, and their share of the positives of all labels in its leaf.
+        Most copies of all labels together, as a multiple of the number of labels, and most work of training leaves, as
+        a multiple of the work in `tree`. Work is the sum of rows times labels of each leaf.
+    price
+        Share of all positives that as much work as training all leaves of `tree` once would have to win.
+    least_gain
+        Rows that a further copy must win.
     max_copies
         Most leaves of one label.
+    brings_all
+        Whether all rows of a label are trained on in all its leaves, not only in those they are matched to.
 
     Examples
     --------
@@ -77,20 +72,27 @@ def reassign_by_gain(
     [[1, 2], [1], [2], [2]]
     """
     check_float(growth, "growth", low=1.0)
+    check_float(price, "price", low=0.0)
     check_int(least_gain, "least_gain", low=1)
-    check_float(least_share, "least_share", low=0.0, high=1.0)
     check_int(max_copies, "max_copies", low=1)
-    check_float(crowding, "crowding", low=0.0)
-    labels = check_label_sets(tree, Y)
-    most = tree.n_labels if max_leaf_size is None else check_int(max_leaf_size, "max_leaf_size", low=1)
-    limits = _leaf_limits(tree, labels, most, crowding)
-    new = with_copies(tree, *serve_claims(_first_claims(tree, labels, matched), 1, limits))
-    for _ in range(max_copies - 1):
-        spare = max(0, int(growth * tree.n_labels) - new.labels.size)
-        least = np.maximum(least_share * _positives_of_nodes(new, labels), least_gain)
-        label, leaf = _winning_copies(new, labels, matched, least, np.round(growth * limits))
-        pairs = np.concatenate([new.labels, label[:spare]]), np.concatenate([new.leaf_of_copy, leaf[:spare]])
-        new = with_copies(new, *pairs)
+    label_rows = csr_parts(check_label_sets(tree, Y).T.tocsr())
+    places = check_matched(tree, matched, label_rows.n_cols)
+    first = np.empty(tree.n_labels, dtype=np.int32)
+    first[tree.labels[::-1]] = tree.leaf_of_copy[::-1]
+    pairs = _kernels.place_labels(
+        label_rows.indptr,
+        label_rows.indices,
+        first,
+        np.ascontiguousarray(places, dtype=np.int32).ravel(),
+        places.shape[1],
+        tree.n_nodes,
+        brings_all,
+        price,
+        growth,
+        least_gain,
+        max_copies,
+    )
+    new = with_copies(tree, *pairs)
     return new if keep_empty else without_empty_leaves(new)[0]
 
 
@@ -126,48 +128,3 @@ def _leaves_by_copy(tree: LabelTree) -> NDArray[np.int64]:
     leaves = np.full((int(number.max(initial=0)) + 1, tree.n_labels), -1, dtype=np.int64)
     leaves[number, label] = tree.leaf_of_copy[order]
     return leaves
-
-
-def _first_claims(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> sparse.csr_array:
-    """Return (n_labels, n_nodes) how many rows of each label arrive at each leaf, with fractions that decide ties.
-
-    Among equals a label's own leaf is best, then the leaf that is the first choice of most rows.
-    """
-    places = check_matched(tree, matched, Y.shape[0])
-    arrived, first = (count_arrivals(tree, Y, part) for part in (places, places[:, :1]))
-    own = (np.full(tree.labels.size, 0.5), (tree.labels, tree.leaf_of_copy))
-    claims = arrived + sparse.csr_array(own, shape=arrived.shape) + first * (0.4 / max(arrived.max(), 1.0))
-    claims.sort_indices()
-    return claims
-
-
-def _leaf_limits(tree: LabelTree, Y: sparse.csr_array, most: int, crowding: float) -> NDArray[np.int64]:
-    """Return (n_nodes,) the most labels of each leaf: `most` on average, fewer where more positives are."""
-    if most >= tree.n_labels:
-        return np.full(tree.n_nodes, most, dtype=np.int64)
-    share = np.maximum(_positives_of_nodes(tree, Y), 1.0) ** -crowding
-    share /= share[tree.leaves].mean()
-    limits: NDArray[np.int64] = np.round(most * np.clip(share, 0.5, 2.0)).astype(np.int64)
-    return np.maximum(limits, 1)
-
-
-def _positives_of_nodes(tree: LabelTree, Y: sparse.csr_array) -> NDArray[np.float64]:
-    """Return (n_nodes,) how many positives the labels of each leaf have together."""
-    held = np.bincount(Y.indices, minlength=tree.n_labels)[tree.labels]
-    return np.bincount(tree.leaf_of_copy, weights=held, minlength=tree.n_nodes).astype(np.float64)
-
-
-def _winning_copies(
-    tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike, least: NDArray[np.float64], limits: NDArray[Any]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return labels and one more leaf for each, those first that win most of the positives not yet covered.
-
-    A copy must win the `least` of its leaf, and a leaf holds at most as many labels as its limit.
-    """
-    missed = Y.copy()
-    missed.data = (~find_covered(tree, Y, matched)).astype(np.float32)
-    missed.eliminate_zeros()
-    counts = count_arrivals(tree, missed, matched)
-    counts.data[counts.data < least[counts.indices]] = 0
-    counts.eliminate_zeros()
-    return serve_claims(counts, 1, np.maximum(limits - np.diff(tree.label_ptr), 0))

@@ -1,0 +1,38 @@
+// Which leaves labels live in: those that reach most of their rows for the work that training them costs.
+//
+// Training a leaf costs its rows times its labels. A row that is matched to a leaf at place p of `width` is reached
+// there by width - p; among several leaves of a label the best one counts.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tagwood {
+
+struct PlacementTask {
+  const int64_t *label_ptr; // rows of each label
+  const int32_t *label_rows;
+  int64_t n_labels;
+  const int32_t *first_leaf; // of each label
+  const int32_t *matched;    // [row][place], -1 for unused places
+  int64_t n_rows;
+  int64_t width;
+  int64_t n_nodes;
+};
+
+struct PlacementOptions {
+  double price;       // share of all positives that the work of training all leaves once would have to win
+  double growth;      // most work and most places, as multiples of those at first
+  int64_t least_gain; // rows that one more leaf must win
+  int64_t max_copies; // of a label
+  bool brings_all;    // a label brings all its rows to all its leaves, not only those matched there
+};
+
+// Labels and their leaves, pair by pair: by label, and in the order in which the leaves were chosen.
+struct Placement {
+  std::vector<int32_t> labels, leaves;
+};
+
+Placement place_labels(const PlacementTask &task, const PlacementOptions &options);
+
+} // namespace tagwood
