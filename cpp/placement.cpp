@@ -1,6 +1,8 @@
 #include "placement.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <numeric>
 #include <queue>
 #include <span>
@@ -57,6 +59,10 @@ private:
   std::vector<int32_t> size_;
   std::vector<Entry> entries_;
 };
+
+// What training one label on some rows costs, and what one row more costs: in whole numbers, so that sums are exact.
+double cost(double rows) { return std::floor(16 * rows * std::sqrt(std::sqrt(rows))); }
+double cost_of_next(double rows) { return std::floor(20 * std::sqrt(std::sqrt(rows))); }
 
 // A leaf for a label: what it wins and what it costs.
 struct Choice {
@@ -128,7 +134,15 @@ private:
   bool is_stray(int32_t row, const std::vector<int32_t> &held) const {
     return !o_.brings_all && std::none_of(held.begin(), held.end(), [&](int32_t leaf) { return matches(row, leaf); });
   }
-  double work() const { return std::inner_product(n_rows_.begin(), n_rows_.end(), n_labels_.begin(), 0.0); }
+  double work() const {
+    return std::inner_product(n_rows_.begin(), n_rows_.end(), n_labels_.begin(), 0.0, std::plus<>(),
+                              [](double rows, double labels) { return labels * cost(rows); });
+  }
+  // What one more label and `rows` more rows add to the work of a leaf.
+  double added_work(int32_t leaf, int64_t rows) const {
+    return (n_labels_[leaf] + 1) * cost(n_rows_[leaf] + static_cast<double>(rows)) -
+           n_labels_[leaf] * cost(n_rows_[leaf]);
+  }
 
   // A label comes to live in a leaf with the rows that `brings` names.
   template <class Brings> void enter(int32_t label, int32_t leaf, const Brings &brings) {
@@ -195,8 +209,7 @@ private:
       count_present(row);
     Choice best;
     for (const int32_t leaf : choices_) {
-      const double added = static_cast<double>(static_cast<int64_t>(rows.size()) - sums_[leaf].present);
-      const double work = n_rows_[leaf] + added * (n_labels_[leaf] + 1);
+      const double work = added_work(leaf, static_cast<int64_t>(rows.size()) - sums_[leaf].present);
       const double stays = leaf == own ? 0.5 * static_cast<double>(t_.width) : 0;
       best.take_better({leaf, static_cast<double>(sums_[leaf].reach) + stays - kMoves * price_ * work, work, 0});
     }
@@ -229,7 +242,7 @@ private:
       double saved = 0;
       if (stray)
         for (const int32_t other : held)
-          saved += row_leaves_.count(row, other) == 1 ? n_labels_[other] : 0;
+          saved += row_leaves_.count(row, other) == 1 ? n_labels_[other] * cost_of_next(n_rows_[other]) : 0;
       for (const int32_t leaf : matches_of(row))
         if (leaf >= 0 && sums_[leaf].open) {
           sums_[leaf].coming += !stray && row_leaves_.count(row, leaf) == 0;
@@ -238,9 +251,8 @@ private:
     }
     for (const int32_t leaf : choices_) {
       const Sums &sums = sums_[leaf];
-      const double added = static_cast<double>(sums.coming + anywhere - sums.present),
-                   won = static_cast<double>(sums.reach);
-      const double work = std::max(n_rows_[leaf] + added * (n_labels_[leaf] + 1) - sums.saved, 1.0);
+      const double won = static_cast<double>(sums.reach);
+      const double work = std::max(added_work(leaf, sums.coming + anywhere - sums.present) - sums.saved, 1.0);
       if (won - price_ * work > 0)
         best.take_better({leaf, won - price_ * work, work, won / work});
     }

@@ -46,7 +46,7 @@ def test_copies_and_work_are_bounded(problem, growth, price, max_copies):
     assert new.labels.size <= int(growth * 6)
     assert np.bincount(new.labels, minlength=6).max() <= max_copies
     assert np.bincount(new.labels, minlength=6).min() == 1
-    assert work(new, Y) <= max(growth * work(TREE, Y), work(moved, Y)) + 1e-6
+    assert work(new, Y) <= 1.01 * max(growth * work(TREE, Y), work(moved, Y))  # costs are rounded
 
 
 def test_a_copy_that_wins_too_few_rows_is_not_made():
@@ -61,8 +61,8 @@ def test_a_copy_that_is_not_worth_its_work_is_not_made():
     # Both leaves have two labels. A copy in leaf 4 learns from its eight rows, brings two to three labels there, and
     # takes them from two labels in leaf 3, for two of 14 positives.
     assert [TREE.leaves_of(label).tolist() for label in (0, 3)] == [[3], [4]]
-    worth = 2 / 14 / ((8 + 2 * 3 - 2 * 2) / work(TREE, sets(Y)))
-    for price, n_leaves in ((0.99 * worth, 2), (1.01 * worth, 1)):
+    worth = 2 / 14 / ((3 * 10**1.25 - 2 * 8**1.25 - 2 * 2 * 1.25 * 6**0.25) / work(TREE, sets(Y)))
+    for price, n_leaves in ((0.98 * worth, 2), (1.02 * worth, 1)):
         new = reassign_by_gain(TREE, sets(Y), matched, growth=2, price=price)
         assert new.leaves_of(0).size == n_leaves
 
@@ -70,14 +70,14 @@ def test_a_copy_that_is_not_worth_its_work_is_not_made():
 def test_a_dear_leaf_is_for_labels_that_win_much_there():
     tree = LabelTree.from_nested([[0, 1, 2, 3], [4, 5, 6, 7]])
     Y = sets([[0]] * 90 + [[4]] * 40 + [[label] for label in (1, 2, 3, 5, 6, 7)], 8)
-    for price, there in ((0.0, range(8)), (0.5, range(5))):  # one row is not worth training on 93 others
+    for price, there in ((0.0, range(8)), (0.2, range(5))):  # one row is not worth training on 93 others
         new = reassign_by_gain(tree, Y, [[1]] * 136, price=price, max_copies=1, keep_empty=True)
         assert new.labels[new.leaf_of_copy == 1].tolist() == list(there)
 
 
 def test_copies_go_first_to_the_labels_that_win_most_for_their_work():
-    Y = [[0]] * 6 + [[1]] * 4
-    matched = [[3]] * 3 + [[4]] * 3 + [[3]] * 3 + [[4]]
+    Y = [[0]] * 6 + [[1]] * 6
+    matched = [[3]] * 3 + [[4]] * 3 + [[3]] * 5 + [[4]]
     new = reassign_by_gain(TREE, sets(Y), matched, growth=7 / 6)
     assert [new.leaves_of(label).size for label in (0, 1)] == [2, 1]
 
@@ -133,7 +133,7 @@ def sets(lists, n_labels=6):
 
 
 def work(tree, Y):
-    """Rows times labels of each leaf, where labels bring all their rows to all their leaves."""
+    """What training the leaves costs, where labels bring all their rows to all their leaves."""
     rows = [set(Y[:, [label]].nonzero()[0].tolist()) for label in range(tree.n_labels)]
     held = [tree.labels[tree.label_ptr[leaf] : tree.label_ptr[leaf + 1]].tolist() for leaf in tree.leaves]
-    return sum(len(set().union(*(rows[label] for label in labels))) * len(labels) for labels in held)
+    return sum(len(set().union(*(rows[label] for label in labels))) ** 1.25 * len(labels) for labels in held)

@@ -14,6 +14,11 @@ _I64 = NDArray[np.int64]
 _MOVES = 2.0  # what is won by a move must be worth that many times its price
 
 
+def _cost(rows: int) -> float:
+    """Return what training one label on some rows costs, as a whole number."""
+    return float(np.floor(16 * rows * np.sqrt(np.sqrt(rows))))
+
+
 class _Copy(NamedTuple):
     """One more leaf for a label: reach per work, the work, and the leaf."""
 
@@ -40,7 +45,13 @@ class _Placer:
         return int(np.count_nonzero(self.counts[leaf]))
 
     def work(self) -> float:
-        return float(np.count_nonzero(self.counts, axis=1) @ self.n_labels)
+        return sum(float(n) * _cost(self.n_rows(leaf)) for leaf, n in enumerate(self.n_labels))
+
+    def added_work(self, leaf: int, rows: _I32) -> float:
+        """Return what one more label with some rows adds to the work of a leaf."""
+        n, before = self.n_labels[leaf], self.n_rows(leaf)
+        after = before + int(np.count_nonzero(self.counts[leaf, rows] == 0))
+        return float((n + 1) * _cost(after) - n * _cost(before))
 
     def reach(self, rows: _I32, held: list[int]) -> dict[int, int]:
         """Return what each leaf reaches beyond the leaves that are held; only leaves that reach any."""
@@ -63,8 +74,7 @@ class _Placer:
         values = {}
         for leaf, reach in sorted(found.items()):
             if reach >= least:
-                added = np.count_nonzero(self.counts[leaf, rows] == 0) * (self.n_labels[leaf] + 1)
-                values[leaf] = reach + 0.5 * self.width * (leaf == own) - price * (self.n_rows(leaf) + added)
+                values[leaf] = reach + 0.5 * self.width * (leaf == own) - price * self.added_work(leaf, rows)
         best = max(values, key=lambda leaf: values[leaf])
         self.leaves_of[label][0] = best
         self.counts[best, rows] += 1
@@ -78,17 +88,20 @@ class _Placer:
         here, stray = (places == leaf).any(axis=1), ~np.isin(places, self.leaves_of[label]).any(axis=1)
         return rows[here | stray], rows[here & stray]
 
+    def saved_by(self, row: int, leaf: int) -> float:
+        """Return what a leaf saves when a row leaves it that only one label brings there."""
+        if self.counts[leaf, row] > 1:
+            return 0.0
+        return float(self.n_labels[leaf] * np.floor(20 * np.sqrt(np.sqrt(self.n_rows(leaf)))))
+
     def best_copy(self, label: int, price: float, least_gain: int) -> _Copy | None:
         held, best, value = self.leaves_of[label], None, 0.0
         for leaf, reach in sorted(self.reach(self.rows_of[label], held).items()):
             if reach < least_gain * self.width:
                 continue
             coming, leaving = self.split(label, leaf)
-            added = np.count_nonzero(self.counts[leaf, coming] == 0) * (self.n_labels[leaf] + 1)
-            saved = sum(
-                np.count_nonzero(self.counts[other, leaving] == 1) * self.n_labels[other] for other in held
-            )
-            work = max(float(self.n_rows(leaf) + added - saved), 1.0)
+            saved = sum(self.saved_by(row, other) for row in leaving for other in held)
+            work = max(self.added_work(leaf, coming) - saved, 1.0)
             if reach - price * work > value:
                 best, value = _Copy(reach / work, work, leaf), reach - price * work
         return best

@@ -91,8 +91,8 @@ class Assignment:
     width: int | None = None
     room: float = 1.1
     bring: str = "matched"
-    growth: float = 1.2
-    price: float = 0.1
+    growth: float = 1.3
+    price: float = 0.08
     least_gain: int = 3
 
     def check(self) -> None:
