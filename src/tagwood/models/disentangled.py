@@ -52,10 +52,8 @@ _LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
 
 
 _WIDTH = 5
-_BEAM, _AUTO_BEAM = (
-    10,
-    4,
-)  # leaves that are looked up for each row; `rank` has a beam of 10: within it labels are found
+# Leaves that are looked up for each row; `rank` has a beam of 10: within it labels are found.
+_BEAM, _AUTO_BEAM = 10, 4
 _AUTO_COPIES = 3  # most leaves of a label
 
 
