@@ -2,8 +2,6 @@
 #include "binding.hpp"
 #include "claims.hpp"
 
-#include <algorithm>
-
 using namespace tagwood;
 
 namespace {
@@ -11,10 +9,8 @@ namespace {
 Out<uint8_t> py_serve_claims(In<int32_t> labels, In<int32_t> leaves, int32_t copies, int64_t n_labels,
                              In<int64_t> room) {
   const int64_t n = static_cast<int64_t>(labels.shape(0)), n_leaves = static_cast<int64_t>(room.shape(0));
-  auto outside = [&](const In<int32_t> &ids, int64_t most) {
-    return std::any_of(ids.data(), ids.data() + n, [&](int32_t id) { return id < 0 || id >= most; });
-  };
-  if (static_cast<int64_t>(leaves.shape(0)) != n || outside(labels, n_labels) || outside(leaves, n_leaves))
+  if (static_cast<int64_t>(leaves.shape(0)) != n || !all_within(labels, 0, n_labels) ||
+      !all_within(leaves, 0, n_leaves))
     throw nb::value_error("serve_claims: labels and leaves do not fit together");
   Filled<uint8_t> served(n);
   {

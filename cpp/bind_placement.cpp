@@ -8,10 +8,6 @@ using namespace tagwood;
 
 namespace {
 
-bool all_within(const In<int32_t> &ids, int64_t low, int64_t high) {
-  return std::all_of(ids.data(), ids.data() + ids.shape(0), [&](int32_t id) { return id >= low && id < high; });
-}
-
 std::tuple<Out<int32_t>, Out<int32_t>> py_place_labels(In<int64_t> label_ptr, In<int32_t> label_rows,
                                                        In<int32_t> first_leaf, In<int32_t> matched, int64_t width,
                                                        int64_t n_nodes, bool brings_all, double price, double growth,

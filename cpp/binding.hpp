@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -20,6 +21,10 @@ template <class T> using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>, nb::c_cont
 
 inline CsrView view(const In<int64_t> &indptr, const In<int32_t> &indices, const In<float> &data, int64_t n_cols) {
   return {indptr.data(), indices.data(), data.data(), static_cast<int64_t>(indptr.shape(0)) - 1, n_cols};
+}
+
+inline bool all_within(const In<int32_t> &ids, int64_t low, int64_t high) { // high is outside
+  return std::all_of(ids.data(), ids.data() + ids.shape(0), [&](int32_t id) { return id >= low && id < high; });
 }
 
 // Hands a C++ vector to NumPy without a copy.

@@ -1,8 +1,8 @@
 // Which leaves labels live in: those that reach most of their rows for the work that training them costs.
 //
 // Training a leaf costs its labels times its rows to the power of 1.25: larger leaves take more sweeps, and leave the
-// caches. A row that is matched to a leaf at place p of `width` is reached
-// there by width - p; among several leaves of a label the best one counts.
+// caches. A row that is matched to a leaf at place p of `width` is reached there by width - p; among several leaves of
+// a label the best one counts.
 #pragma once
 
 #include <cstdint>

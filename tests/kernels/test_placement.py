@@ -44,7 +44,7 @@ def test_labels_are_placed_as_by_the_twin(seed, shape, brings_all, price, growth
     np.testing.assert_array_equal(leaves, twin_leaves)
 
 
-def test_a_table_of_many_pairs_grows():
+def test_labels_with_many_copies_are_placed_as_by_the_twin():
     problem = made_problem(1, 400, 60, 30, 5)
     labels, leaves = _kernels.place_labels(*problem, False, 0.0, 50.0, 1, 20)
     twin_labels, twin_leaves = reference.place_labels(*problem, False, 0.0, 50.0, 1, 20)

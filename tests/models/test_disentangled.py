@@ -84,7 +84,7 @@ def test_auto_grows_no_more_than_allowed(toy):
     for growth in (1.0, 1.2, 1.5):
         model = Disentangled(BASE, copies="auto", assignment=Assignment(growth=growth), threads=1).fit(X, Y)
         assert model.copy_counts().sum() <= growth * Y.shape[1]
-    assert model.copy_counts().max() >= 2
+    assert 2 <= model.copy_counts().max() <= 3
 
 
 @pytest.mark.parametrize(

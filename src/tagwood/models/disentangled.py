@@ -51,9 +51,8 @@ _LEAST_LEAVES = 8  # leaves per leaf that a row is matched to: a row that is mat
 _LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
 
 
-_WIDTH = 5
-# Leaves that are looked up for each row; `rank` has a beam of 10: within it labels are found.
-_BEAM, _AUTO_BEAM = 10, 4
+_WIDTH, _AUTO_WIDTH = 5, 4
+_BEAM = 10  # as in `rank`: within it labels are found
 _AUTO_COPIES = 3  # most leaves of a label
 
 
@@ -74,7 +73,7 @@ class Assignment:
     bring
         Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 sends there, or
         ``"all"``, which is the paper's, a little more precise, and slower to train and to search. With
-        ``copies="auto"`` it is a beam of 4. Rows that are sent to none of the label's leaves go to all of them.
+        ``copies="auto"`` it is a beam of `width`. Rows that are sent to none of the label's leaves go to all of them.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels, and most work
         of training leaves, as a multiple of what it is without copies.
@@ -250,8 +249,12 @@ class Disentangled(LinearTree):
         """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
         settings = self.assignment
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
-        beam = min(_AUTO_BEAM if self.copies == AUTO else _BEAM, max(1, tree.n_leaves // _LEAST_LEAVES))
-        width = min(beam, _WIDTH) if settings.width is None else settings.width
+        most = max(1, tree.n_leaves // _LEAST_LEAVES)
+        usual = _AUTO_WIDTH if self.copies == AUTO else _WIDTH
+        width = min(usual, most) if settings.width is None else settings.width
+        beam = (
+            width if self.copies == AUTO else min(_BEAM, most)
+        )  # the price of a copy counts the rows it brings
         looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
         if matcher is None or not seen:

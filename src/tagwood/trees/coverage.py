@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import check_float, check_int
@@ -106,19 +105,15 @@ def count_covered(tree: LabelTree, Y: Any, matched: ArrayLike) -> int:
     >>> count_covered(tree, [[0], [2], [1, 3]], [[1], [1], [2]])
     2
     """
-    return int(find_covered(tree, check_label_sets(tree, Y), matched).sum())
-
-
-def find_covered(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> NDArray[np.bool_]:
-    """Return for each entry of Y whether its label is in a leaf that the row is matched to."""
-    places = check_matched(tree, matched, Y.shape[0])
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
-    covered = np.zeros(Y.nnz, dtype=bool)
+    positives = check_label_sets(tree, Y)
+    places = check_matched(tree, matched, positives.shape[0])
+    row = np.repeat(np.arange(positives.shape[0]), np.diff(positives.indptr))
+    covered = np.zeros(positives.nnz, dtype=bool)
     for leaves in _leaves_by_copy(tree):
-        leaf = leaves[Y.indices]
+        leaf = leaves[positives.indices]
         for place in range(places.shape[1]):
             covered |= (places[row, place] == leaf) & (leaf >= 0)
-    return covered
+    return int(covered.sum())
 
 
 def _leaves_by_copy(tree: LabelTree) -> NDArray[np.int64]:

@@ -70,7 +70,7 @@ def reassign_labels(
         label = np.repeat(np.arange(tree.n_labels, dtype=np.int32), np.diff(best.indptr))
         leaf = best.indices.astype(np.int32)
     else:
-        label, leaf = serve_claims(counts, copies, np.full(tree.n_nodes, limit))
+        label, leaf = _serve_claims(counts, copies, limit)
     new = with_copies(tree, label, leaf)
     return new if keep_empty else without_empty_leaves(new)[0]
 
@@ -150,23 +150,13 @@ def check_label_sets(tree: LabelTree, Y: Any) -> sparse.csr_array:
     return labels
 
 
-def serve_claims(
-    counts: sparse.csr_array, copies: int, room: NDArray[np.integer]
+def _serve_claims(
+    counts: sparse.csr_array, copies: int, limit: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Give labels the leaves they claim, the largest counts first: at most `copies` each, and `room` labels per leaf.
-
-    Parameters
-    ----------
-    counts
-        (n_labels, n_nodes) strength of each claim, columns rising.
-    copies
-        Most leaves of a label.
-    room
-        (n_nodes,) most labels of each leaf.
-    """
+    """Give labels the leaves they claim, largest counts first: at most `copies` each, and `limit` labels per leaf."""
     order = np.argsort(-counts.data, kind="stable")  # ties: the smaller label, then the smaller leaf
     label = np.repeat(np.arange(counts.shape[0], dtype=np.int32), np.diff(counts.indptr))[order]
     leaf = counts.indices.astype(np.int32)[order]
-    most = min(copies, np.iinfo(np.int32).max)
-    served = _kernels.serve_claims(label, leaf, most, counts.shape[0], room.astype(np.int64)).astype(bool)
+    most, room = min(copies, np.iinfo(np.int32).max), np.full(counts.shape[1], limit, dtype=np.int64)
+    served = _kernels.serve_claims(label, leaf, most, counts.shape[0], room).astype(bool)
     return label[served], leaf[served]
