@@ -21,14 +21,22 @@ public:
 
   // A row has at most as many leaves as its labels have copies.
   LeavesOfRows(std::span<const int32_t> rows_of_labels, int64_t n_rows, int64_t max_copies, int64_t n_nodes)
-      : start_(n_rows + 1), size_(n_rows) {
+      : rows_(n_rows) {
     for (const int32_t row : rows_of_labels)
-      ++start_[row + 1];
-    for (int64_t row = 0; row < n_rows; ++row)
-      start_[row + 1] = start_[row] + std::min(start_[row + 1] * std::min(max_copies, n_nodes), n_nodes);
-    entries_.resize(start_[n_rows]);
+      ++rows_[row].start;
+    int64_t start = 0;
+    for (Row &row : rows_) {
+      const int64_t most = std::min(row.start * std::min(max_copies, n_nodes), n_nodes);
+      row.start = start;
+      start += most;
+    }
+    entries_.resize(start);
   }
-  std::span<Entry> of(int32_t row) { return {entries_.data() + start_[row], static_cast<size_t>(size_[row])}; }
+  std::span<Entry> of(int32_t row) {
+    return {entries_.data() + rows_[row].start, static_cast<size_t>(rows_[row].size)};
+  }
+  void prefetch(int32_t row) const { __builtin_prefetch(rows_.data() + row); }
+  void prefetch_entries(int32_t row) const { __builtin_prefetch(entries_.data() + rows_[row].start); }
   int32_t count(int32_t row, int32_t leaf) {
     for (const Entry &entry : of(row))
       if (entry.leaf == leaf)
@@ -41,22 +49,26 @@ public:
         ++entry.count;
         return false;
       }
-    entries_[start_[row] + size_[row]++] = {leaf, 1};
+    Row &r = rows_[row];
+    entries_[r.start + r.size++] = {leaf, 1};
     return true;
   }
   bool take(int32_t row, int32_t leaf) { // says whether the row has left the leaf
     for (Entry &entry : of(row))
       if (entry.leaf == leaf && --entry.count == 0) {
         entry = of(row).back();
-        --size_[row];
+        --rows_[row].size;
         return true;
       }
     return false;
   }
 
 private:
-  std::vector<int64_t> start_;
-  std::vector<int32_t> size_;
+  struct Row {
+    int64_t start = 0;
+    int64_t size = 0;
+  };
+  std::vector<Row> rows_;
   std::vector<Entry> entries_;
 };
 
@@ -123,6 +135,19 @@ private:
   std::span<const int32_t> rows_of(int32_t label) const {
     return {t_.label_rows + t_.label_ptr[label], static_cast<size_t>(t_.label_ptr[label + 1] - t_.label_ptr[label])};
   }
+  // Visits the rows of a label. They lie anywhere: the memory is told in advance.
+  template <class Visit> void each_row(int32_t label, const Visit &visit) {
+    const auto rows = rows_of(label);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (i + 12 < rows.size()) {
+        __builtin_prefetch(t_.matched + rows[i + 12] * t_.width);
+        row_leaves_.prefetch(rows[i + 12]);
+      }
+      if (i + 6 < rows.size())
+        row_leaves_.prefetch_entries(rows[i + 6]);
+      visit(rows[i]);
+    }
+  }
   std::span<const int32_t> matches_of(int32_t row) const {
     return {t_.matched + row * t_.width, static_cast<size_t>(t_.width)};
   }
@@ -147,20 +172,22 @@ private:
   // A label comes to live in a leaf with the rows that `brings` names.
   template <class Brings> void enter(int32_t label, int32_t leaf, const Brings &brings) {
     ++n_labels_[leaf];
-    for (const int32_t row : rows_of(label))
+    each_row(label, [&](int32_t row) {
       if (brings(row))
         n_rows_[leaf] += row_leaves_.add(row, leaf);
+    });
   }
   template <class Takes> void take_rows(int32_t label, int32_t leaf, const Takes &takes) {
-    for (const int32_t row : rows_of(label))
+    each_row(label, [&](int32_t row) {
       if (takes(row))
         n_rows_[leaf] -= row_leaves_.take(row, leaf);
+    });
   }
 
   // Lists in choices_ the leaves that reach more of a label's rows than `reached(row)`, and sums what they add.
   template <class Reached> void find_choices(int32_t label, const Reached &reached) {
     choices_.clear();
-    for (const int32_t row : rows_of(label)) {
+    each_row(label, [&](int32_t row) {
       const int64_t already = reached(row);
       const auto leaves = matches_of(row);
       for (int64_t place = 0; place < t_.width - already; ++place)
@@ -168,7 +195,7 @@ private:
           add_choice(leaf);
           sums_[leaf].reach += t_.width - place - already;
         }
-    }
+    });
   }
   void add_choice(int32_t leaf) {
     if (!sums_[leaf].open)
@@ -205,8 +232,7 @@ private:
     --n_labels_[own];
     add_choice(own);
     drop_choices_below(sums_[own].reach);
-    for (const int32_t row : rows)
-      count_present(row);
+    each_row(label, [&](int32_t row) { count_present(row); });
     Choice best;
     for (const int32_t leaf : choices_) {
       const double work = added_work(leaf, static_cast<int64_t>(rows.size()) - sums_[leaf].present);
@@ -229,16 +255,15 @@ private:
     Choice best;
     if (choices_.empty())
       return best;
-    const auto rows = rows_of(label);
     int64_t anywhere = 0; // rows that come to any leaf
-    for (const int32_t row : rows) {
+    each_row(label, [&](int32_t row) {
       const bool stray = is_stray(row, held);
       if (stray || o_.brings_all) {
         ++anywhere;
         count_present(row);
       }
       if (o_.brings_all)
-        continue;
+        return;
       double saved = 0;
       if (stray)
         for (const int32_t other : held)
@@ -248,7 +273,7 @@ private:
           sums_[leaf].coming += !stray && row_leaves_.count(row, leaf) == 0;
           sums_[leaf].saved += saved;
         }
-    }
+    });
     for (const int32_t leaf : choices_) {
       const Sums &sums = sums_[leaf];
       const double won = static_cast<double>(sums.reach);

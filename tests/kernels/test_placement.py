@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tagwood import _kernels
@@ -35,6 +35,7 @@ def made_problem(seed, n_rows, n_labels, n_nodes, width):
     least_gain=st.integers(1, 3),
     max_copies=st.integers(1, 4),
 )
+@example(3119, (5, 4, 7, 2), False, 0.03, 2.0, 2, 1)  # staying and moving are worth the same
 def test_labels_are_placed_as_by_the_twin(seed, shape, brings_all, price, growth, least_gain, max_copies):
     problem = made_problem(seed, *shape)
     options = brings_all, price, growth, least_gain, max_copies
