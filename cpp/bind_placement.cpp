@@ -11,7 +11,7 @@ namespace {
 std::tuple<Out<int32_t>, Out<int32_t>> py_place_labels(In<int64_t> label_ptr, In<int32_t> label_rows,
                                                        In<int32_t> first_leaf, In<int32_t> matched, int64_t width,
                                                        int64_t n_nodes, bool brings_all, double price, double growth,
-                                                       int64_t least_gain, int64_t max_copies) {
+                                                       double most_work, int64_t least_gain, int64_t max_copies) {
   const auto n_labels = static_cast<int64_t>(first_leaf.shape(0));
   const auto n_rows = width > 0 ? static_cast<int64_t>(matched.shape(0)) / width : 0;
   const bool fits = width > 0 && static_cast<int64_t>(matched.shape(0)) == n_rows * width &&
@@ -26,7 +26,7 @@ std::tuple<Out<int32_t>, Out<int32_t>> py_place_labels(In<int64_t> label_ptr, In
   Placement placement;
   {
     nb::gil_scoped_release release;
-    placement = place_labels(task, {price, growth, least_gain, max_copies, brings_all});
+    placement = place_labels(task, {price, growth, most_work, least_gain, max_copies, brings_all});
   }
   return {own(std::move(placement.labels)), own(std::move(placement.leaves))};
 }
@@ -39,7 +39,7 @@ void bind_placement(nb::module_ &m) {
   using nb::arg;
   m.def("place_labels", &py_place_labels, arg("label_ptr").noconvert(), arg("label_rows").noconvert(),
         arg("first_leaf").noconvert(), arg("matched").noconvert(), arg("width"), arg("n_nodes"), arg("brings_all"),
-        arg("price"), arg("growth"), arg("least_gain"), arg("max_copies"));
+        arg("price"), arg("growth"), arg("most_work"), arg("least_gain"), arg("max_copies"));
 }
 
 } // namespace tagwood

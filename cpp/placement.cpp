@@ -302,7 +302,7 @@ private:
     };
     const double growth = std::min(o_.growth, static_cast<double>(o_.max_copies));
     auto places = static_cast<int64_t>(growth * static_cast<double>(t_.n_labels)) - t_.n_labels;
-    double left = o_.growth * first_work_ - work();
+    double left = o_.most_work * first_work_ - work();
     for (const int32_t label : by_rows_)
       claim(label, best_copy(label));
     while (!claims.empty() && places > 0) {

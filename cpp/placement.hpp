@@ -23,7 +23,8 @@ struct PlacementTask {
 
 struct PlacementOptions {
   double price;       // share of all positives that the work of training all leaves once would have to win
-  double growth;      // most work and most places, as multiples of those at first
+  double growth;      // most places, as a multiple of the labels
+  double most_work;   // as a multiple of the work at first
   int64_t least_gain; // rows that one more leaf must win
   int64_t max_copies; // of a label
   bool brings_all;    // a label brings all its rows to all its leaves, not only those matched there

@@ -32,13 +32,16 @@ def made_problem(seed, n_rows, n_labels, n_nodes, width):
     brings_all=st.booleans(),
     price=st.sampled_from([0.0, 0.03, 0.1, 0.5]),
     growth=st.sampled_from([1.0, 1.3, 2.0, 50.0]),
+    most_work=st.sampled_from([1.0, 1.2, 2.0, np.inf]),
     least_gain=st.integers(1, 3),
     max_copies=st.integers(1, 4),
 )
-@example(3119, (5, 4, 7, 2), False, 0.03, 2.0, 2, 1)  # staying and moving are worth the same
-def test_labels_are_placed_as_by_the_twin(seed, shape, brings_all, price, growth, least_gain, max_copies):
+@example(3119, (5, 4, 7, 2), False, 0.03, 2.0, 2.0, 2, 1)  # staying and moving are worth the same
+def test_labels_are_placed_as_by_the_twin(
+    seed, shape, brings_all, price, growth, most_work, least_gain, max_copies
+):
     problem = made_problem(seed, *shape)
-    options = brings_all, price, growth, least_gain, max_copies
+    options = brings_all, price, growth, most_work, least_gain, max_copies
     labels, leaves = _kernels.place_labels(*problem, *options)
     twin_labels, twin_leaves = reference.place_labels(*problem, *options)
     np.testing.assert_array_equal(labels, twin_labels)
@@ -47,8 +50,8 @@ def test_labels_are_placed_as_by_the_twin(seed, shape, brings_all, price, growth
 
 def test_labels_with_many_copies_are_placed_as_by_the_twin():
     problem = made_problem(1, 400, 60, 30, 5)
-    labels, leaves = _kernels.place_labels(*problem, False, 0.0, 50.0, 1, 20)
-    twin_labels, twin_leaves = reference.place_labels(*problem, False, 0.0, 50.0, 1, 20)
+    labels, leaves = _kernels.place_labels(*problem, False, 0.0, 50.0, 50.0, 1, 20)
+    twin_labels, twin_leaves = reference.place_labels(*problem, False, 0.0, 50.0, 50.0, 1, 20)
     np.testing.assert_array_equal(labels, twin_labels)
     np.testing.assert_array_equal(leaves, twin_leaves)
     assert np.bincount(labels).max() > 5
@@ -70,7 +73,7 @@ def test_labels_with_many_copies_are_placed_as_by_the_twin():
 def test_what_does_not_fit_is_refused(number, wrong):
     arguments = [np.array([0, 1, 3]), np.array([0, 0, 1], np.int32), np.array([1, 2], np.int32)]
     arguments += [np.array([1, 2], np.int32), 1, 3]
-    assert _kernels.place_labels(*arguments, False, 0.0, 2.0, 1, 2)[0].size >= 2
+    assert _kernels.place_labels(*arguments, False, 0.0, 2.0, 2.0, 1, 2)[0].size >= 2
     arguments[number] = wrong
     with pytest.raises(ValueError, match="do not fit together"):
-        _kernels.place_labels(*arguments, False, 0.0, 2.0, 1, 2)
+        _kernels.place_labels(*arguments, False, 0.0, 2.0, 2.0, 1, 2)

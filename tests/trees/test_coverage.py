@@ -37,16 +37,18 @@ def test_free_copies_never_cover_fewer_positives_than_the_largest_counts(problem
 
 
 @settings(deadline=None, max_examples=60)
-@given(matching_problems(), st.floats(1, 2), st.sampled_from([0.0, 0.1]), st.integers(1, 3))
-def test_copies_and_work_are_bounded(problem, growth, price, max_copies):
+@given(
+    matching_problems(), st.floats(1, 2), st.floats(1, 2), st.sampled_from([0.0, 0.1]), st.integers(1, 3)
+)
+def test_copies_and_work_are_bounded(problem, growth, most, price, max_copies):
     Y, matched = problem
-    options = {"growth": growth, "price": price, "brings_all": True, "keep_empty": True}
+    options = {"growth": growth, "work": most, "price": price, "brings_all": True, "keep_empty": True}
     moved = reassign_by_gain(TREE, Y, matched, max_copies=1, **options)
     new = reassign_by_gain(TREE, Y, matched, max_copies=max_copies, **options)
     assert new.labels.size <= int(growth * 6)
     assert np.bincount(new.labels, minlength=6).max() <= max_copies
     assert np.bincount(new.labels, minlength=6).min() == 1
-    assert work(new, Y) <= 1.01 * max(growth * work(TREE, Y), work(moved, Y))  # costs are rounded
+    assert work(new, Y) <= 1.01 * max(most * work(TREE, Y), work(moved, Y))  # costs are rounded
 
 
 def test_a_copy_that_wins_too_few_rows_is_not_made():
@@ -115,6 +117,7 @@ def test_nodes_without_labels_are_dropped_and_the_others_known_by_their_former_n
     "wrong",
     [
         {"growth": 0.9},
+        {"work": 0.9},
         {"least_gain": 0},
         {"price": -0.1},
         {"max_copies": 0},

@@ -60,6 +60,7 @@ def place_labels(
     brings_all: bool,
     price: float,
     growth: float,
+    most_work: float,
     least_gain: int,
     max_copies: int,
 ) -> tuple[_I32, _I32]: ...

@@ -125,6 +125,7 @@ def place_labels(
     brings_all: bool,
     price: float,
     growth: float,
+    most_work: float,
     least_gain: int,
     max_copies: int,
 ) -> tuple[_I32, _I32]:
@@ -136,7 +137,7 @@ def place_labels(
     unit = price * (width * label_rows.size) / max(first_work, 1.0)
     for label in placer.order:
         placer.move(label, _MOVES * unit)
-    left = growth * first_work - placer.work()
+    left = most_work * first_work - placer.work()
     places = int(min(growth, max_copies) * n_labels) - n_labels
     claims: list[tuple[float, int]] = []
 

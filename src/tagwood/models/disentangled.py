@@ -75,8 +75,9 @@ class Assignment:
         ``"all"``, which is the paper's, a little more precise, and slower to train and to search. With
         ``copies="auto"`` it is a beam of `width`. Rows that are sent to none of the label's leaves go to all of them.
     growth
-        With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels, and most work
-        of training leaves, as a multiple of what it is without copies.
+        With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
+    work
+        With ``copies="auto"``: most work of training leaves, as a multiple of what it is without copies.
     price
         With ``copies="auto"``: what work has to win. As much work as training all leaves once would have to bring
         this share of all positives into reach.
@@ -88,8 +89,9 @@ class Assignment:
     width: int | None = None
     room: float = 1.1
     bring: str = "matched"
-    growth: float = 1.3
-    price: float = 0.08
+    growth: float = 1.15
+    work: float = 1.5
+    price: float = 0.06
     least_gain: int = 3
 
     def check(self) -> None:
@@ -100,6 +102,7 @@ class Assignment:
         check_float(self.room, "room", low=1.0)
         check_choice(self.bring, "bring", BRING)
         check_float(self.growth, "growth", low=1.0)
+        check_float(self.work, "work", low=1.0)
         check_float(self.price, "price", low=0.0)
         check_int(self.least_gain, "least_gain", low=1)
 
@@ -287,6 +290,7 @@ class Disentangled(LinearTree):
             Y,
             matched,
             growth=settings.growth,
+            work=settings.work,
             price=settings.price,
             least_gain=settings.least_gain,
             max_copies=_AUTO_COPIES,

@@ -13,8 +13,8 @@ Decisions
 * First every label takes the leaf that is worth most, if it reaches more than its own, labels with many rows first. A
   move has to be worth twice its price: for most labels it is a guess from few rows.
 * Then leaves are added for what a label's leaves do not reach yet, those first that reach most for their work: the
-  greedy choice for the cover problem that finding the best leaves is (the paper's Problem 7). It ends where `growth`
-  times the work or the labels is used up. `reassign_labels` takes the largest counts instead, which may be the
+  greedy choice for the cover problem that finding the best leaves is (the paper's Problem 7). It ends where
+  `growth` times the labels or `work` times the work is used up. `reassign_labels` takes the largest counts instead, which may be the
   same rows twice, and asks no price.
 * A few frequent labels with three leaves win more, for the same work, than many labels with two.
 """
@@ -39,6 +39,7 @@ def reassign_by_gain(
     matched: ArrayLike,
     *,
     growth: float = 1.3,
+    work: float | None = None,
     price: float = 0.0,
     least_gain: int = 1,
     max_copies: int = 3,
@@ -52,8 +53,9 @@ def reassign_by_gain(
     tree, Y, matched, keep_empty
         As for `reassign_labels`. Of a label with several leaves the first counts.
     growth
-        Most copies of all labels together, as a multiple of the number of labels, and most work of training leaves, as
-        a multiple of the work in `tree`.
+        Most copies of all labels together, as a multiple of the number of labels.
+    work
+        Most work of training leaves, as a multiple of the work in `tree`; None is no limit.
     price
         Share of all positives that as much work as training all leaves of `tree` once would have to win.
     least_gain
@@ -72,6 +74,8 @@ def reassign_by_gain(
     [[1, 2], [1], [2], [2]]
     """
     check_float(growth, "growth", low=1.0)
+    if work is not None:
+        check_float(work, "work", low=1.0)
     check_float(price, "price", low=0.0)
     check_int(least_gain, "least_gain", low=1)
     check_int(max_copies, "max_copies", low=1)
@@ -89,6 +93,7 @@ def reassign_by_gain(
         brings_all,
         price,
         growth,
+        np.inf if work is None else work,
         least_gain,
         max_copies,
     )
