@@ -76,12 +76,15 @@ void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOpti
 
 BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t block, const TrainOptions &o,
                              Workspace &ws)
+    : BlockTraining(x, tasks, block, tasks.rows_of(block), o, ws) {}
+
+BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t block, std::span<const int32_t> rows,
+                             const TrainOptions &o, Workspace &ws)
     : tasks_(tasks), o_(o), ws_(ws), hash_bits_(feature_bits(x.n_cols)), first_output_(tasks.output_ptr[block]),
       n_outputs_(tasks.output_ptr[block + 1] - tasks.output_ptr[block]),
       random_(o.seed ^ mix(static_cast<uint64_t>(tasks.seeds[block]))) {
-  rows_ = tasks.rows + tasks.row_begin[block];
-  n_rows_ = tasks.row_end[block] - tasks.row_begin[block];
-  copy_rows(x, rows_, n_rows_, o, ws);
+  n_rows_ = static_cast<int64_t>(rows.size());
+  copy_rows(x, rows.data(), n_rows_, o, ws);
   lanes_ = n_outputs_ <= 4 ? 4 : n_outputs_ <= 8 ? 8 : 16;
   const size_t n_weights = ws.rows.feature_of.size() * lanes_;
   if (n_weights + 16 > ws.weights_capacity) {

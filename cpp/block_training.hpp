@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "random.hpp"
 #include "sweeps.hpp"
@@ -27,6 +28,9 @@ struct Workspace : LaneArrays {
 class BlockTraining {
 public:
   BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t block, const TrainOptions &o, Workspace &ws);
+  // The same with other rows, which must rise.
+  BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t block, std::span<const int32_t> rows,
+                const TrainOptions &o, Workspace &ws);
   BlockTraining(const BlockTraining &) = delete;
   ~BlockTraining();
 
@@ -65,7 +69,6 @@ private:
   Workspace &ws_;
   int hash_bits_;
   int64_t first_output_, n_outputs_;
-  const int32_t *rows_ = nullptr;
   int64_t n_rows_ = 0;
   int lanes_ = 16;
   float *costs_ = nullptr;

@@ -1,6 +1,7 @@
 // Training of the linear classifiers of a label tree, block by block.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "blocks.hpp"
@@ -36,6 +37,10 @@ struct TrainTasks {
   const float *row_weights;
   const int64_t *seeds;
   int64_t n_blocks;
+
+  std::span<const int32_t> rows_of(int64_t block) const {
+    return {rows + row_begin[block], static_cast<size_t>(row_end[block] - row_begin[block])};
+  }
 };
 
 struct TrainedBlock {

@@ -14,52 +14,68 @@ namespace tagwood {
 namespace {
 
 constexpr size_t kMostRows = size_t{1} << 15; // of a half that a node is trained on
+constexpr size_t kAhead = 8;                  // rows whose memory is asked for before they are read
 
 // The best `width` nodes of each row. Nodes that are trained at the same time may offer children to the same row; the
 // order of results is total, so the beam does not depend on who comes first.
 class Beams {
 public:
-  Beams(int64_t n_rows, int width)
-      : width_(width), items_(n_rows * width), sizes_(n_rows, 0), busy_(new std::atomic_flag[n_rows]) {}
+  Beams(int64_t n_rows, int width) : width_(width), n_rows_(n_rows), items_(n_rows * width), heads_(new Head[n_rows]) {}
 
   std::span<const Scored> row(int64_t row) const {
-    return {items_.data() + row * width_, static_cast<size_t>(sizes_[row])};
+    return {items_.data() + row * width_, static_cast<size_t>(heads_[row].size)};
   }
-  void clear() { std::fill(sizes_.begin(), sizes_.end(), 0); }
+  void clear() {
+    for (int64_t row = 0; row < n_rows_; ++row)
+      heads_[row].size = 0;
+  }
+  void prefetch(int64_t row) const {
+    __builtin_prefetch(items_.data() + row * width_);
+    __builtin_prefetch(heads_.get() + row);
+  }
 
   void offer(int64_t row, std::span<const Scored> candidates) {
-    take(row);
-    Best best{items_.data() + row * width_, sizes_[row], width_};
+    Head &head = take(row);
+    Best best{items_.data() + row * width_, head.size, width_};
     for (const Scored &candidate : candidates)
       best.offer(candidate);
-    sizes_[row] = best.size;
-    give_back(row);
+    head.size = best.size;
+    give_back(head);
   }
 
   // Whether the beam of a row is full of nodes with better scores: then nobody below such a node will enter it.
   bool is_closed(int64_t row, float score) {
-    take(row);
-    const bool closed = sizes_[row] == width_ && items_[(row + 1) * width_ - 1].score > score;
-    give_back(row);
+    Head &head = take(row);
+    const bool closed = head.size == width_ && items_[(row + 1) * width_ - 1].score > score;
+    give_back(head);
     return closed;
   }
 
 private:
-  void take(int64_t row) {
-    while (busy_[row].test_and_set(std::memory_order_acquire)) {
+  struct Head {
+    int size = 0;
+    std::atomic_flag busy;
+  };
+
+  Head &take(int64_t row) {
+    Head &head = heads_[row];
+    while (head.busy.test_and_set(std::memory_order_acquire)) {
     }
+    return head;
   }
-  void give_back(int64_t row) { busy_[row].clear(std::memory_order_release); }
+  static void give_back(Head &head) { head.busy.clear(std::memory_order_release); }
 
   int width_;
+  int64_t n_rows_;
   std::vector<Scored> items_;
-  std::vector<int> sizes_;
-  std::unique_ptr<std::atomic_flag[]> busy_;
+  std::unique_ptr<Head[]> heads_;
 };
 
-// Memory of one thread: the rows of one half that visit a node, with its score, and the margins of its children.
+// Memory of one thread: the rows that a node is trained on; the rows of one half that visit it, with its score, and the
+// margins of its children.
 struct Memory {
   Workspace training;
+  std::vector<int32_t> taught;
   std::vector<Scored> visits; // ids are rows
   std::vector<int32_t> rows;
   std::vector<float> margins;
@@ -130,22 +146,25 @@ private:
 
   void visit_node(int32_t node, Memory &memory) {
     Workspace &ws = memory.training;
-    BlockTraining training(x_, tasks_, node, training_, ws);
+    choose_rows(node, memory.taught);
+    BlockTraining training(x_, tasks_, node, memory.taught, training_, ws);
     for (const bool second : {false, true}) {
       memory.visits.clear();
       memory.rows.clear();
-      for (int64_t i = ptr_[node]; i < ptr_[node + 1]; ++i)
+      for (int64_t i = ptr_[node]; i < ptr_[node + 1]; ++i) {
+        if (i + static_cast<int64_t>(kAhead) < ptr_[node + 1])
+          next_.prefetch(visits_[i + kAhead].id);
         if (in_second(visits_[i].id) == second && !next_.is_closed(visits_[i].id, visits_[i].score)) {
           memory.visits.push_back(visits_[i]);
           memory.rows.push_back(visits_[i].id);
         }
+      }
       if (memory.rows.empty())
         continue;
       ws.sequence.clear();
       for (size_t place = 0; place < ws.row_of.size(); ++place)
         if (in_second(ws.row_of[place]) != second)
           ws.sequence.push_back(static_cast<int32_t>(place));
-      keep_some(ws.sequence);
       for (int64_t first = 0; first < training.n_outputs(); first += training.lanes()) {
         training.train_group(first);
         offer_group(training, node, first, memory);
@@ -153,13 +172,19 @@ private:
     }
   }
 
-  // Keeps places at even distances: a rough classifier needs no more rows.
-  static void keep_some(std::vector<int32_t> &places) {
-    const size_t step = (places.size() + kMostRows - 1) / kMostRows;
-    size_t kept = 0;
-    for (size_t i = 0; i < places.size(); i += step)
-      places[kept++] = places[i];
-    places.resize(kept);
+  // The rows that a node is trained on: of a large half, rows at even distances. A rough classifier needs no more.
+  void choose_rows(int32_t node, std::vector<int32_t> &chosen) const {
+    const auto rows = tasks_.rows_of(node);
+    size_t sizes[2] = {}, numbers[2] = {};
+    for (const int32_t row : rows)
+      ++sizes[in_second(row)];
+    chosen.clear();
+    for (const int32_t row : rows) {
+      const bool second = in_second(row);
+      const size_t step = (sizes[second] + kMostRows - 1) / kMostRows;
+      if (numbers[second]++ % step == 0)
+        chosen.push_back(row);
+    }
   }
 
   // Offers the children of a group to the rows of one half that visit their parent.
@@ -171,6 +196,8 @@ private:
     training.group_margins(x_, memory.rows, memory.margins.data());
     Scored children[kMaxLanes];
     for (size_t i = 0; i < memory.rows.size(); ++i) {
+      if (i + kAhead < memory.rows.size())
+        next_.prefetch(memory.rows[i + kAhead]);
       float *scores = memory.margins.data() + i * lanes;
       apply_link(o_.link, scores, n, memory.visits[i].score);
       for (int lane = 0; lane < n; ++lane)
