@@ -9,12 +9,13 @@ using namespace tagwood;
 namespace {
 
 std::tuple<Out<int32_t>, Out<int32_t>> py_place_labels(In<int64_t> label_ptr, In<int32_t> label_rows,
-                                                       In<int32_t> first_leaf, In<int32_t> matched, int64_t width,
-                                                       int64_t n_nodes, bool brings_all, double price, double growth,
-                                                       double most_work, int64_t least_gain, int64_t max_copies) {
+                                                       In<int32_t> first_leaf, In<int32_t> matched, int64_t n_places,
+                                                       int64_t width, int64_t n_nodes, bool brings_all, double price,
+                                                       double growth, double most_work, int64_t least_gain,
+                                                       int64_t max_copies) {
   const auto n_labels = static_cast<int64_t>(first_leaf.shape(0));
-  const auto n_rows = width > 0 ? static_cast<int64_t>(matched.shape(0)) / width : 0;
-  const bool fits = width > 0 && static_cast<int64_t>(matched.shape(0)) == n_rows * width &&
+  const auto n_rows = n_places > 0 ? static_cast<int64_t>(matched.shape(0)) / n_places : 0;
+  const bool fits = width > 0 && width <= n_places && static_cast<int64_t>(matched.shape(0)) == n_rows * n_places &&
                     static_cast<int64_t>(label_ptr.shape(0)) == n_labels + 1 && label_ptr.data()[0] == 0 &&
                     std::is_sorted(label_ptr.data(), label_ptr.data() + n_labels + 1) &&
                     label_ptr.data()[n_labels] == static_cast<int64_t>(label_rows.shape(0));
@@ -22,7 +23,8 @@ std::tuple<Out<int32_t>, Out<int32_t>> py_place_labels(In<int64_t> label_ptr, In
       !all_within(matched, -1, n_nodes))
     throw nb::value_error("place_labels: labels, rows and leaves do not fit together");
   const PlacementTask task{
-      label_ptr.data(), label_rows.data(), n_labels, first_leaf.data(), matched.data(), n_rows, width, n_nodes};
+      label_ptr.data(), label_rows.data(), n_labels, first_leaf.data(), matched.data(), n_rows, n_places, width,
+      n_nodes};
   Placement placement;
   {
     nb::gil_scoped_release release;
@@ -38,8 +40,8 @@ namespace tagwood {
 void bind_placement(nb::module_ &m) {
   using nb::arg;
   m.def("place_labels", &py_place_labels, arg("label_ptr").noconvert(), arg("label_rows").noconvert(),
-        arg("first_leaf").noconvert(), arg("matched").noconvert(), arg("width"), arg("n_nodes"), arg("brings_all"),
-        arg("price"), arg("growth"), arg("most_work"), arg("least_gain"), arg("max_copies"));
+        arg("first_leaf").noconvert(), arg("matched").noconvert(), arg("n_places"), arg("width"), arg("n_nodes"),
+        arg("brings_all"), arg("price"), arg("growth"), arg("most_work"), arg("least_gain"), arg("max_copies"));
 }
 
 } // namespace tagwood

@@ -140,7 +140,7 @@ private:
     const auto rows = rows_of(label);
     for (size_t i = 0; i < rows.size(); ++i) {
       if (i + 12 < rows.size()) {
-        __builtin_prefetch(t_.matched + rows[i + 12] * t_.width);
+        __builtin_prefetch(t_.matched + rows[i + 12] * t_.n_places);
         row_leaves_.prefetch(rows[i + 12]);
       }
       if (i + 6 < rows.size())
@@ -149,7 +149,7 @@ private:
     }
   }
   std::span<const int32_t> matches_of(int32_t row) const {
-    return {t_.matched + row * t_.width, static_cast<size_t>(t_.width)};
+    return {t_.matched + row * t_.n_places, static_cast<size_t>(t_.n_places)};
   }
   bool matches(int32_t row, int32_t leaf) const {
     const auto leaves = matches_of(row);
@@ -248,7 +248,7 @@ private:
   Choice best_copy(int32_t label) {
     const auto &held = leaves_of_[label];
     find_choices(label, [&](int32_t row) {
-      const auto leaves = matches_of(row);
+      const auto leaves = matches_of(row).first(t_.width);
       return leaves.end() - std::find_first_of(leaves.begin(), leaves.end(), held.begin(), held.end());
     });
     drop_choices_below(o_.least_gain * t_.width);

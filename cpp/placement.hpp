@@ -1,8 +1,9 @@
 // Which leaves labels live in: those that reach most of their rows for the work that training them costs.
 //
 // Training a leaf costs its labels times its rows to the power of 1.25: larger leaves take more sweeps, and leave the
-// caches. A row that is matched to a leaf at place p of `width` is reached there by width - p; among several leaves of
-// a label the best one counts.
+// caches. A row that is matched to a leaf at place p, one of the first `width`, is reached there by width - p; among
+// several leaves of a label the best one counts. A label brings to each of its leaves the rows matched there at any
+// place.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ struct PlacementTask {
   const int32_t *first_leaf; // of each label
   const int32_t *matched;    // [row][place], -1 for unused places
   int64_t n_rows;
-  int64_t width;
+  int64_t n_places; // per row
+  int64_t width;    // places that count as reached
   int64_t n_nodes;
 };
 

@@ -21,6 +21,7 @@ def made_problem(seed, n_rows, n_labels, n_nodes, width):
         first,
         matched.astype(np.int32).ravel(),
         width,
+        int(rng.integers(1, width + 1)),
         n_nodes,
     )
 
@@ -68,11 +69,13 @@ def test_labels_with_many_copies_are_placed_as_by_the_twin():
         (3, np.array([0, 3], np.int32)),
         (3, np.array([0, -2], np.int32)),
         (4, 0),
+        (5, 0),
+        (5, 2),
     ],
 )
 def test_what_does_not_fit_is_refused(number, wrong):
     arguments = [np.array([0, 1, 3]), np.array([0, 0, 1], np.int32), np.array([1, 2], np.int32)]
-    arguments += [np.array([1, 2], np.int32), 1, 3]
+    arguments += [np.array([1, 2], np.int32), 1, 1, 3]
     assert _kernels.place_labels(*arguments, False, 0.0, 2.0, 2.0, 1, 2)[0].size >= 2
     arguments[number] = wrong
     with pytest.raises(ValueError, match="do not fit together"):

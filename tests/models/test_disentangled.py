@@ -75,7 +75,7 @@ def test_more_positives_are_in_reach_than_before(toy):
     training = made_training(X, Y)
     tree = LinearTree(max_leaf_size=4, arity=2, threads=1).fit(X, Y).trees_[0].tree
     matched = match_unseen_rows(training, tree, 1)
-    new = disentangled.Disentangled(BASE, threads=1)._reassign(tree, Y, matched)
+    new = disentangled.Disentangled(BASE, threads=1)._reassign(tree, Y, matched, 1)
     assert count_covered(new, Y, matched) > count_covered(tree, Y, matched)
 
 

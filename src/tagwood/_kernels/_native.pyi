@@ -55,6 +55,7 @@ def place_labels(
     label_rows: _I32,
     first_leaf: _I32,
     matched: _I32,
+    n_places: int,
     width: int,
     n_nodes: int,
     brings_all: bool,

@@ -29,11 +29,11 @@ class _Copy(NamedTuple):
 
 class _Placer:
     def __init__(
-        self, rows_of: list[_I32], first_leaf: _I32, matched: _I32, n_nodes: int, brings_all: bool
+        self, rows_of: list[_I32], first_leaf: _I32, matched: _I32, width: int, n_nodes: int, brings_all: bool
     ) -> None:
         self.rows_of, self.matched, self.brings_all = rows_of, matched, brings_all
-        self.width = matched.shape[1]
-        self.weight = self.width - np.arange(self.width)
+        self.width = width
+        self.weight = np.maximum(width - np.arange(matched.shape[1]), 0)
         self.leaves_of = [[leaf] for leaf in first_leaf.tolist()]
         self.counts = np.zeros((n_nodes, matched.shape[0]), dtype=np.int64)  # labels of a row in a leaf
         self.n_labels = np.bincount(first_leaf, minlength=n_nodes).astype(np.float64)
@@ -120,6 +120,7 @@ def place_labels(
     label_rows: _I32,
     first_leaf: _I32,
     matched: _I32,
+    n_places: int,
     width: int,
     n_nodes: int,
     brings_all: bool,
@@ -131,7 +132,7 @@ def place_labels(
 ) -> tuple[_I32, _I32]:
     """Return labels and their leaves: those that reach most rows for the work that training them costs."""
     placer = _Placer(
-        np.split(label_rows, label_ptr[1:-1]), first_leaf, matched.reshape(-1, width), n_nodes, brings_all
+        np.split(label_rows, label_ptr[1:-1]), first_leaf, matched.reshape(-1, n_places), width, n_nodes, brings_all
     )
     first_work, n_labels = placer.work(), first_leaf.size
     unit = price * (width * label_rows.size) / max(first_work, 1.0)

@@ -52,7 +52,7 @@ _LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
 
 
 _WIDTH, _AUTO_WIDTH = 5, 4
-_BEAM = 10  # as in `rank`: within it labels are found
+_BEAM, _AUTO_BEAM = 10, 8  # 10 as in `rank`: within it labels are found
 _AUTO_COPIES = 3  # most leaves of a label
 
 
@@ -71,9 +71,10 @@ class Assignment:
         With a number of copies: most labels of a leaf, as a multiple of its even share, which is `copies` times the
         labels over the leaves. With ``copies="auto"`` it is the price of work that keeps leaves small.
     bring
-        Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 sends there, or
-        ``"all"``, which is the paper's, a little more precise, and slower to train and to search. With
-        ``copies="auto"`` it is a beam of `width`. Rows that are sent to none of the label's leaves go to all of them.
+        Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam sends there, or
+        ``"all"``, which is the paper's, a little more precise, and slower to train and to search. The beam is one of 10,
+        with ``copies="auto"`` one of 8, and of `width` where that is more. Rows that are sent to none of the label's
+        leaves go to all of them.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
     work
@@ -83,16 +84,20 @@ class Assignment:
         this share of all positives into reach.
     least_gain
         With ``copies="auto"``: rows that one more copy must win.
+    slack
+        With ``copies="auto"``: tolerance of the classifiers, as a multiple of the base's. The last sweeps over a leaf's
+        rows bring less than the copies that can be trained in their time.
     """
 
     rows: str = "held-out"
     width: int | None = None
     room: float = 1.1
     bring: str = "matched"
-    growth: float = 1.15
-    work: float = 1.5
-    price: float = 0.06
+    growth: float = 1.25
+    work: float = 1.6
+    price: float = 0.05
     least_gain: int = 3
+    slack: float = 2.0
 
     def check(self) -> None:
         """Raise `InputError` for a value that does not fit."""
@@ -105,6 +110,7 @@ class Assignment:
         check_float(self.work, "work", low=1.0)
         check_float(self.price, "price", low=0.0)
         check_int(self.least_gain, "least_gain", low=1)
+        check_float(self.slack, "slack", low=1.0)
 
 
 @storable("Disentangled")
@@ -239,6 +245,11 @@ class Disentangled(LinearTree):
         self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, progress: Progress | None
     ) -> TreeWeights:
         known = None
+        if self.copies == AUTO and tree.n_leaves > 1:
+            solver = training.solver
+            training = replace(
+                training, solver=replace(solver, tolerance=self.assignment.slack * solver.tolerance)
+            )
         for number in range(self.rounds if tree.n_leaves > 1 else 0):
             if progress is not None:
                 progress("matching rows to leaves", number / self.rounds)
@@ -253,21 +264,18 @@ class Disentangled(LinearTree):
         settings = self.assignment
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
         most = max(1, tree.n_leaves // _LEAST_LEAVES)
-        usual = _AUTO_WIDTH if self.copies == AUTO else _WIDTH
-        width = min(usual, most) if settings.width is None else settings.width
-        beam = (
-            width if self.copies == AUTO else min(_BEAM, most)
-        )  # the price of a copy counts the rows it brings
+        usual, beam = (_AUTO_WIDTH, _AUTO_BEAM) if self.copies == AUTO else (_WIDTH, _BEAM)
+        width, beam = min(usual, most) if settings.width is None else settings.width, min(beam, most)
         looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
         if matcher is None or not seen:
             matched = match_unseen_rows(training, tree, looked)
         else:
             matched = matcher.leaves(training.X, looked, training.threads)[0]
-        new = self._reassign(tree, Y, matched[:, :width])
+        new = self._reassign(tree, Y, matched, width)
         new_training = training
         if last and brings_matched:
-            brought = rows_of_copies(training.weights.label_rows, new, matched[:, :beam])
+            brought = rows_of_copies(training.weights.label_rows, new, matched)
             new_training = replace(training, copy_rows=brought)
         known = None
         if not self.alternative_update and matcher is not None:
@@ -280,15 +288,18 @@ class Disentangled(LinearTree):
             known = blocks_of(matcher, former[same], same) if same.size else None
         return new, known, new_training
 
-    def _reassign(self, tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.int32]) -> LabelTree:
+    def _reassign(
+        self, tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.int32], width: int
+    ) -> LabelTree:
         settings = self.assignment
         if not isinstance(self.copies, str):
             most = max(1, round(settings.room * self.copies * tree.n_labels / tree.n_leaves))
-            return reassign_labels(tree, Y, matched, self.copies, max_leaf_size=most, keep_empty=True)
+            return reassign_labels(tree, Y, matched[:, :width], self.copies, max_leaf_size=most, keep_empty=True)
         return reassign_by_gain(
             tree,
             Y,
             matched,
+            width=width,
             growth=settings.growth,
             work=settings.work,
             price=settings.price,

@@ -38,6 +38,7 @@ def reassign_by_gain(
     Y: Any,
     matched: ArrayLike,
     *,
+    width: int | None = None,
     growth: float = 1.3,
     work: float | None = None,
     price: float = 0.0,
@@ -52,6 +53,8 @@ def reassign_by_gain(
     ----------
     tree, Y, matched, keep_empty
         As for `reassign_labels`. Of a label with several leaves the first counts.
+    width
+        Places of `matched` that count as reached, from the first; default all. All places say which rows a label brings.
     growth
         Most copies of all labels together, as a multiple of the number of labels.
     work
@@ -81,6 +84,8 @@ def reassign_by_gain(
     check_int(max_copies, "max_copies", low=1)
     label_rows = csr_parts(check_label_sets(tree, Y).T.tocsr())
     places = check_matched(tree, matched, label_rows.n_cols)
+    n_places = places.shape[1]
+    width = n_places if width is None else check_int(width, "width", low=1, high=n_places)
     first = np.empty(tree.n_labels, dtype=np.int32)
     first[tree.labels[::-1]] = tree.leaf_of_copy[::-1]
     pairs = _kernels.place_labels(
@@ -88,7 +93,8 @@ def reassign_by_gain(
         label_rows.indices,
         first,
         np.ascontiguousarray(places, dtype=np.int32).ravel(),
-        places.shape[1],
+        n_places,
+        width,
         tree.n_nodes,
         brings_all,
         price,
