@@ -228,11 +228,13 @@ private:
     auto all = [](int32_t) { return true; };
     const auto rows = rows_of(label);
     const int32_t own = leaves_of_[label][0];
-    take_rows(label, own, all);
     --n_labels_[own];
     add_choice(own);
     drop_choices_below(sums_[own].reach);
-    each_row(label, [&](int32_t row) { count_present(row); });
+    each_row(label, [&](int32_t row) {
+      n_rows_[own] -= row_leaves_.take(row, own);
+      count_present(row);
+    });
     Choice best;
     for (const int32_t leaf : choices_) {
       const double work = added_work(leaf, static_cast<int64_t>(rows.size()) - sums_[leaf].present);

@@ -111,9 +111,7 @@ private:
     next_.clear();
     ptr_.assign(tasks_.n_blocks + 1, 0);
     for (int64_t row = 0; row < x_.n_rows; ++row)
-      for (const Scored &item : present_.row(row))
-        if (!is_leaf(item.id))
-          ++ptr_[item.id + 1];
+      each_followed(row, [&](const Scored &item) { ++ptr_[item.id + 1]; });
     nodes_.clear();
     for (int64_t node = 0; node < tasks_.n_blocks; ++node) {
       if (ptr_[node + 1] > 0)
@@ -122,14 +120,21 @@ private:
     }
     visits_.resize(ptr_.back());
     std::vector<int64_t> ends(ptr_.begin(), ptr_.end() - 1);
-    for (int64_t row = 0; row < x_.n_rows; ++row)
-      for (const Scored &item : present_.row(row)) {
+    for (int64_t row = 0; row < x_.n_rows; ++row) {
+      for (const Scored &item : present_.row(row))
         if (is_leaf(item.id))
           next_.offer(row, {&item, 1});
-        else
-          visits_[ends[item.id]++] = {item.score, static_cast<int32_t>(row)};
-      }
+      each_followed(row,
+                    [&](const Scored &item) { visits_[ends[item.id]++] = {item.score, static_cast<int32_t>(row)}; });
+    }
     return !nodes_.empty();
+  }
+
+  template <class Visit> void each_followed(int64_t row, const Visit &visit) const {
+    int left = o_.followed;
+    for (const Scored &item : present_.row(row))
+      if (!is_leaf(item.id) && left-- > 0)
+        visit(item);
   }
 
   void visit_level() {

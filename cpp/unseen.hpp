@@ -10,6 +10,7 @@ namespace tagwood {
 struct UnseenOptions {
   const uint8_t *second_half; // per row of x
   int width;                  // of the beam
+  int followed;               // inner nodes of a beam that are looked into: the best ones
   Link link;
 };
 

@@ -29,7 +29,7 @@ class Problem:
         self.row_weights = rng.uniform(0.5, 2, n_rows).astype(np.float32) if weights else NO_WEIGHTS
         self.loss = loss
 
-    def arguments(self, width):
+    def arguments(self, width, followed=None):
         Y = self.Y if self.entry_weights is None else self.Y * self.entry_weights
         labels = csr_parts(sparse.csr_array(Y.T))
         tree = self.tree
@@ -37,21 +37,28 @@ class Problem:
             *labels[:3], self.X.n_rows, tree.parent, tree.label_ptr, tree.labels, 1
         )
         weights = NO_WEIGHTS if self.entry_weights is None else weights
-        halves = (self.second_half, width, 3 if self.loss == 0 else 0, self.loss, 1.0, 1.0)
+        halves = (self.second_half, width, followed or width, 3 if self.loss == 0 else 0, self.loss, 1.0, 1.0)
         return (*self.X, ptr, rows, weights, self.row_weights, tree.child_ptr, *halves)
 
-    def match(self, width=3, threads=1, seed=0):
-        found = _kernels.match_unseen(*self.arguments(width), 1e-5, 3000, seed, threads)
+    def match(self, width=3, followed=None, threads=1, seed=0):
+        found = _kernels.match_unseen(*self.arguments(width, followed), 1e-5, 3000, seed, threads)
         return found.reshape(-1, width)
 
 
 @pytest.mark.parametrize("loss", [0, 1])
 @pytest.mark.parametrize("weights", [False, True])
-@pytest.mark.parametrize("width", [1, 3, 20])
-def test_rows_are_matched_as_by_the_twin(width, weights, loss):
+@pytest.mark.parametrize("width, followed", [(1, 1), (3, 3), (3, 1), (20, 20), (20, 2)])
+def test_rows_are_matched_as_by_the_twin(width, followed, weights, loss):
     problem = Problem(NESTED, weights=weights, loss=loss)
-    twin = reference.match_unseen(*problem.arguments(width)).reshape(-1, width)
-    np.testing.assert_array_equal(problem.match(width), twin)
+    twin = reference.match_unseen(*problem.arguments(width, followed)).reshape(-1, width)
+    np.testing.assert_array_equal(problem.match(width, followed), twin)
+
+
+def test_first_places_are_those_of_a_beam_as_wide_as_is_followed():
+    # In a tree whose leaves are all at the same depth.
+    problem = Problem([[[3 * i + j], [12 + 3 * i + j]] for i in range(4) for j in range(3)], n_rows=200)
+    np.testing.assert_array_equal(problem.match(5, followed=2)[:, :2], problem.match(2))
+    assert (problem.match(5, followed=2)[:, 2:] != problem.match(5)[:, 2:]).any()
 
 
 def test_more_children_than_lanes_are_matched_as_by_the_twin():

@@ -243,6 +243,7 @@ def match_unseen(
     child_ptr: _I32,
     second_half: _U8,
     width: int,
+    followed: int,
     link_power: int,
     loss: int,
     cost: float,

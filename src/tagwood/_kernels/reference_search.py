@@ -119,16 +119,20 @@ def margins(
     return out
 
 
-def beam(model: _Model, log_p: Sequence[_F64], width: int, allowed: NDArray[np.bool_]) -> _Scored:
-    """Return (path score, leaf) of the leaves that a beam of `width` ends in, best first."""
+def beam(
+    model: _Model, log_p: Sequence[_F64], width: int, allowed: NDArray[np.bool_], followed: int | None = None
+) -> _Scored:
+    """Return (path score, leaf) of the leaves that a beam of `width` ends in, best first.
+
+    Of the inner nodes in the beam the best `followed` are looked into, all by default.
+    """
     child_ptr = model[0]
     front: _Scored = [(0.0, 0)]
     while any(child_ptr[node] < child_ptr[node + 1] for _, node in front):
-        below: _Scored = []
-        for score, node in front:
+        below = [(score, node) for score, node in front if child_ptr[node] == child_ptr[node + 1]]
+        inner = [(score, node) for score, node in front if child_ptr[node] < child_ptr[node + 1]]
+        for score, node in inner[:followed]:
             children = range(child_ptr[node], child_ptr[node + 1])
-            if not children:
-                below.append((score, node))
             below += [(score + log_p[node][i], child) for i, child in enumerate(children) if allowed[child]]
         front = _best(below, width)
     return front

@@ -28,6 +28,7 @@ def match_unseen(
     child_ptr: _I32,
     second_half: _U8,
     width: int,
+    followed: int,
     link_power: int,
     loss: int,
     cost: float,
@@ -36,7 +37,8 @@ def match_unseen(
     """Return `width` leaves per row, unused places -1; classifiers of the inner nodes are trained to the optimum.
 
     Node i has the rows ``rows[node_ptr[i]:node_ptr[i + 1]]``, which are the positives of its parent's output for it.
-    Each half of the rows is matched by classifiers trained on the other.
+    Each half of the rows is matched by classifiers trained on the other. Of the inner nodes in a beam the best
+    `followed` are looked into.
     """
     n_rows = x_indptr.size - 1
     X = np.zeros((n_rows, n_features))
@@ -54,6 +56,6 @@ def match_unseen(
         for row in np.flatnonzero(second_half == half):
             log_p = log_link(W @ X[row] + b, link_power)
             nodes = [log_p[first:last] for first, last in pairwise(child_ptr)]
-            found = beam([child_ptr], nodes, width, np.ones(child_ptr.size - 1, dtype=bool))
+            found = beam([child_ptr], nodes, width, np.ones(child_ptr.size - 1, dtype=bool), followed)
             leaves[row, : len(found)] = [leaf for _, leaf in found]
     return leaves.ravel()

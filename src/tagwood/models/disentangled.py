@@ -269,7 +269,7 @@ class Disentangled(LinearTree):
         looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
         if matcher is None or not seen:
-            matched = match_unseen_rows(training, tree, looked)
+            matched = match_unseen_rows(training, tree, looked, width if self.copies == AUTO else None)
         else:
             matched = matcher.leaves(training.X, looked, training.threads)[0]
         new = self._reassign(tree, Y, matched, width)

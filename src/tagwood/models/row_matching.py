@@ -25,8 +25,14 @@ _FEATURES = 32  # of a row
 _LEAST_SHARE = 0.5
 
 
-def match_unseen_rows(training: TreeTraining, tree: LabelTree, width: int) -> NDArray[np.int32]:
-    """Return the (n_rows, width) leaves that matchers trained without a row send it to; -1 for unused places."""
+def match_unseen_rows(
+    training: TreeTraining, tree: LabelTree, width: int, followed: int | None = None
+) -> NDArray[np.int32]:
+    """Return the (n_rows, width) leaves that matchers trained without a row send it to; -1 for unused places.
+
+    Of the inner nodes in a row's beam the best `followed` are looked into, all by default. Where all leaves are equally
+    deep, the first `followed` places are those of a beam of that width, and the others nearly those of a wider one.
+    """
     rows, solver, entries = training.rows_of_nodes(tree), training.solver, training.weights
     second_half = np.random.default_rng(training.seed).permutation(training.X.n_rows) % 2
     found = _kernels.match_unseen(
@@ -38,6 +44,7 @@ def match_unseen_rows(training: TreeTraining, tree: LabelTree, width: int) -> ND
         tree.child_ptr,
         second_half.astype(np.uint8),
         width,
+        width if followed is None else followed,
         link_power(training.link),
         LOSSES[solver.loss],
         training.cost,
