@@ -23,12 +23,12 @@ public:
   LeavesOfRows(std::span<const int32_t> rows_of_labels, int64_t n_rows, int64_t max_copies, int64_t n_nodes)
       : rows_(n_rows) {
     for (const int32_t row : rows_of_labels)
-      ++rows_[row].start;
+      ++rows_[row].size; // labels of the row, for now
     int64_t start = 0;
     for (Row &row : rows_) {
-      const int64_t most = std::min(row.start * std::min(max_copies, n_nodes), n_nodes);
       row.start = start;
-      start += most;
+      start += std::min(row.size * std::min(max_copies, n_nodes), n_nodes);
+      row.size = 0;
     }
     entries_.resize(start);
   }

@@ -79,6 +79,24 @@ def test_more_positives_are_in_reach_than_before(toy):
     assert count_covered(new, Y, matched) > count_covered(tree, Y, matched)
 
 
+def test_auto_stops_its_classifiers_sooner(toy):
+    X, Y, X_test, _ = toy
+
+    def scores(tolerance, slack, leaf=8, copies="auto"):
+        base = LinearTree(max_leaf_size=leaf, arity=2, solver=Solver(tolerance=tolerance))
+        return (
+            Disentangled(base, copies=copies, assignment=Assignment(slack=slack), threads=1)
+            .fit(X, Y)
+            .rank(X_test)
+            .scores
+        )
+
+    np.testing.assert_array_equal(scores(0.04, 2.0), scores(0.02, 4.0))
+    assert not np.array_equal(scores(0.04, 2.0), scores(0.04, 1.0))
+    np.testing.assert_array_equal(scores(0.04, 2.0, leaf=100), scores(0.04, 1.0, leaf=100))  # no copies
+    np.testing.assert_array_equal(scores(0.04, 2.0, copies=2), scores(0.04, 1.0, copies=2))
+
+
 def test_auto_grows_no_more_than_allowed(toy):
     X, Y, _, _ = toy
     for growth in (1.0, 1.2, 1.5):
@@ -306,6 +324,8 @@ def test_one_leaf_stays_one_leaf(problem):
         ({"assignment": Assignment(bring="none")}, "bring"),
         ({"assignment": Assignment(room=0.5)}, "room"),
         ({"assignment": Assignment(price=-1.0)}, "price"),
+        ({"assignment": Assignment(work=0.5)}, "work"),
+        ({"assignment": Assignment(slack=0.5)}, "slack"),
         ({"base": LinearTree(arity=1)}, "arity"),
         ({"base": Disentangled()}, "base must be a LinearTree"),
     ],

@@ -37,9 +37,7 @@ def test_free_copies_never_cover_fewer_positives_than_the_largest_counts(problem
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    matching_problems(), st.floats(1, 2), st.floats(1, 2), st.sampled_from([0.0, 0.1]), st.integers(1, 3)
-)
+@given(matching_problems(), st.floats(1, 2), st.floats(1, 2), st.sampled_from([0.0, 0.1]), st.integers(1, 3))
 def test_copies_and_work_are_bounded(problem, growth, most, price, max_copies):
     Y, matched = problem
     options = {"growth": growth, "work": most, "price": price, "brings_all": True, "keep_empty": True}

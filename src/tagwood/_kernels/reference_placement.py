@@ -132,7 +132,12 @@ def place_labels(
 ) -> tuple[_I32, _I32]:
     """Return labels and their leaves: those that reach most rows for the work that training them costs."""
     placer = _Placer(
-        np.split(label_rows, label_ptr[1:-1]), first_leaf, matched.reshape(-1, n_places), width, n_nodes, brings_all
+        np.split(label_rows, label_ptr[1:-1]),
+        first_leaf,
+        matched.reshape(-1, n_places),
+        width,
+        n_nodes,
+        brings_all,
     )
     first_work, n_labels = placer.work(), first_leaf.size
     unit = price * (width * label_rows.size) / max(first_work, 1.0)

@@ -14,8 +14,8 @@ Decisions
   move has to be worth twice its price: for most labels it is a guess from few rows.
 * Then leaves are added for what a label's leaves do not reach yet, those first that reach most for their work: the
   greedy choice for the cover problem that finding the best leaves is (the paper's Problem 7). It ends where
-  `growth` times the labels or `work` times the work is used up. `reassign_labels` takes the largest counts instead, which may be the
-  same rows twice, and asks no price.
+  `growth` times the labels or `work` times the work is used up. `reassign_labels` takes the largest counts instead,
+  which may be the same rows twice, and asks no price.
 * A few frequent labels with three leaves win more, for the same work, than many labels with two.
 """
 
@@ -54,7 +54,8 @@ def reassign_by_gain(
     tree, Y, matched, keep_empty
         As for `reassign_labels`. Of a label with several leaves the first counts.
     width
-        Places of `matched` that count as reached, from the first; default all. All places say which rows a label brings.
+        Places of `matched` that count as reached, from the first on; default all. Which rows a label brings is said by
+        all places.
     growth
         Most copies of all labels together, as a multiple of the number of labels.
     work
