@@ -14,7 +14,7 @@ KEY = ("part", "set", "mode", "k", "model", "features")
 PRECISION = ("P@1", "P@3", "P@5")
 HEADS = {
     "real": "Real sets (Table 4, A.8)",
-    "seeds": "Three seeds, with and without near-duplicates",
+    "seeds": "Six seeds, with and without near-duplicates",
     "fused": "Fused labels (Figure 2)",
     "difficulty": "Fused labels over several fusions",
     "copies": "Number of copies (Figure 3)",

@@ -96,7 +96,7 @@ class Assignment:
     width: int | None = None
     room: float = 1.1
     bring: str = "matched"
-    growth: float = 1.2
+    growth: float = 1.22
     work: float = 1.6
     price: float = 0.05
     least_gain: int = 3
