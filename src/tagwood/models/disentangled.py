@@ -17,8 +17,8 @@ Decisions
   paper's way, all rows to all leaves, is ``Assignment(bring="all")``.
 * ``"auto"`` saves where it loses little: every leaf of a label has to be worth the work of training it (`coverage`),
   copies that win fewer than three rows are noise, and a label has at most three leaves. Classifiers stop at twice the
-  base's tolerance, which loses nothing that could be told from chance, and copies are had for the time. The rows of a
-  copy come from a beam of eight, of which only the first four places decide on leaves: more rows make better
+  base's tolerance, which lost nothing that could be told from chance on three sets, and copies are had for the time.
+  The rows of a copy come from a beam of eight, of which only the first four places decide on leaves: more rows make better
   classifiers, but a row's later leaves are no place for its labels.
 * ``alternative_update=False`` keeps the matcher, and with it leaves that lost all labels.
 * With ``"training"`` rows, nodes whose rows and children did not change keep their classifiers.
