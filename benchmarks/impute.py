@@ -23,7 +23,7 @@ from scipy import sparse
 from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
 from tagwood.groups import impute_labels, random_groups
-from tagwood.models.linear_tree import LinearTree
+from tagwood.models.linear_tree.model import LinearTree
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT.parent / "shared" / "data" / "eurlex57k" / "train.jsonl.gz"

@@ -24,7 +24,7 @@ from benchmarks.plan_fit import error_bands, fit_coefficients, ratios
 from benchmarks.plan_page import to_markdown
 from benchmarks.problems import CACHE, ROOT, SHARED
 from benchmarks.tables import machine, machine_line
-from tagwood.planning.coefficients import FILE
+from tagwood.planning.forecast import FILE
 
 OUTPUT = ROOT / "docs" / "benchmarks"
 WORDS = ("features.ngrams=[1,1]",)

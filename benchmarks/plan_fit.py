@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from tagwood.planning.coefficients import Coefficients
+from tagwood.planning.forecast import Coefficients
 
 Run = dict[str, Any]
 QUANTITIES = ("memory", "cpu", "size", "latency", "batch")

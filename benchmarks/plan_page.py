@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.tables import machine_line, markdown_table, number
-from tagwood.planning.coefficients import Coefficients
+from tagwood.planning.forecast import Coefficients
 
 _INTRO = """# Forecasts of `tagwood plan`
 

@@ -53,8 +53,15 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     """Forecast, train and ask."""
     from tagwood.cli.plan import figures_of
     from tagwood.cli.train import choose_recipe, read_rows
-    from tagwood.planning.forecast import TOGETHER, memory_terms, n_fits, parts_of, size_terms, work_terms
-    from tagwood.planning.tree_shape import tree_shape
+    from tagwood.planning.forecast import (
+        TOGETHER,
+        memory_terms,
+        n_fits,
+        parts_of,
+        size_terms,
+        tree_shape,
+        work_terms,
+    )
 
     rows = read_rows(Path(job["data"]), None, None, "error", False, None)
     if job["rows"] and job["rows"] < rows.n_rows:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tagwood.neural.batches import Positives, QueryBatches
-from tagwood.neural.prototype import PrototypeModel
-from tagwood.neural.prototype_network import PrototypeModule
-from tagwood.neural.prototype_settings import Settings
-from tagwood.neural.prototype_training import PrototypeData, PrototypeStep, new_module
-from tagwood.neural.text_encoder import TextEncoder
+from tagwood.neural.encoders.text_encoder import TextEncoder
+from tagwood.neural.prime.batches import Positives, QueryBatches
+from tagwood.neural.prime.model import PrototypeModel
+from tagwood.neural.prime.network import PrototypeModule
+from tagwood.neural.prime.settings import Settings
+from tagwood.neural.prime.training import PrototypeData, PrototypeStep, new_module
 
 WORDS = 30_000
 PER_ROW = 3

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from benchmarks.measure import Meter
 from benchmarks.prime_problem import make_texts
-from tagwood.neural.prototype import PrototypeModel
-from tagwood.neural.text_encoder import TextEncoder
+from tagwood.neural.encoders.text_encoder import TextEncoder
+from tagwood.neural.prime.model import PrototypeModel
 
 
 def main() -> None:

@@ -23,9 +23,9 @@ from benchmarks.tables import markdown_table
 from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
 from tagwood.metrics.matching import match
-from tagwood.models.calibration import Calibrator
-from tagwood.models.linear_tree import LinearTree
-from tagwood.models.set_rules import fit_set_rule
+from tagwood.models.linear_tree.model import LinearTree
+from tagwood.probabilities.calibration import Calibrator
+from tagwood.probabilities.sets import fit_set_rule
 from tagwood.ranking import Ranking
 
 SHARED = ROOT.parent / "shared" / "data"

@@ -22,9 +22,9 @@ from scipy.optimize import linear_sum_assignment
 from benchmarks.measure import fastest
 from benchmarks.set_loss_peers import floor, loop_loss, loop_plans, numpy_plans
 from benchmarks.tables import machine, machine_line, markdown_table, number
-from tagwood.neural.set_loss import SetLossOptions, match_labels, pad_targets, set_loss, transport_plan
-from tagwood.neural.set_network import SetNetwork, SetSizes, Words
-from tagwood.neural.set_training import student_logits
+from tagwood.neural.otseq2set.loss import SetLossOptions, match_labels, pad_targets, set_loss, transport_plan
+from tagwood.neural.otseq2set.network import SetNetwork, SetSizes, Words
+from tagwood.neural.otseq2set.training import student_logits
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
 SHAPES = [(32, 24), (32, 57), (64, 24), (64, 57)]

@@ -20,7 +20,7 @@ from scipy import sparse
 from benchmarks.tables import machine, machine_line, markdown_table, number
 from tagwood import SetGenerator
 from tagwood.data import read_dataset
-from tagwood.metrics.sets import set_scores
+from tagwood.metrics.scores import set_scores
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"

@@ -25,7 +25,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from tagwood.features import TfidfEncoder
-from tagwood.features.unicode import IGNORED, MARK, UNSPACED, char_tables, fold_text
+from tagwood.features.base import IGNORED, MARK, UNSPACED, char_tables, fold_text
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT.parent / "shared" / "data"

@@ -38,7 +38,7 @@ void py_softmax_epoch(InOut inputs, InOut outputs, int64_t dimension, In<int64_t
                 {first_rate, last_rate, threads}, model);
 }
 
-// The arrays of a trained model, in the order of `tagwood.models.softmax_weights.SoftmaxArrays`.
+// The arrays of a trained model, in the order of `tagwood.models.softmax_tree.weights.SoftmaxArrays`.
 using ModelArrays = std::tuple<In<float>, In<float>, In<int32_t>, In<int32_t>, In<int32_t>, In<int32_t>, In<int32_t>>;
 
 struct Model {

@@ -29,9 +29,8 @@ from experiments.disentanglement_page import write
 from experiments.rankings import compare_seeds
 from tagwood import Assignment, Disentangled, LinearTree, Ranking, compare
 from tagwood._sparse import csr_parts
-from tagwood.trees.coverage import count_covered
+from tagwood.trees.copies import count_covered, duplicate_at_random
 from tagwood.trees.label_tree import LabelTree
-from tagwood.trees.reassign import duplicate_at_random
 
 SETS = ("eurlex57k", "tibkat-gnd-en", "yso-titles", "debian-depends-no-hubs", "tate-subjects")
 METRICS = ["P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5"]
@@ -117,7 +116,7 @@ class Runs:
 
 def first_tree(model: LinearTree, rows: Rows) -> LabelTree:
     """Return the tree that a model would start from."""
-    from tagwood.models.tree_shapes import shaping_features
+    from tagwood.models.linear_tree.model import shaping_features
 
     Y = rows.Y
     V = shaping_features(csr_parts(rows.X), csr_parts(Y.T.tocsr()), None, 1)

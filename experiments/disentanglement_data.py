@@ -18,7 +18,7 @@ from scipy import sparse
 from tagwood._sparse import check_labels, normalize_rows
 from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
-from tagwood.features.label_features import label_centroids
+from tagwood.features.base import label_centroids
 from tagwood.trees import build_balanced_tree
 
 MODES = ("easy", "medium", "hard")

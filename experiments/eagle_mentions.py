@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from experiments.eagle_problems import THREADS, Problem, groups_of
-from tagwood.data import pydocs
+from tagwood import demo as pydocs
 from tagwood.features import TfidfEncoder
 
 _CODE = re.compile(

@@ -16,7 +16,7 @@ from scipy import sparse
 from experiments.eagle_problems import DATA, docstrings
 from experiments.eagle_xmc import Job
 from tagwood.groups import embed_labels
-from tagwood.neural.miml import MimlNetwork
+from tagwood.neural.miml.model import MimlNetwork
 from tagwood.neural.training import Training
 
 IMAGES = ("mnist", "fashion-mnist")

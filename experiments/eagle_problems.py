@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from tagwood import demo as pydocs
 from tagwood._sparse import normalize_rows
-from tagwood.data import pydocs, read_dataset
+from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
 from tagwood.metrics import evaluate
-from tagwood.models.linear_tree import LinearTree
+from tagwood.models.linear_tree.model import LinearTree
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 METRICS = ("P@1", "P@3", "P@5")

@@ -17,9 +17,14 @@ import numpy as np
 from experiments.interpolated_problems import Problem, synthetic_problem
 from tagwood.features import TfidfEncoder
 from tagwood.metrics import evaluate
-from tagwood.models.latency import single_row_times
-from tagwood.models.linear_tree import LinearTree
-from tagwood.models.tree_trials import SweepPlan, first_hits, paired_gains, sweep_trees
+from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree.trials import (
+    SweepPlan,
+    first_hits,
+    paired_gains,
+    single_row_times,
+    sweep_trees,
+)
 from tagwood.trees import build_balanced_tree, build_interpolated_tree, label_frequencies, lambda_grid
 
 # Arity and leaf size. (2, 100) is the paper's tree. The wide ones are those in which the balanced tree fills its nodes

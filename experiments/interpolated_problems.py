@@ -11,7 +11,7 @@ from tagwood._sparse import normalize_rows
 from tagwood.data import read_dataset
 from tagwood.data.synthetic import power_law
 from tagwood.features import TfidfEncoder
-from tagwood.features.label_features import label_centroids
+from tagwood.features.base import label_centroids
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 SETS = (

@@ -21,7 +21,7 @@ from experiments.interpolated_latency import SHAPES, measure_builds, measure_lat
 from experiments.interpolated_page import store, write_page
 from experiments.interpolated_problems import SETS, Problem, synthetic_problem
 from tagwood.metrics import evaluate
-from tagwood.models.linear_tree import LinearTree
+from tagwood.models.linear_tree.model import LinearTree
 from tagwood.trees import (
     LabelTree,
     build_balanced_tree,

@@ -23,8 +23,8 @@ from experiments.otseq2set_page import report, write
 from experiments.otseq2set_plan import MODELS, Settings, key_of, plan
 from experiments.otseq2set_results import load
 from experiments.otseq2set_tree import measure_tree
-from tagwood.metrics.sets import set_scores
-from tagwood.neural.set_generator import SetGenerator
+from tagwood.metrics.scores import set_scores
+from tagwood.neural.otseq2set.model import SetGenerator
 
 # One size for all models, so that a run takes half a minute.
 BASE: Settings = {

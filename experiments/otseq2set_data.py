@@ -19,8 +19,8 @@ from scipy import sparse
 from tagwood._sparse import check_labels
 from tagwood.data import read_dataset
 from tagwood.data.dataset import Dataset
-from tagwood.data.pydocs import build
-from tagwood.metrics.sets import set_scores
+from tagwood.demo import build
+from tagwood.metrics.scores import set_scores
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 VECTORS = SHARED / "glove" / "vectors.f16.npy"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tagwood.neural.set_loss import choose_scheme
+from tagwood.neural.otseq2set.loss import choose_scheme
 
 Settings = dict[str, Any]
 Runs = dict[str, Any]

@@ -11,10 +11,10 @@ from scipy import sparse
 from experiments.otseq2set_data import Part, TextSet, set_measures
 from tagwood import LinearTree, Ranking
 from tagwood.features import TfidfEncoder
-from tagwood.metrics.sets import set_scores
-from tagwood.models.calibration import Calibrator
-from tagwood.models.set_rules import fit_set_rule
-from tagwood.neural.set_sizes import learn_size_cuts, sizes_by_cuts
+from tagwood.metrics.scores import set_scores
+from tagwood.neural.otseq2set.decoding import learn_size_cuts, sizes_by_cuts
+from tagwood.probabilities.calibration import Calibrator
+from tagwood.probabilities.sets import fit_set_rule
 
 K = 30
 SIZES = range(1, 16)

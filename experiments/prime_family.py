@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.prime_runs import encoder_of, measures, new_model, rows_of, the_set, train
 from tagwood import ConcatEncoder, Ensemble, LinearTree, Ranking, TfidfEncoder
-from tagwood.neural.label_index import LabelIndex
+from tagwood.neural.prime.label_index import LabelIndex
 
 Found = dict[str, tuple[dict[str, Any], Ranking]]
 

@@ -13,9 +13,9 @@ from experiments.prime_data import LabelledTexts, read_set
 from experiments.prime_states import kept_minilm
 from tagwood import PrototypeModel, Ranking, TextEncoder
 from tagwood.metrics import evaluate
-from tagwood.neural.prototype_fitting import with_centroids
-from tagwood.neural.prototype_loss import PrototypeLoss
-from tagwood.neural.prototype_settings import Settings, settle
+from tagwood.neural.prime.loss import PrototypeLoss
+from tagwood.neural.prime.model import with_centroids
+from tagwood.neural.prime.settings import Settings, settle
 
 MEASURES = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5", "R@100")
 EPOCHS = {"bag": 8, "minilm": 4}

@@ -15,8 +15,8 @@ import torch
 
 from experiments.prime_data import SIZES, read_set
 from tagwood import TextEncoder
-from tagwood.neural.text_encoder_head import StateMemory
-from tagwood.neural.token_rows import TokenRows
+from tagwood.neural.encoders.head import StateMemory
+from tagwood.neural.encoders.tokens import TokenRows
 
 KEPT = Path(__file__).parent.parent / "build" / "prime"
 TOKENS = 64  # of a text

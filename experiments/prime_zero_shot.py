@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from experiments.prime_data import LabelledTexts
 from experiments.prime_runs import new_encoder, rows_of, the_set, train
 from tagwood import Ranking, TfidfEncoder
-from tagwood.neural.prototype_settings import Settings
+from tagwood.neural.prime.settings import Settings
 
 
 def run_zero_shot(name: str, seed: int, kind: str = "bag") -> dict[str, Any]:

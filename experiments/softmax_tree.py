@@ -22,7 +22,7 @@ from scipy import sparse
 from tagwood import SoftmaxTree
 from tagwood.data import read_dataset
 from tagwood.metrics import evaluate
-from tagwood.models.softmax_shape import softmax_label_features
+from tagwood.models.softmax_tree.model import softmax_label_features
 from tagwood.plots import Chart, Mark, chart_svg
 from tagwood.trees import (
     build_fano_tree,

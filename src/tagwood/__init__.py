@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from tagwood.features import ConcatEncoder, TfidfEncoder
     from tagwood.groups import impute_labels
     from tagwood.metrics import compare, evaluate
-    from tagwood.models.disentangled import Assignment, Disentangled
-    from tagwood.models.ensemble import Ensemble
-    from tagwood.models.linear_tree import LinearTree
-    from tagwood.models.softmax_tree import SoftmaxTree
-    from tagwood.models.tree_training import Solver
-    from tagwood.neural.miml import MimlNetwork
-    from tagwood.neural.prototype import PrototypeModel
-    from tagwood.neural.set_generator import SetGenerator
-    from tagwood.neural.text_encoder import TextEncoder
+    from tagwood.models.disentangled.model import Assignment, Disentangled
+    from tagwood.models.ensemble.model import Ensemble
+    from tagwood.models.linear_tree.model import LinearTree
+    from tagwood.models.linear_tree.training import Solver
+    from tagwood.models.softmax_tree.model import SoftmaxTree
+    from tagwood.neural.encoders.text_encoder import TextEncoder
+    from tagwood.neural.miml.model import MimlNetwork
+    from tagwood.neural.otseq2set.model import SetGenerator
+    from tagwood.neural.prime.model import PrototypeModel
     from tagwood.ranking import Ranking
     from tagwood.storage import load, save
     from tagwood.tagger import Tag, Tagger, Tags
@@ -57,23 +57,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Assignment": "tagwood.models.disentangled",
+    "Assignment": "tagwood.models.disentangled.model",
     "ConcatEncoder": "tagwood.features",
     "Dataset": "tagwood.data",
-    "Disentangled": "tagwood.models.disentangled",
-    "Ensemble": "tagwood.models.ensemble",
+    "Disentangled": "tagwood.models.disentangled.model",
+    "Ensemble": "tagwood.models.ensemble.model",
     "LabelVocab": "tagwood.data",
-    "LinearTree": "tagwood.models.linear_tree",
-    "MimlNetwork": "tagwood.neural.miml",
-    "PrototypeModel": "tagwood.neural.prototype",
+    "LinearTree": "tagwood.models.linear_tree.model",
+    "MimlNetwork": "tagwood.neural.miml.model",
+    "PrototypeModel": "tagwood.neural.prime.model",
     "Ranking": "tagwood.ranking",
-    "SetGenerator": "tagwood.neural.set_generator",
-    "SoftmaxTree": "tagwood.models.softmax_tree",
-    "Solver": "tagwood.models.tree_training",
+    "SetGenerator": "tagwood.neural.otseq2set.model",
+    "SoftmaxTree": "tagwood.models.softmax_tree.model",
+    "Solver": "tagwood.models.linear_tree.training",
     "Tag": "tagwood.tagger",
     "Tagger": "tagwood.tagger",
     "Tags": "tagwood.tagger",
-    "TextEncoder": "tagwood.neural.text_encoder",
+    "TextEncoder": "tagwood.neural.encoders.text_encoder",
     "TfidfEncoder": "tagwood.features",
     "compare": "tagwood.metrics",
     "evaluate": "tagwood.metrics",

@@ -5,16 +5,17 @@ Checks stand at public entrances only; inside the package data are trusted.
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tagwood.errors import InputError
+from tagwood.errors import InputError, NotFittedError
 
 
 def check_int(value: Any, name: str, *, low: int | None = None, high: int | None = None) -> int:
@@ -115,3 +116,56 @@ def _range_words(low: float | None, high: float | None) -> str:
     if low is not None:
         return f" of at least {low}"
     return "" if high is None else f" of at most {high}"
+
+
+# SECTION _params
+# scikit-learn's parameter contract without importing scikit-learn (which takes a second).
+
+
+class Params:
+    """Constructor arguments, stored under their own names, can be read, changed and cloned.
+
+    Examples
+    --------
+    >>> class Model(Params):
+    ...     def __init__(self, width=10):
+    ...         self.width = width
+    >>> Model().set_params(width=5).get_params()
+    {'width': 5}
+    >>> Model(width=3)
+    Model(width=3)
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor arguments by name; `deep` is accepted for scikit-learn's sake."""
+        names = list(inspect.signature(type(self)).parameters)
+        return {name: getattr(self, name) for name in names}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change constructor arguments; fitted state stays until the next `fit`."""
+        known = list(self.get_params())
+        for name, value in params.items():
+            setattr(self, check_choice(name, f"a parameter of {type(self).__name__}", known), value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        # By their texts: values read from a file are equal to the defaults, not the same objects.
+        given = [f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != repr(defaults[k].default)]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+
+class Fitted(Params):
+    """Parameters, and the check that `fit` came first."""
+
+    _learned = "n_labels_"  # an attribute that exists once `fit` has run
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, self._learned):
+            raise NotFittedError(
+                f"this {type(self).__name__} must be fitted first",
+                hint="Call fit(X, Y), or load a saved model.",
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, self._learned)

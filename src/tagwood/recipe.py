@@ -17,22 +17,196 @@ import dataclasses
 import inspect
 import json
 import tomllib
+import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tagwood._check import check_choice, name_hint
+from tagwood._check import Params, check_choice, name_hint
 from tagwood.errors import InputError
+from tagwood.features.base import Encoder
+from tagwood.features.concat import ConcatEncoder
+from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import LabelModel
-from tagwood.models.disentangled import Assignment, Disentangled
-from tagwood.models.linear_tree import LinearTree
-from tagwood.models.tree_training import Solver
-from tagwood.tagger.feature_kinds import FEATURE_KEYS, describe_encoder, make_encoder
-from tagwood.tagger.fitting import default_encoder
-from tagwood.tagger.model_kinds import LIGHT, MODELS, Kind, plain_parts, with_parts
-from tagwood.tagger.settings import GroupRule, SetRules
+from tagwood.models.disentangled.model import Assignment, Disentangled
+from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree.training import Solver
+from tagwood.tagger.fitting import GroupRule, SetRules, default_encoder
 from tagwood.tagger.tagger import Tagger
+
+# SECTION tagger.feature_kinds
+# Kinds of features by name, as [features] of a recipe knows them. In: settings. Out: an unfitted encoder, and back.
+#
+# ``tfidf`` (the default), ``text-encoder`` (vectors of a network), or ``both`` side by side.
+
+
+FEATURES = ("tfidf", "text-encoder", "both")
+_COMMON = ("seed", "threads")  # of the whole run, in [model]
+_TFIDF = [name for name in inspect.signature(TfidfEncoder).parameters if name not in _COMMON]
+# Named here as well, because importing the class imports torch; a test compares them.
+_NETWORK = ["encoder", "dimension", "layers", "max_length", "vocabulary", "trained", "precision"]
+FEATURE_KEYS = ["kind", *_TFIDF, *_NETWORK, "weights"]
+
+
+def make_encoder(settings: Mapping[str, Any], model: LabelModel, common: Mapping[str, Any]) -> Encoder:
+    """Return the unfitted encoder that [features] describes; `common` holds seed and threads, where given."""
+    kind = check_choice(settings.get("kind", "tfidf"), "kind of features", FEATURES)
+    own = {"tfidf": _TFIDF, "text-encoder": _NETWORK, "both": [*_TFIDF, *_NETWORK, "weights"]}[kind]
+    for key in settings:
+        if key not in {*own, "kind"}:
+            raise InputError(
+                f"the features {kind!r} must be given only their own settings",
+                given=repr(key),
+                hint=f"Known: {', '.join(own)}.",
+            )
+    words: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in settings.items() if key in _TFIDF
+    }
+    if "threads" in common:
+        words["threads"] = common["threads"]
+    if kind == "tfidf":
+        return default_encoder(model, **words)
+    from tagwood.neural.encoders.text_encoder import TextEncoder
+
+    network = TextEncoder(**{key: v for key, v in settings.items() if key in _NETWORK}, **common)
+    if network.encoder not in ("small", "bag"):
+        network.folder()  # a wrong path is named before data are read
+    if kind == "text-encoder":
+        return network
+    encoder = ConcatEncoder([TfidfEncoder(**words), network], settings.get("weights"))
+    encoder._check_params()
+    return encoder
+
+
+def describe_encoder(encoder: Encoder) -> dict[str, Any] | None:
+    """Return the settings of an encoder as [features] has them; None if no recipe describes it."""
+    if isinstance(encoder, TfidfEncoder):
+        return encoder.get_params()
+    if type(encoder).__name__ == "TextEncoder":
+        return {"kind": "text-encoder", **_network(encoder)}
+    if isinstance(encoder, ConcatEncoder) and [type(one).__name__ for one in encoder.encoders] == [
+        "TfidfEncoder",
+        "TextEncoder",
+    ]:
+        words, network = (_network(one) for one in encoder.encoders)
+        weights = None if encoder.weights is None else list(encoder.weights)
+        return {"kind": "both", **words, **network, "weights": weights}
+    return None
+
+
+def _network(encoder: Any) -> dict[str, Any]:
+    return {name: value for name, value in encoder.get_params().items() if name not in _COMMON}
+
+
+# SECTION tagger.model_kinds
+# Kinds of models by name, as recipes and `tagwood train --model` know them; each is imported when it is asked for.
+#
+# In: a name. Out: a class, and the arguments that the name stands for. A new kind is one more line in `MODELS`.
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Where the class of a model is, ``"module:class"``, and which of its arguments the kind fixes."""
+
+    home: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> Any:
+        """Import and return the class; `MissingExtraError` names what is not installed."""
+        module, name = self.home.split(":")
+        return getattr(import_module(module), name)
+
+    def describes(self, model: object) -> bool:
+        """Whether a model is of this kind; imports nothing."""
+        own = type(model)
+        if f"{own.__module__}:{own.__qualname__}" != self.home:
+            return False
+        return all(getattr(model, name, None) == value for name, value in self.fixed.items())
+
+    def parameters(self) -> list[str]:
+        """Return the names of the arguments that are free."""
+        return [name for name in inspect.signature(self.load()).parameters if name not in self.fixed]
+
+
+_PROTOTYPE = "tagwood.neural.prime.model:PrototypeModel"
+_SETS = "tagwood.neural.otseq2set.model:SetGenerator"
+
+# Value of ``kind`` in [model] -> what it stands for; the first one is the default.
+MODELS: dict[str, Kind] = {
+    "linear-tree": Kind("tagwood.models.linear_tree.model:LinearTree"),
+    "softmax-tree": Kind("tagwood.models.softmax_tree.model:SoftmaxTree"),
+    "prime": Kind(_PROTOTYPE, {"preset": "prime"}),
+    "prime-lite": Kind(_PROTOTYPE, {"preset": "prime-lite"}),
+    "dual-encoder": Kind(_PROTOTYPE, {"preset": "dual-encoder"}),
+    "ngame": Kind(_PROTOTYPE, {"preset": "ngame"}),
+    "otseq2set": Kind(_SETS, {"kind": "otseq2set"}),
+    "seq2seq": Kind(_SETS, {"kind": "seq2seq"}),
+    "mlc2seq": Kind(_SETS, {"kind": "mlc2seq"}),
+    "sgm": Kind(_SETS, {"kind": "sgm"}),
+}
+LIGHT = ("linear-tree", "softmax-tree")  # whose settings are known without importing torch
+
+
+def with_parts(kind: Kind, values: Mapping[str, Any]) -> Any:
+    """Return a model of a kind; tables among the arguments change parts of it, such as its `Training`.
+
+    A table changes the part that the model would have without it; one for an encoder is all that the encoder is given.
+    """
+    cls = kind.load()
+    tables = {name: value for name, value in values.items() if isinstance(value, Mapping)}
+    model = cls(**{**kind.fixed, **{name: value for name, value in values.items() if name not in tables}})
+    if not tables:
+        return model
+    settle = getattr(model, "_settings", None)
+    hints = typing.get_type_hints(cls.__init__)
+    for name, table in tables.items():
+        part = getattr(model, name)
+        if part is None and settle is not None:
+            part = getattr(settle(), name, None)
+        if dataclasses.is_dataclass(part) and not isinstance(part, type):
+            _known_keys(name, table, [one.name for one in dataclasses.fields(part)])
+            setattr(model, name, dataclasses.replace(part, **table))
+            continue
+        encoder = next((one for one in typing.get_args(hints.get(name)) if _takes_params(one)), None)
+        if encoder is None:
+            raise InputError(f"{name} must be a single value", given="a table of settings")
+        _known_keys(name, table, list(inspect.signature(encoder).parameters))
+        setattr(model, name, encoder(**table))
+    return model
+
+
+def plain_parts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments in which parts have become tables: the way back of `with_parts`.
+
+    Examples
+    --------
+    >>> plain_parts({"kind": Kind("a:B"), "seed": 3})
+    {'kind': {'home': 'a:B', 'fixed': {}}, 'seed': 3}
+    """
+    found = dict(values)
+    for name, value in values.items():
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            found[name] = dataclasses.asdict(value)
+        elif isinstance(value, Params):
+            found[name] = value.get_params()
+    return found
+
+
+def _takes_params(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Params)
+
+
+def _known_keys(name: str, table: Mapping[str, Any], known: list[str]) -> None:
+    for key in table:
+        if key not in known:
+            raise InputError(
+                f"{name} must be given only its own settings",
+                given=repr(key),
+                hint=name_hint(key, known),
+            )
+
 
 _TREE_KEYS = (
     "arity",

@@ -3,8 +3,9 @@ import json
 import pytest
 
 from tagwood import Tagger
+from tagwood import demo as pydocs
 from tagwood.cli import app
-from tagwood.data import Dataset, LabelVocab, pydocs
+from tagwood.data import Dataset, LabelVocab
 
 TEXTS = {
     "scipy.signal": ["smooth a noisy signal", "filter a signal that is noisy", "remove noise from a signal"],

@@ -9,7 +9,7 @@ from scipy import sparse
 from tagwood import Ranking
 from tagwood.cli.app import run
 from tagwood.data import Dataset, LabelVocab
-from tagwood.data.rankings import write_ranking
+from tagwood.data.predictions import write_ranking
 from tagwood.metrics import evaluate
 
 TRUTH = [["oak", "ash"], ["elm"], ["oak"]]

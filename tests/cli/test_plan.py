@@ -58,7 +58,7 @@ def test_train_refuses_what_does_not_fit_unless_it_is_forced(library, tmp_path, 
 
 
 def test_train_refuses_what_the_machine_cannot_hold(library, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("tagwood.planning.memory.largest_bytes", lambda: 5e6)
+    monkeypatch.setattr("tagwood.planning.operating_points.largest_bytes", lambda: 5e6)
     assert run(["train", library, "-O", str(tmp_path / "model"), "-j", "1"]) == 2
     assert "the 5.0 MB that this machine has free" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

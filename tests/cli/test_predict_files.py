@@ -15,7 +15,7 @@ from library import make_library
 
 from tagwood import LabelVocab, LinearTree, Tagger
 from tagwood.cli.app import run
-from tagwood.cli.documents import read_documents
+from tagwood.cli.predict import read_documents
 
 NAMES = {"trees": "trees; woods", "water": "water", "stars": "[stars]", "stones": "stones"}
 TEXTS = ["oak bark\nforest", "sea, salt\ttide", 'comet "orbit" – näkö', "slate quarry"]

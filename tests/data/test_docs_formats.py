@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tagwood.data import FORMATS, fields
+from tagwood.data import FORMATS
+from tagwood.data import records as fields
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "data-formats.md"
 

@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tagwood.data import pydocs
+from tagwood import demo as pydocs
 from tagwood.data.dataset import Dataset
-from tagwood.data.pydocs import cache, corpus, names, sources
-from tagwood.data.pydocs.compiled import compiled_docs
-from tagwood.data.pydocs.modules import Module, read_module
-from tagwood.data.pydocs.passages import cut
+from tagwood.demo import corpus
+from tagwood.demo import corpus as cache
+from tagwood.demo import corpus as names
+from tagwood.demo import modules as sources
+from tagwood.demo.corpus import cut
+from tagwood.demo.modules import Module, compiled_docs, read_module
 from tagwood.errors import InputError
 
 FOREST = {

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from tagwood import Ranking
 from tagwood.data import LabelVocab
-from tagwood.data.rankings import read_ranking, write_ranking
+from tagwood.data.predictions import read_ranking, write_ranking
 from tagwood.errors import DataError, InputError
 
 VOCAB = LabelVocab.from_names(["ash", "oak", "elm tree", "Bäume"], uris=["", "http://x/oak", "", ""])

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tagwood.data import read_vocab
-from tagwood.data.skos import rdf_format, read_skos
+from tagwood.data.vocab_files import rdf_format, read_skos
 from tagwood.errors import DataError, InputError, MissingExtraError
 
 pytest.importorskip("pyoxigraph")

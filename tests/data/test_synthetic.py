@@ -4,7 +4,7 @@ from scipy import sparse
 
 from tagwood.data import synthetic
 from tagwood.errors import InputError
-from tagwood.features.label_features import label_centroids
+from tagwood.features.base import label_centroids
 from tagwood.ranking import Ranking
 
 

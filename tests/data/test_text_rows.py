@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference import text_rows as reference
 
 from tagwood import _kernels
-from tagwood._kernels import reference_text_rows as reference
 
 number = st.one_of(
     st.floats(width=32).map(lambda x: f"{x:.9g}"),

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tagwood.data import LabelVocab
-from tagwood.data.vocab_diff import Renamed, compare_vocabs
-from tagwood.data.vocab_update import update_table
+from tagwood.data.vocab_changes import Renamed, compare_vocabs, update_table
 from tagwood.errors import InputError
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tagwood.errors import InputError
-from tagwood.features.bags import WordBags
+from tagwood.features.words import WordBags
 
 TEXTS = ["Fir trees, fir wood", "fir and oak", "oak trees", "zebra"]
 

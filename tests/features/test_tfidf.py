@@ -6,8 +6,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from tagwood.errors import InputError, NotFittedError
-from tagwood.features import texts as texts_module
-from tagwood.features.encoder import Encoder
+from tagwood.features import base as texts_module
+from tagwood.features.base import Encoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.storage import load, save
 

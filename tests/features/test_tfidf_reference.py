@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from tagwood.features.base import IGNORED, MARK, UNSPACED, WORD, char_tables, fold_text
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.features.unicode import IGNORED, MARK, UNSPACED, WORD, char_tables, fold_text
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 

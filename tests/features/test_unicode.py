@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tagwood.features.base import COMPLEX, char_tables, fold_text
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.features.unicode import COMPLEX, char_tables, fold_text
 
 
 def words(text, **options):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tagwood.errors import InputError
-from tagwood.features.word_sequences import UNKNOWN, WordSequences
+from tagwood.features.words import UNKNOWN, WordSequences
 from tagwood.storage import State
 
 

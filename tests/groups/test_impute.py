@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from tagwood.errors import InputError
-from tagwood.features.label_features import label_centroids
+from tagwood.features.base import label_centroids
 from tagwood.groups import GroupedLabels, embed_labels, impute_labels, random_groups
 
 METHODS = ["baseline", "eagle-0", "eagle"]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import impute as reference_impute
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood._kernels import reference_impute
 from tagwood._sparse import csr_parts, normalize_rows
 
 

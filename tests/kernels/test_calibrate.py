@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference import search as reference_search
 
 from tagwood import _kernels
-from tagwood._kernels import reference_search
 
 
 @given(seed=st.integers(0, 10_000), n_knots=st.integers(1, 9), as_odds=st.booleans())

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tree_problems import random_rows, random_tree, random_weights
 
 from tagwood import _kernels
-from tagwood.models.links import LINKS
-from tagwood.models.tree_weights import SearchPlan, TreeWeights
+from tagwood.models.linear_tree.weights import LINKS, SearchPlan, TreeWeights
 
 LONG = ("buckets", "remainders", "counts", "columns", "weights", "scales", "bias", "labels")
 

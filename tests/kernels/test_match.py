@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference import rows as reference
 
 from tagwood import _kernels
-from tagwood._kernels import reference
 
 N_LABELS = 40
 

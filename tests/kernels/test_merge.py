@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference import search as reference_search
 
 from tagwood import Ranking, _kernels
-from tagwood._kernels import reference_search
 
 
 def lists(seed: int, n_lists: int, n_rows: int, width: int, n_labels: int):

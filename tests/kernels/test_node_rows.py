@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import train as reference
 from scipy import sparse
 from tree_problems import random_tree
 
 from tagwood import _kernels
-from tagwood._kernels import reference_train as reference
 from tagwood._sparse import csr_parts
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from reference import placement as reference
 
 from tagwood import _kernels
-from tagwood._kernels import reference_placement as reference
 
 
 def made_problem(seed, n_rows, n_labels, n_nodes, width):

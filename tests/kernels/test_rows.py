@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import rows as reference
 
 from tagwood import _kernels
-from tagwood._kernels import reference
 
 quick = settings(deadline=None, max_examples=60)
 

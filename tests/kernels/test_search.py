@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import blocks as reference_blocks
+from reference import search as reference
 from tree_problems import random_rows, random_tree, random_weights, trained_block
 
 from tagwood import _kernels
-from tagwood._kernels import reference_blocks
-from tagwood._kernels import reference_search as reference
-from tagwood.models.block_reader import read_node
-from tagwood.models.links import LINKS
-from tagwood.models.tree_weights import assemble
+from tagwood.models.linear_tree.weights import LINKS, assemble, read_node
 from tagwood.trees.label_tree import LabelTree
 
 NO_MASK = np.empty(0, dtype=np.uint8)

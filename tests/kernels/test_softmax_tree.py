@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import softmax_tree as reference
 
 from softmax_problems import random_bags, random_binary_tree, random_softmax
 from tagwood import _kernels
-from tagwood._kernels import reference_softmax_tree as reference
-from tagwood.features.bags import WordBags
-from tagwood.features.texts import packed_chunks
-from tagwood.features.unicode import char_tables
-from tagwood.models.softmax_weights import label_leaves, label_paths, number_decisions
+from tagwood.features.base import char_tables, packed_chunks
+from tagwood.features.words import WordBags
+from tagwood.models.softmax_tree.weights import label_leaves, label_paths, number_decisions
 
 quick = settings(deadline=None, max_examples=60)
 EVERYTHING = np.empty(0, dtype=np.uint8)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import split as reference
 
 from tagwood import _kernels
-from tagwood._kernels import reference_split as reference
 
 
 def unit_rows(seed, n_labels, n_features, empty=0):

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import text as reference_text
 
 from tagwood import _kernels
-from tagwood._kernels import reference_text
-from tagwood.features.texts import packed_chunks
-from tagwood.features.unicode import char_tables
+from tagwood.features.base import char_tables, packed_chunks
 
 # Chosen so that every rule of the tokenizer is met often, and anything at all now and then.
 ODD = "aAbZ_19 \t.-éÉßİǅΣςñ東京かなガｶﾞ々ไทยที่มကြម្រ한국\u1100\u1161"

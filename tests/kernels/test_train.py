@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import blocks as reference_blocks
+from reference import train as reference
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from tagwood import _kernels
-from tagwood._kernels import reference_blocks
-from tagwood._kernels import reference_train as reference
 from tagwood._sparse import csr_parts
 
 LOSSES = {"squared-hinge": reference.SQUARED_HINGE, "logistic": reference.LOGISTIC}

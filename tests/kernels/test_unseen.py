@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from reference import unseen as reference
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood._kernels import reference_unseen as reference
 from tagwood._sparse import csr_parts
 from tagwood.trees.label_tree import LabelTree
 

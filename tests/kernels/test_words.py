@@ -3,12 +3,11 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import words as reference
 
 from tagwood import _kernels
-from tagwood._kernels import reference_words as reference
-from tagwood.features.bags import WordBags
-from tagwood.features.texts import packed_chunks
-from tagwood.features.unicode import char_tables
+from tagwood.features.base import char_tables, packed_chunks
+from tagwood.features.words import WordBags
 
 WORDS = ["fir", "oak", "x", "Öl", "東京", "e\u0301te", "pine-tree", "42", "", "\u00ad", "ﬁr"]
 TEXTS = st.lists(st.sampled_from(WORDS) | st.text(max_size=6), max_size=12).map(" ".join)

@@ -3,7 +3,7 @@
 import pytest
 
 from tagwood.errors import InputError
-from tagwood.metrics.names import AT_K, SETS, parse_metric, parse_metrics
+from tagwood.metrics.measures import AT_K, SETS, parse_metric, parse_metrics
 
 
 @pytest.mark.parametrize("family", AT_K)

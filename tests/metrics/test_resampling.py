@@ -8,7 +8,8 @@ from scipy import sparse
 
 from tagwood import Ranking
 from tagwood.errors import InputError
-from tagwood.metrics import LabelCounts, compare, evaluate, resampling
+from tagwood.metrics import LabelCounts, compare, evaluate
+from tagwood.metrics import evaluation as resampling
 
 EVERY = [
     "P@1",

@@ -12,8 +12,7 @@ from set_problems import known_probabilities
 import tagwood
 from tagwood.errors import InputError, NotFittedError
 from tagwood.metrics.matching import match
-from tagwood.models.calibration import METHODS, Calibrator
-from tagwood.models.monotone import MonotoneCurve
+from tagwood.probabilities.calibration import METHODS, Calibrator, MonotoneCurve
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 

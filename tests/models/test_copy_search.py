@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import search as reference_search
 from tree_problems import random_rows, random_tree, random_weights
 
-from tagwood._kernels import reference_search
 from tagwood.errors import InputError
-from tagwood.models.links import LINKS
-from tagwood.models.tree_weights import SearchPlan, pair_scores
+from tagwood.models.linear_tree.weights import LINKS, SearchPlan, pair_scores
 
 PROBLEMS = {
     "seed": st.integers(0, 10**6),

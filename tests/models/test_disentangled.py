@@ -10,16 +10,19 @@ import tagwood
 from tagwood import Assignment, Disentangled, LinearTree, evaluate
 from tagwood._sparse import csr_parts
 from tagwood.errors import InputError
-from tagwood.features.label_features import label_centroids
-from tagwood.models import disentangled
-from tagwood.models.block_reuse import blocks_of, unchanged_nodes
-from tagwood.models.entry_weights import entry_weights
-from tagwood.models.row_matching import _largest_features, match_unseen_rows, rows_of_copies
-from tagwood.models.tree_training import Solver, TreeTraining
-from tagwood.models.tree_weights import assemble
+from tagwood.features.base import label_centroids
+from tagwood.models.disentangled import model as disentangled
+from tagwood.models.disentangled.matching import (
+    _largest_features,
+    blocks_of,
+    match_unseen_rows,
+    rows_of_copies,
+    unchanged_nodes,
+)
+from tagwood.models.linear_tree.training import Solver, TreeTraining, entry_weights
+from tagwood.models.linear_tree.weights import assemble
 from tagwood.trees import build_interpolated_tree
-from tagwood.trees.coverage import count_covered
-from tagwood.trees.reassign import duplicate_at_random
+from tagwood.trees.copies import count_covered, duplicate_at_random
 
 BASE = LinearTree(max_leaf_size=8, arity=2)
 

@@ -10,8 +10,8 @@ import tagwood
 from tagwood import Ensemble
 from tagwood.errors import InputError, NotFittedError
 from tagwood.metrics import evaluate
-from tagwood.models.ensemble_logistic import JointLogistic
-from tagwood.models.ensemble_members import Candidates
+from tagwood.models.ensemble.fusion import JointLogistic
+from tagwood.models.ensemble.members import Candidates
 from tagwood.ranking import Ranking
 
 

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from reference import blocks as reference_blocks
+from reference import train as reference_train
 from scipy import sparse
 from tree_problems import planted_problem, same_arrays
 
 from tagwood import LinearTree, Solver
-from tagwood._kernels import reference_blocks, reference_train
 from tagwood.errors import InputError
 from tagwood.metrics.propensity import inverse_propensity
-from tagwood.models.entry_weights import entry_weights
+from tagwood.models.linear_tree.training import entry_weights
 from tagwood.trees.label_tree import LabelTree
 
 HINGE = Solver(tolerance=1e-4, max_sweeps=3000, threshold=0.0, weights="float32")

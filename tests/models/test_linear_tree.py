@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from reference import blocks as reference_blocks
+from reference import train as reference_train
 from scipy import sparse
 from tree_problems import planted_problem, random_tree, same_arrays
 
 from tagwood import LinearTree, Ranking, Solver
-from tagwood._kernels import reference_blocks, reference_train
 from tagwood.errors import InputError
-from tagwood.features.label_features import label_centroids
+from tagwood.features.base import label_centroids
 from tagwood.trees.balanced import build_balanced_tree
 from tagwood.trees.label_tree import LabelTree
 

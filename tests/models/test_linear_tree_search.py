@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import search as reference_search
 from tree_problems import planted_problem, random_tree
 
 from tagwood import LinearTree, Solver
-from tagwood._kernels import reference_search
 from tagwood._sparse import csr_parts
 from tagwood.errors import InputError
-from tagwood.models.links import LINKS
+from tagwood.models.linear_tree.weights import LINKS
 
 TIGHT = Solver(tolerance=1e-4, max_sweeps=3000, threshold=0.0, weights="float32")
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference import search as reference_search
 
-from tagwood._kernels import reference_search
 from tagwood.errors import InputError
-from tagwood.models.links import LINKS, link_power, log_probability
+from tagwood.models.linear_tree.weights import LINKS, link_power, log_probability
 
 
 @given(st.sampled_from(list(LINKS)), st.lists(st.floats(-50, 50), min_size=2, max_size=20))

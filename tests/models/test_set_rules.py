@@ -11,9 +11,14 @@ from set_problems import known_probabilities
 import tagwood
 from tagwood.errors import InputError
 from tagwood.metrics import set_scores
-from tagwood.models.risk_control import last_that_holds, mean_is_positive, thresholds
-from tagwood.models.set_parsing import parse_rule
-from tagwood.models.set_rules import SetRule, fit_set_rule
+from tagwood.probabilities.sets import (
+    SetRule,
+    fit_set_rule,
+    last_that_holds,
+    mean_is_positive,
+    parse_rule,
+    thresholds,
+)
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 

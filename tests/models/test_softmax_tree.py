@@ -11,7 +11,7 @@ from tagwood import SoftmaxTree
 from tagwood.errors import InputError, NotFittedError
 from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel, takes_texts
-from tagwood.models.softmax_weights import label_paths, number_decisions
+from tagwood.models.softmax_tree.weights import label_paths, number_decisions
 from tagwood.trees import LabelTree, build_balanced_tree, build_huffman_tree
 
 

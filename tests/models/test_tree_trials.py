@@ -7,9 +7,15 @@ from scipy import sparse
 import tagwood
 from tagwood import LinearTree
 from tagwood.errors import InputError
-from tagwood.models.latency import single_row_times
-from tagwood.models.tree_sweep import SweepPoint, TreeSweep
-from tagwood.models.tree_trials import SweepPlan, paired_gains, split_rows, sweep_trees
+from tagwood.models.linear_tree.trials import (
+    SweepPlan,
+    SweepPoint,
+    TreeSweep,
+    paired_gains,
+    single_row_times,
+    split_rows,
+    sweep_trees,
+)
 from tagwood.trees import build_balanced_tree, build_interpolated_tree
 
 SMALL = {"arity": 2, "max_leaf_size": 1, "threads": 1}
@@ -47,7 +53,7 @@ def test_lam_shapes_the_tree(problem):
 
 def test_lam_zero_is_the_balanced_tree_and_lam_one_the_interpolated_one(problem, labels):
     X, Y = problem
-    V = tagwood.features.label_features.label_centroids(X, Y)
+    V = tagwood.features.base.label_centroids(X, Y)
     expected = {
         0.0: build_balanced_tree(V, **SMALL),
         1.0: build_interpolated_tree(V, labels, lam=1.0, **SMALL),

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from tagwood._sparse import check_labels
 from tagwood.metrics.propensity import inverse_propensity
-from tagwood.neural.batches import Positives, QueryBatches, cluster_queries, clustered_batches
-from tagwood.neural.centroids import QueryMemory
+from tagwood.neural.prime.batches import Positives, QueryBatches, cluster_queries, clustered_batches
+from tagwood.neural.prime.network import QueryMemory
 
 
 def label_sets(n_rows, n_labels, seed, density=0.3):

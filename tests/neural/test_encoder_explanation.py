@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tagwood import TextEncoder
-from tagwood.neural.encoder_explanation import explain_words
+from tagwood.neural.encoders.explanation import explain_words
 
 TEXTS = ["the oak tree", "an ash tree", "salt of the sea", "the sea, the sea!"] * 3
 

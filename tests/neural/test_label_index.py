@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import tagwood
 from tagwood.errors import InputError
-from tagwood.neural.label_index import FLAT_UP_TO, HNSW_UP_TO, LabelIndex
+from tagwood.neural.prime.label_index import FLAT_UP_TO, HNSW_UP_TO, LabelIndex
 from tagwood.storage import State
 
 
@@ -78,7 +78,7 @@ def test_approximate_kinds_find_most_of_the_best_and_never_what_is_excluded(kind
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_approximate_kinds_restrict_large_choices_without_an_exact_search(kind, monkeypatch):
-    monkeypatch.setattr("tagwood.neural.label_index.FLAT_UP_TO", 40)
+    monkeypatch.setattr("tagwood.neural.prime.label_index.FLAT_UP_TO", 40)
     vectors = unit(2000, 8)
     index = LabelIndex(vectors, kind, probes=0.5, threads=1)
     allowed = np.arange(0, 2000, 2)

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tagwood.neural.light_conv import LightConv
+from tagwood.neural.otseq2set.network import LightConv
 
 
 def make(**options):

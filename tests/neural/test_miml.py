@@ -11,9 +11,8 @@ from scipy import sparse
 
 import tagwood
 from tagwood.errors import InputError, NotFittedError
-from tagwood.neural.group_batches import GroupBatch, GroupRows
-from tagwood.neural.miml import MimlNetwork
-from tagwood.neural.miml_module import MimlModule
+from tagwood.neural.miml.model import MimlNetwork
+from tagwood.neural.miml.network import GroupBatch, GroupRows, MimlModule
 from tagwood.neural.training import Training
 
 QUICK = Training(epochs=20, batch_size=16, learning_rate=0.02)

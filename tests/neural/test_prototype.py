@@ -12,11 +12,11 @@ from prototype_problem import word_pairs
 import tagwood
 from tagwood import Ensemble, LinearTree, PrototypeModel, TextEncoder
 from tagwood.errors import InputError, NotFittedError
-from tagwood.neural.prototype import NEW_LABEL_WEIGHT
-from tagwood.neural.prototype_loss import PrototypeLoss
-from tagwood.neural.prototype_network import Prototype
-from tagwood.neural.prototype_settings import PRESETS, Batching
-from tagwood.neural.prototype_trials import best_kind, draw_part
+from tagwood.neural.prime.loss import PrototypeLoss
+from tagwood.neural.prime.model import NEW_LABEL_WEIGHT
+from tagwood.neural.prime.network import Prototype
+from tagwood.neural.prime.settings import PRESETS, Batching
+from tagwood.neural.prime.training import best_kind, draw_part
 from tagwood.neural.training import Training
 from tagwood.ranking import Ranking
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tagwood.errors import InputError
-from tagwood.neural.prototype_loss import Pairs, PrototypeLoss, Scores, prototype_loss, triplets
+from tagwood.neural.prime.loss import Pairs, PrototypeLoss, Scores, prototype_loss, triplets
 
 SETTINGS = {
     "dynamic, pull": PrototypeLoss("dynamic"),

@@ -11,8 +11,7 @@ from torch.nn.functional import normalize
 
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError
-from tagwood.neural.centroids import QueryMemory
-from tagwood.neural.prototype_network import Prototype, PrototypeModule, PrototypeNetwork
+from tagwood.neural.prime.network import Prototype, PrototypeModule, PrototypeNetwork, QueryMemory
 
 Y = check_labels(
     sparse.csr_array(np.array([[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0]], dtype=np.float32))

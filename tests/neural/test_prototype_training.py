@@ -9,7 +9,7 @@ import pytest
 import torch
 from prototype_problem import SETTINGS, numbers_of, trained_module, trained_numbers
 
-from tagwood.neural.prototype_settings import PRESETS, settle
+from tagwood.neural.prime.settings import PRESETS, settle
 from tagwood.neural.training import run_processes
 
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 from set_networks import N_LABELS, make_columns, make_network, make_words
 
-from tagwood.neural.set_beam import decode_beam
-from tagwood.neural.set_decoding import decode_greedy
-from tagwood.neural.set_network import Words
+from tagwood.neural.otseq2set.decoding import decode_beam, decode_greedy
+from tagwood.neural.otseq2set.network import Words
 
 KINDS = pytest.mark.parametrize("blank, sgm", [(True, False), (False, False), (False, True)])
 N_STEPS = 5

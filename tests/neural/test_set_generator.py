@@ -10,7 +10,7 @@ import tagwood
 from tagwood import SetGenerator
 from tagwood.errors import InputError, NotFittedError
 from tagwood.models.base import LabelModel
-from tagwood.neural.set_inputs import ordered_labels
+from tagwood.neural.otseq2set.model import ordered_labels
 
 TEXTS = ["oak and ash", "ash wood", "oak wood", "sea water", "salt water", "sea salt"] * 4
 SETS = [[0, 1], [1], [0], [2], [2], [2]] * 4

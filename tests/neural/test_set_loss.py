@@ -8,9 +8,15 @@ from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
 from tagwood.errors import InputError
-from tagwood.neural.set_loss import SetLossOptions, pad_targets, set_loss, set_loss_parts, usual_weight
-from tagwood.neural.set_loss_matching import match_labels
-from tagwood.neural.set_loss_transport import transport_plan
+from tagwood.neural.otseq2set.loss import (
+    SetLossOptions,
+    match_labels,
+    pad_targets,
+    set_loss,
+    set_loss_parts,
+    transport_plan,
+    usual_weight,
+)
 
 OPTIONS = [
     SetLossOptions(),

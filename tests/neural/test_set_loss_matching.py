@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tagwood.errors import InputError
-from tagwood.neural.set_loss_matching import choose_scheme, match_labels
+from tagwood.neural.otseq2set.loss import choose_scheme, match_labels
 
 
 def best_by_trying(p: np.ndarray, steps: int) -> float:

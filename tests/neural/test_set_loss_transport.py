@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tagwood.neural.set_loss_transport import transport_plan
+from tagwood.neural.otseq2set.loss import transport_plan
 
 
 def cosine_costs(rng: np.random.Generator, n_steps: int, n_labels: int, dims: int) -> torch.Tensor:

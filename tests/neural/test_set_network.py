@@ -6,11 +6,9 @@ import torch
 from scipy import sparse
 from set_networks import N_LABELS, make_columns, make_network, make_words
 
-from tagwood.neural.set_loss import SetLossOptions
-from tagwood.neural.set_network import AttentionScores, Words
-from tagwood.neural.set_output import LOW, Columns, KnownLogits
-from tagwood.neural.set_rows import SetRows
-from tagwood.neural.set_training import SetTask, set_step, student_logits, teacher_loss
+from tagwood.neural.otseq2set.loss import SetLossOptions
+from tagwood.neural.otseq2set.network import LOW, AttentionScores, Columns, KnownLogits, Words
+from tagwood.neural.otseq2set.training import SetRows, SetTask, set_step, student_logits, teacher_loss
 
 
 def naive_logits(network, step, own):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import tagwood
 from tagwood import SetGenerator
 from tagwood.errors import InputError, NotFittedError
-from tagwood.neural.set_sizes import learn_size_cuts, sizes_by_cuts
+from tagwood.neural.otseq2set.decoding import learn_size_cuts, sizes_by_cuts
 
 MOST = 3
 ROWS = st.lists(

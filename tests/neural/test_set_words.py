@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tagwood.errors import InputError
-from tagwood.features.word_sequences import WordSequences
-from tagwood.neural.set_words import label_table, read_vectors, word_table
+from tagwood.features.words import WordSequences
+from tagwood.neural.otseq2set.words import label_table, read_vectors, word_table
 
 VECTORS = {"fir": [1.0, 0.0], "oak": [0.0, 1.0], "forest": [3.0, 3.0], ",": [9.0, 9.0]}
 TEXT = "\n".join(f"{word} {' '.join(map(str, vector))}" for word, vector in VECTORS.items())

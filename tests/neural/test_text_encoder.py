@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 import tagwood
 from tagwood import ConcatEncoder, LinearTree, Tagger, TextEncoder, TfidfEncoder
 from tagwood.errors import InputError, NotFittedError
-from tagwood.features.encoder import Encoder
-from tagwood.neural.bert_weights import minilm_folder, read_bert
-from tagwood.neural.pretrained_module import PretrainedModule
-from tagwood.neural.text_tokens import tokenize, train_tokenizer
-from tagwood.neural.token_rows import TokenRows
+from tagwood.features.base import Encoder
+from tagwood.neural.encoders.modules import minilm_folder, read_bert
+from tagwood.neural.encoders.pretrained import PretrainedModule
+from tagwood.neural.encoders.tokens import TokenRows, tokenize, train_tokenizer
 from tagwood.storage import State
 
 TEXTS = [

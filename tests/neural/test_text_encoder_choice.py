@@ -7,8 +7,8 @@ from prototype_problem import word_pairs
 
 from tagwood import PrototypeModel
 from tagwood.errors import MissingExtraError
-from tagwood.neural import text_encoder_choice
-from tagwood.neural.text_encoder_choice import suitable_encoder
+from tagwood.neural.encoders import text_encoder as text_encoder_choice
+from tagwood.neural.encoders.text_encoder import suitable_encoder
 
 ENGLISH = ["How do I keep bread from going stale?", "A reader on the history of the early church", ""]
 OTHERS = [

@@ -10,7 +10,7 @@ from prototype_problem import word_pairs
 import tagwood
 from tagwood import PrototypeModel, TextEncoder
 from tagwood.errors import InputError
-from tagwood.neural.text_encoder_head import FrozenRows, HeadModule, StateMemory
+from tagwood.neural.encoders.head import FrozenRows, HeadModule, StateMemory
 
 TEXTS = ["oak and ash", "", "the salt of the sea", "oak and ash"]
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tagwood.neural.token_rows import PADDING, TokenRows
+from tagwood.neural.encoders.tokens import PADDING, TokenRows
 
 ROWS = st.lists(st.lists(st.integers(1, 99), max_size=20), max_size=60)
 

@@ -8,11 +8,11 @@ import pytest
 from tagwood import Dataset, LinearTree, TfidfEncoder
 from tagwood.data import synthetic
 from tagwood.errors import InputError
-from tagwood.features.label_features import label_centroids
-from tagwood.planning import label_figures, text_figures
-from tagwood.planning.figures import measure_figures
-from tagwood.planning.text_figures import carry_on
-from tagwood.planning.tree_shape import tree_shape
+from tagwood.features.base import label_centroids
+from tagwood.planning import figures as label_figures
+from tagwood.planning import figures as text_figures
+from tagwood.planning.figures import carry_on, measure_figures
+from tagwood.planning.forecast import tree_shape
 
 ENCODER = TfidfEncoder(ngrams=(1, 1), threads=1)
 

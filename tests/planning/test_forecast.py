@@ -9,13 +9,11 @@ from tagwood import Dataset, LinearTree, Solver, Tagger, TfidfEncoder
 from tagwood.data import synthetic
 from tagwood.errors import InputError
 from tagwood.planning import Limits, choose_point, forecast_training, measure_figures
-from tagwood.planning.coefficients import parse_coefficients, read_coefficients
-from tagwood.planning.forecast import n_fits
-from tagwood.planning.memory import largest_bytes, used_bytes
-from tagwood.planning.quantities import BYTES, SECONDS, parse_quantity
+from tagwood.planning.forecast import n_fits, parse_coefficients, read_coefficients
+from tagwood.planning.operating_points import BYTES, SECONDS, largest_bytes, parse_quantity, used_bytes
 from tagwood.recipe import Recipe
 from tagwood.tagger import SetRules
-from tagwood.tagger.training_data import training_data
+from tagwood.tagger.fitting import training_data
 
 
 @pytest.fixture(scope="module")

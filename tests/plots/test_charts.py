@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tagwood.errors import InputError
-from tagwood.models.tree_sweep import SweepPoint, TreeSweep
+from tagwood.models.linear_tree.trials import SweepPoint, TreeSweep
 from tagwood.plots import Chart, Mark, chart_svg, charts_html, charts_png, sweep_charts
 
 TREES = Chart(

@@ -10,8 +10,8 @@ import uvicorn
 from services import LIMITS
 
 from tagwood.service.app import create_app
-from tagwood.service.protocol import CarefulProtocol
 from tagwood.service.settings import Settings
+from tagwood.service.worker import CarefulProtocol
 
 TOKEN = "right-token-1234"
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tagwood.errors import InputError
-from tagwood.service.gathering import Gatherer, Options, as_json
+from tagwood.service.batching import Gatherer, Options, as_json
 from tagwood.service.loaded import Loaded
 
 

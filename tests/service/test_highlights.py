@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.service.highlights import segments
+from tagwood.service.routes.suggest import segments
 
 
 def marked(text, words):

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tagwood import LabelVocab
-from tagwood.service.label_index import LabelIndex, fold
-from tagwood.service.label_query import LabelQuery, edit_distances
+from tagwood.service.label_search import LabelIndex, LabelQuery, edit_distances, fold
 
 NAMES = [
     "Oak",

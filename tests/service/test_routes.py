@@ -9,7 +9,8 @@ from starlette.testclient import TestClient
 
 from tagwood import Disentangled, LinearTree, Tagger
 from tagwood.data import read_dataset
-from tagwood.service import schemas, schemas_browse
+from tagwood.service import schemas
+from tagwood.service import schemas as schemas_browse
 from tagwood.service.app import ROUTES, create_app
 from tagwood.service.loaded import Loaded
 from tagwood.service.settings import Limits, Settings

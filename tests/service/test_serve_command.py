@@ -7,8 +7,8 @@ from tagwood import LinearTree, save
 from tagwood.cli import app
 from tagwood.cli.serve import is_loopback, parse_limits, read_token
 from tagwood.errors import InputError
+from tagwood.service.processes import open_socket
 from tagwood.service.settings import Limits, Settings
-from tagwood.service.supervisor import open_socket
 
 
 def fails(capsys, *arguments):

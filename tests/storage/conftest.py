@@ -15,7 +15,7 @@ from scipy import sparse
 from tagwood import Ranking
 from tagwood.errors import StorageError
 from tagwood.storage import State, load, restore, save, storable
-from tagwood.storage.seal import OPENING
+from tagwood.storage.folder import OPENING
 
 
 @storable("ToyLinear")

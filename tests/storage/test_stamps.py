@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from tagwood.errors import StorageError
-from tagwood.storage import digest, load, loading, read_manifest, save, stamps
+from tagwood.storage import folder as digest
+from tagwood.storage import load, loading, read_manifest, save
+from tagwood.storage import passport as stamps
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import numpy as np
 from torch import nn
 
 from tagwood._sparse import check_labels
-from tagwood.neural.prototype_loss import PrototypeLoss
-from tagwood.neural.prototype_network import Prototype
-from tagwood.neural.prototype_settings import Batching, Settings
-from tagwood.neural.prototype_training import PrototypeData, new_module, train_module
-from tagwood.neural.text_encoder import TextEncoder
+from tagwood.neural.encoders.text_encoder import TextEncoder
+from tagwood.neural.prime.loss import PrototypeLoss
+from tagwood.neural.prime.network import Prototype
+from tagwood.neural.prime.settings import Batching, Settings
+from tagwood.neural.prime.training import PrototypeData, new_module, train_module
 from tagwood.neural.training import Training
 
 WORDS = ["oak", "ash", "elm", "yew", "fir", "sea", "tin", "fog", "owl", "ram"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from tagwood.neural.set_network import SetNetwork, SetSizes, Words
-from tagwood.neural.set_output import Columns
+from tagwood.neural.otseq2set.network import Columns, SetNetwork, SetSizes, Words
 
 N_LABELS = 6
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from reference import blocks as reference_blocks
 from scipy import sparse
 
-from tagwood._kernels import reference_blocks
 from tagwood._sparse import CsrParts, csr_parts
-from tagwood.models.links import link_power
-from tagwood.models.tree_weights import BLOCK_OUTPUTS, TrainedBlocks, TreeWeights, assemble
+from tagwood.models.linear_tree.weights import BLOCK_OUTPUTS, TrainedBlocks, TreeWeights, assemble, link_power
 from tagwood.trees.label_tree import LabelTree
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from tagwood import LinearTree, Solver, Tagger, TfidfEncoder
 from tagwood._sparse import check_features, csr_parts
 from tagwood.errors import InputError
-from tagwood.models.explanation import explain_label, find_pruning
+from tagwood.models.linear_tree.explanation import explain_label, find_pruning
 from tagwood.tagger import SetRules
 from tagwood.trees.label_tree import LabelTree
 

@@ -11,12 +11,10 @@ from library import WORDS, make_library
 from tagwood import Tagger, load
 from tagwood.cli.app import run
 from tagwood.errors import InputError, MissingExtraError
-from tagwood.neural.prototype import PrototypeModel
-from tagwood.neural.text_encoder import TextEncoder
+from tagwood.neural.encoders.text_encoder import TextEncoder
+from tagwood.neural.prime.model import PrototypeModel
 from tagwood.neural.training import Training
-from tagwood.recipe import Recipe, parse_recipe, recipe_of
-from tagwood.tagger.feature_kinds import FEATURE_KEYS
-from tagwood.tagger.model_kinds import LIGHT, MODELS
+from tagwood.recipe import FEATURE_KEYS, LIGHT, MODELS, Recipe, parse_recipe, recipe_of
 
 
 def reader(**options):
@@ -198,7 +196,11 @@ def test_without_the_extra_the_error_names_it(tmp_path):
 
 @pytest.mark.parametrize(
     ("missing", "module"),
-    [("tokenizers", "text_tokens"), ("faiss", "label_index"), ("transformers", "pretrained_module")],
+    [
+        ("tokenizers", "encoders.tokens"),
+        ("faiss", "prime.label_index"),
+        ("transformers", "encoders.pretrained"),
+    ],
 )
 def test_a_part_of_the_extra_that_is_missing_is_named(missing, module, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)

@@ -6,9 +6,8 @@ from matching_problems import TREE, matching_problems
 from scipy import sparse
 
 from tagwood.errors import InputError
-from tagwood.trees.coverage import count_covered, reassign_by_gain
+from tagwood.trees.copies import count_covered, reassign_by_gain, reassign_labels, without_empty_leaves
 from tagwood.trees.label_tree import LabelTree
-from tagwood.trees.reassign import reassign_labels, without_empty_leaves
 
 
 def naive_covered(tree, Y, matched):

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from tagwood.errors import InputError
 from tagwood.trees import LabelFrequencies, label_frequencies
-from tagwood.trees.frequencies import as_frequencies, interpolated_frequencies
+from tagwood.trees.interpolated import as_frequencies, interpolated_frequencies
 
 N_LABELS = 6
 label_sets = st.lists(st.sets(st.integers(0, N_LABELS - 1)), min_size=1, max_size=12)

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from reference.split import first_labels, mix
 from scipy.optimize import linprog
 
 from tagwood import _kernels
-from tagwood._kernels.reference_split import first_labels, mix
 from tagwood._sparse import check_features, csr_parts
 from tagwood.errors import InputError
 from tagwood.trees import (
@@ -17,8 +17,7 @@ from tagwood.trees import (
     lambda_grid,
 )
 from tagwood.trees.balanced import split_labels, tree_from_splits
-from tagwood.trees.frequencies import interpolated_frequencies
-from tagwood.trees.joins import join_by_frequency
+from tagwood.trees.interpolated import interpolated_frequencies, join_by_frequency
 
 lambdas = st.sampled_from([0.0, 0.3, 2 / 3, 1.0, 1.2, 1.7, 1.95])
 

@@ -6,7 +6,7 @@ from matching_problems import TREE, matching_problems
 from scipy import sparse
 
 from tagwood.errors import InputError
-from tagwood.trees.reassign import count_arrivals, duplicate_at_random, reassign_labels
+from tagwood.trees.copies import count_arrivals, duplicate_at_random, reassign_labels
 
 
 def covered(tree, Y, leaf_of, matched):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tagwood import Ranking, evaluate
 from tagwood.errors import InputError
-from tagwood.models.set_rules import fit_set_rule, fixed_rule
-from tagwood.tuning.cuts import best_cut, check_metric, measure_rules, measure_sizes, measure_thresholds
+from tagwood.probabilities.sets import fit_set_rule, fixed_rule
+from tagwood.tuning.thresholds import best_cut, check_metric, measure_rules, measure_sizes, measure_thresholds
 
 RANKING = Ranking.from_lists([[(0, 0.9), (1, 0.4), (2, 0.1)], [(1, 0.6), (0, 0.2)], []], n_labels=3)
 TRUTH = [[0], [1], [2]]

@@ -4,7 +4,7 @@ import pytest
 
 from tagwood.errors import InputError
 from tagwood.recipe import Recipe, parse_recipe
-from tagwood.tuning.ranges import Choice, Span, default_ranges, parse_ranges, read_ranges, with_settings
+from tagwood.tuning.study import Choice, Span, default_ranges, parse_ranges, read_ranges, with_settings
 
 
 def test_lists_are_choices_and_tables_are_spans():

@@ -9,10 +9,10 @@ from library import make_library
 from tagwood.data import Dataset
 from tagwood.errors import InputError, MissingExtraError
 from tagwood.recipe import Recipe, parse_recipe, read_recipe
-from tagwood.tagger.training_data import training_data
+from tagwood.tagger.fitting import training_data
 from tagwood.tuning import parse_ranges, tune
 from tagwood.tuning import search as module
-from tagwood.tuning.trial import split_rows
+from tagwood.tuning.search import split_rows
 
 pytest.importorskip("optuna")
 

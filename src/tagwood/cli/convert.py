@@ -69,7 +69,7 @@ def convert_data(
 ) -> tuple[Dataset, list[str], BadLines]:
     """Read, write, and return the dataset, the parts that the new format lost, and the bad lines."""
     from tagwood.data import BadLines, read_dataset, read_vocab, target_format, write_dataset
-    from tagwood.data.registry import check_overwrite
+    from tagwood.data.reading import check_overwrite
 
     chosen = target_format(target, to_format)
     check_overwrite(target, chosen, overwrite=force)

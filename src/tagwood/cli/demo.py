@@ -45,8 +45,8 @@ def demo(
     Labels are the functions, classes and modules that a passage describes or refers to. Questions are answered with
     functions and classes.
     """
+    from tagwood import demo as pydocs
     from tagwood.cli.check import facts_of
-    from tagwood.data import pydocs
     from tagwood.data.statistics import compute_statistics
     from tagwood.metrics import evaluate
     from tagwood.tagger import Tagger

@@ -11,7 +11,7 @@ from tagwood.cli.output import JsonFlag, readable
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
-    from tagwood.tagger.cards import Explanation
+    from tagwood.tagger.explanation import Explanation
 
 
 def explain(

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.grouped import GroupLabelsOption, GroupsOption
 from tagwood.cli.output import JsonFlag, print_json, say, stages
-from tagwood.cli.train import choose_recipe, read_rows
+from tagwood.cli.train import GroupLabelsOption, GroupsOption, choose_recipe, read_rows
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def impute(
     Training with groups does the same by itself; look at the result here first, or mend it.
     """
     from tagwood._check import check_float
-    from tagwood.data.writing import check_target
+    from tagwood.data.files import check_target
 
     check_float(margin, "--margin", low=0.0, high=1.0)
     chosen = choose_recipe(recipe, settings or [], jobs)
@@ -81,7 +80,7 @@ def impute(
 def impute_texts(rows: Dataset, recipe: Recipe, margin: float, threads: int | None, advance: Any) -> Imputed:
     """Impute with the features and group settings of a recipe."""
     from tagwood.groups import GroupedLabels, keep_closest
-    from tagwood.models.linear_tree import LinearTree
+    from tagwood.models.linear_tree.model import LinearTree
     from tagwood.tagger.fitting import default_encoder, impute_rows
 
     tagger = recipe.tagger()
@@ -97,8 +96,7 @@ def write_review(
     rows: Dataset, found: Imputed, output: Path, *, doubtful_first: bool, force: bool
 ) -> dict[str, Any]:
     """Write one JSON object per row and return the facts."""
-    from tagwood.data.files import open_for_writing
-    from tagwood.data.writing import replace_path
+    from tagwood.data.files import open_for_writing, replace_path
 
     order = _doubtful_first(rows, found) if doubtful_first else list(range(rows.n_rows))
     with (

@@ -19,6 +19,20 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from tagwood.tagger import Tagger
+
+
+# SECTION cli.saving
+# Save a model that a command has changed. In: a Tagger and where it came from. Out: its next state, in one step.
+
+
+def save_changed(tagger: Tagger, model: Path, target: Path) -> None:
+    """Save with the notes of the passport in `model`; a model at `target` is replaced when the new one is complete."""
+    from tagwood.storage import read_manifest
+
+    tagger.save(target, notes=read_manifest(model).notes, overwrite=True)
+
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 """The ``--json`` option that every command has."""
 

@@ -8,12 +8,52 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tagwood.cli.output import JsonFlag, facts_table, print_data, print_json, say
+from tagwood.errors import InputError
 
 if TYPE_CHECKING:
     from tagwood.data import Dataset
     from tagwood.planning import DataFigures, Forecast, Value
     from tagwood.planning.operating_points import Limits, Point
     from tagwood.recipe import Recipe
+
+
+# SECTION cli.budget
+# The forecast inside `tagwood train`: shown before training, and a refusal where the memory does not suffice.
+
+
+_WORTH_SAYING = 2.0  # CPU seconds; shorter runs are over before the line is read
+
+
+def check_budget(
+    rows: Dataset, recipe: Recipe, test_fraction: float, allowed: float | None, *, force: bool
+) -> Forecast | None:
+    """Say what training will need; raise `InputError` if that is more memory than there is or is allowed (bytes).
+
+    Returns None for models that no forecast is made for.
+    """
+    from tagwood.models.linear_tree.model import LinearTree
+    from tagwood.planning import forecast_training
+    from tagwood.planning.operating_points import largest_bytes, show_amount, show_time, used_bytes
+
+    if not isinstance(recipe.tagger().model, LinearTree):
+        return None
+    found = forecast_training(
+        figures_of(rows, recipe, test_fraction), recipe.tagger(), used_bytes=used_bytes()
+    )
+    if found.cpu_seconds.expected >= _WORTH_SAYING:
+        say(
+            f"Forecast: {show_amount(found.peak_bytes.expected)} of memory, {show_time(found.cpu_seconds.expected)} "
+            f"of CPU time, a model of {show_amount(found.model_bytes.expected)}."
+        )
+    machine = largest_bytes()
+    for limit, whose in ((allowed, "--max-ram allows"), (machine, "this machine has free")):
+        if limit is not None and found.peak_bytes.expected > limit and not force:
+            raise InputError(
+                f"training must fit into the {show_amount(limit)} that {whose}",
+                given=f"about {show_amount(found.peak_bytes.expected)}",
+                hint=f"tagwood plan DATA --max-ram {limit / 1e6:.0f}MB finds settings; --force tries it anyway.",
+            )
+    return found
 
 
 def plan(
@@ -43,7 +83,7 @@ def plan(
     With limits, the settings that keep to them and lose least precision are chosen.
     """
     from tagwood.cli.train import choose_recipe, read_rows
-    from tagwood.data.writing import check_target
+    from tagwood.data.files import check_target
 
     limits = read_limits(max_ram, max_latency, max_size)
     begin = choose_recipe(recipe, settings or [], None)
@@ -69,7 +109,7 @@ def plan(
 def choose(rows: Dataset, recipe: Recipe, limits: Limits) -> Point:
     """Return the operating point of a dataset."""
     from tagwood.planning import choose_point, forecast_training
-    from tagwood.planning.memory import used_bytes
+    from tagwood.planning.operating_points import used_bytes
 
     used = used_bytes()
     known: dict[str, DataFigures] = {}
@@ -98,7 +138,7 @@ def figures_of(rows: Dataset, recipe: Recipe, test_fraction: float = 0.1) -> Dat
 def read_limits(max_ram: str | None, max_latency: str | None, max_size: str | None) -> Limits:
     """Return the limits that options name."""
     from tagwood.planning import Limits
-    from tagwood.planning.quantities import BYTES, SECONDS, parse_quantity
+    from tagwood.planning.operating_points import BYTES, SECONDS, parse_quantity
 
     return Limits(
         None if max_ram is None else parse_quantity(max_ram, "--max-ram", BYTES, "mb"),
@@ -109,7 +149,7 @@ def read_limits(max_ram: str | None, max_latency: str | None, max_size: str | No
 
 def write_recipe(recipe: Recipe, path: Path, force: bool) -> None:
     """Write a recipe file, whole or not at all."""
-    from tagwood.data.writing import replace_path
+    from tagwood.data.files import replace_path
 
     with replace_path(path, overwrite=force, folder=False, companions=()) as place:
         place.write_text(recipe.to_toml(), encoding="utf-8")
@@ -118,7 +158,7 @@ def write_recipe(recipe: Recipe, path: Path, force: bool) -> None:
 def forecast_lines(found: Forecast) -> dict[str, object]:
     """Return a forecast as names and values for a table."""
     from tagwood._check import check_threads
-    from tagwood.planning.quantities import show_amount, show_time
+    from tagwood.planning.operating_points import show_amount, show_time
 
     threads = check_threads(None)
     wall = found.cpu_seconds.expected / threads

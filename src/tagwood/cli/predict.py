@@ -2,16 +2,287 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from tagwood._check import check_choice
 from tagwood.cli.output import JsonFlag, print_data, print_json, progress, readable, say
-from tagwood.errors import InputError
+from tagwood.errors import DataError, InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from tagwood.tagger import Tagger, Tags
+
+
+# SECTION cli.documents
+# Texts to tag, as `predict` reads them: a text, a file, standard input. In: what the user named. Out: `Document`s.
+#
+# Rows come one by one, so that nothing holds a whole file; only tables and Parquet from standard input are kept in a
+# temporary file first.
+
+
+BATCH = 1000
+_LINE_ENDINGS = ("", ".txt", ".lst")
+_TABLE_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+_FILE_ENDINGS = (*_TABLE_ENDINGS, ".txt", ".lst", ".json", ".gz")
+
+
+class Document(NamedTuple):
+    """A text and the name it goes by, if it has one."""
+
+    text: str
+    id: str = ""
+
+
+def read_documents(source: str, data_format: str | None) -> Iterator[Document]:
+    """Yield the texts of a source: ``-`` is stdin, an existing file is read, anything else is a text.
+
+    `data_format` is that of a file or of stdin; ``"lines"`` is a text per line.
+    """
+    if source == "-":
+        if data_format in (None, "lines"):
+            return _lines(sys.stdin, "standard input")
+        return _spooled(data_format or "")
+    if not is_path(source):
+        return iter([Document(source)])
+    path = Path(source)
+    if data_format == "lines" or (data_format is None and path.is_file() and _ending(path) in _LINE_ENDINGS):
+        return _plain_file(path)
+    return _records(path, data_format or _guess_format(path))
+
+
+def is_path(source: str) -> bool:
+    """Say whether a source is a file or folder; what looks like the name of a data file must be one."""
+    try:
+        if Path(source).exists():
+            return True
+    except (OSError, ValueError):  # too long or odd for a path: a text
+        return False
+    if source.lower().endswith(_FILE_ENDINGS) and not any(mark.isspace() for mark in source):
+        raise InputError(
+            f"there is no file {source}", hint="A text with such an ending goes through stdin (-)."
+        )
+    return False
+
+
+def in_batches(documents: Iterable[Document], size: int = BATCH) -> Iterator[list[Document]]:
+    """Yield lists of up to `size` documents."""
+    documents = iter(documents)
+    while batch := list(islice(documents, size)):
+        yield batch
+
+
+def _guess_format(path: Path) -> str:
+    """Return the format by content; tables without labels, which content cannot tell, by their names."""
+    from tagwood.data.reading import detect_format
+
+    try:
+        return detect_format(path)
+    except DataError:
+        found = _TABLE_ENDINGS.get(_ending(path))
+        if found is None or not path.is_file():
+            raise
+        return found
+
+
+def _ending(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def _records(path: Path, data_format: str) -> Iterator[Document]:
+    from tagwood.data import read_records
+
+    for record in read_records(path, data_format):
+        yield Document(record.text, record.id)
+
+
+def _spooled(data_format: str) -> Iterator[Document]:
+    """Yield the rows of a table on standard input, from a copy: Parquet has its directory at the end."""
+    from tagwood._check import check_choice
+    from tagwood.data.reading import FORMATS
+
+    known = [name for name, found in FORMATS.items() if found.records is not None and not found.folder]
+    check_choice(data_format, "--format of standard input", ["lines", *known])
+    with tempfile.TemporaryDirectory(prefix="tagwood-") as folder:
+        path = Path(folder) / "standard input"
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            yield from _records(path, data_format)
+        except DataError as error:
+            raise DataError(error.reason, path=path.name, line=error.line, hint=error.hint) from error
+
+
+def _plain_file(path: Path) -> Iterator[Document]:
+    from tagwood.data.files import BadLines, decoded_lines
+
+    for _, line in decoded_lines(path, BadLines(skip=False)):
+        if line.strip():
+            yield Document(line)
+
+
+def _lines(file: IO[str], name: str) -> Iterator[Document]:
+    """Yield a text for each line; a line that is a JSON object gives its text and id."""
+    from tagwood.data.formats.json_lines import parse_object, text_of
+    from tagwood.data.records import ID, is_valid_text, pick
+
+    try:
+        for number, line in enumerate(file, 1):
+            line = line.rstrip("\r\n")
+            if not line.strip():
+                continue
+            if not is_valid_text(line):
+                raise DataError("is not UTF-8 text", path=name, line=number)
+            if not line.lstrip().startswith("{"):
+                yield Document(line)
+                continue
+            try:
+                content = parse_object(line)
+                key = pick(content, ID)
+                yield Document(text_of(content), "" if key is None else str(content[key]))
+            except DataError as error:
+                raise DataError(error.reason, path=name, line=number, hint=error.hint) from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"is not UTF-8 text ({error.reason})", path=name) from error
+
+
+# SECTION cli.batches
+# Tags to files, a batch at a time: JSON lines, CSV, TSV, Parquet. In: `Document`s and their tags. Out: a file, stdout.
+#
+# A file appears when it is complete, or not at all; nothing holds a whole file.
+
+
+FORMATS = ("jsonl", "csv", "tsv", "parquet")
+_HEADER = ("id", "text", "labels", "uris", "scores", "review")
+
+Write = Callable[[list[Document], "list[Tags]"], None]
+
+
+@contextmanager
+def open_writer(path: Path | None, *, overwrite: bool, to: str | None = None) -> Iterator[Write]:
+    """Yield a function that writes batches to a file, or to stdout if `path` is None or ``-``.
+
+    `to` is the format; default: what the file's name means, and JSON lines on stdout.
+    """
+    if path is None or str(path) == "-":
+        kind = "jsonl" if to is None else check_choice(to, "--to", FORMATS)
+        if kind == "parquet":
+            with _parquet_writer(_binary_stdout()) as write:
+                yield write
+        else:
+            yield _text_writer(sys.stdout, kind)
+        return
+    from tagwood.data.files import open_for_writing, replace_path
+
+    kind = output_format(path, to)
+    with replace_path(path, overwrite=overwrite, folder=False, companions=()) as place:
+        if kind == "parquet":
+            with _parquet_writer(place) as write:
+                yield write
+        else:
+            with open_for_writing(place) as file:
+                yield _text_writer(file, kind)
+
+
+def output_format(path: Path, to: str | None = None) -> str:
+    """Return the format to write: the named one, or the one that a file's name means."""
+    name = path.name.lower()
+    ending = name.removesuffix(".gz").rpartition(".")[2]
+    ending = "jsonl" if ending in ("ndjson", "json") else ending
+    if to is None and ending not in FORMATS:
+        raise InputError(
+            "the output's name must end in .jsonl, .csv, .tsv or .parquet",
+            given=path.name,
+            hint="Or name the format with --to, or use '-'.",
+        )
+    kind = ending if to is None else check_choice(to, "--to", FORMATS)
+    if kind == "parquet" and name.endswith(".gz"):
+        raise InputError("Parquet is packed already; its name must not end in .gz", given=path.name)
+    return kind
+
+
+def as_dict(document: Document, tags: Tags) -> dict[str, Any]:
+    """Return a text and its labels as JSON; `tagwood eval` reads these lines as predictions."""
+    head = {"id": document.id} if document.id else {}
+    labels = [
+        {"label": tag.name, **({"uri": tag.uri} if tag.uri else {}), "score": _short(tag.score)}
+        for tag in tags
+    ]
+    return {**head, "text": document.text, "labels": labels, **({"review": True} if tags.review else {})}
+
+
+def _text_writer(file: IO[str], kind: str) -> Write:
+    if kind == "jsonl":
+        return lambda documents, tags: _write_jsonl(file, documents, tags)
+    table = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
+    table.writerow(_HEADER)
+    return lambda documents, tags: table.writerows(map(_cells, documents, tags))
+
+
+def _write_jsonl(file: IO[str], documents: list[Document], tags: list[Tags]) -> None:
+    for document, found in zip(documents, tags, strict=True):
+        file.write(json.dumps(as_dict(document, found), ensure_ascii=False) + "\n")
+
+
+def _cells(document: Document, tags: Tags) -> list[str]:
+    return [
+        document.id,
+        # The two bytes of \r\n inside a cell would be read as one line break.
+        document.text.replace("\r\n", "\n").replace("\r", "\n"),
+        _joined([tag.name for tag in tags]),
+        _joined([tag.uri or "" for tag in tags]),
+        ";".join(str(_short(tag.score)) for tag in tags),
+        "yes" if tags.review else "",
+    ]
+
+
+def _joined(names: list[str]) -> str:
+    """Return names in one cell: with semicolons, or as a JSON list where that could be misread."""
+    unclear = any(
+        ";" in name or "|" in name or name.startswith("[") or name.strip() != name for name in names
+    )
+    return json.dumps(names, ensure_ascii=False) if unclear else ";".join(names)
+
+
+def _binary_stdout() -> IO[bytes]:
+    if sys.stdout.isatty():
+        raise InputError("Parquet is not for the screen", hint="Name a file with --output, or use a pipe.")
+    return sys.stdout.buffer
+
+
+@contextmanager
+def _parquet_writer(place: Path | IO[bytes]) -> Iterator[Write]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtraError("writing Parquet", extra="parquet") from error
+    label = pa.struct([("label", pa.string()), ("uri", pa.string()), ("score", pa.float32())])
+    schema = pa.schema(
+        [("id", pa.string()), ("text", pa.string()), ("labels", pa.list_(label)), ("review", pa.bool_())]
+    )
+    with pq.ParquetWriter(place, schema) as writer:
+
+        def write(documents: list[Document], tags: list[Tags]) -> None:
+            rows = [
+                {"id": "", "review": False, **as_dict(*pair)} for pair in zip(documents, tags, strict=True)
+            ]
+            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+
+        yield write
+
+
+def _short(score: float) -> float:
+    return float(f"{score:.6g}")
 
 
 def predict(
@@ -49,8 +320,6 @@ def predict(
 
     Files are read and written in batches, and an output file appears when it is complete, or not at all.
     """
-    from tagwood.cli.documents import is_path
-
     if sets and promise is not None:
         raise InputError("--sets and --promise exclude each other")
     options: dict[str, Any] = {
@@ -95,9 +364,6 @@ def tag_documents(
     options: dict[str, Any],
 ) -> int:
     """Tag all texts of a source, batch by batch, and return their number."""
-    from tagwood.cli.batches import open_writer
-    from tagwood.cli.documents import in_batches, read_documents
-
     done = 0
     with open_writer(output, overwrite=force, to=to) as write, progress("Tagging") as advance:
         for batch in in_batches(read_documents(source, data_format)):
@@ -108,8 +374,6 @@ def tag_documents(
 
 
 def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> None:
-    from tagwood.cli.batches import as_dict
-    from tagwood.cli.documents import Document
 
     text = readable(text)
     tags = tagger.tag_one(text, **options)

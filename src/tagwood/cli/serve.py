@@ -84,7 +84,7 @@ def run(
 ) -> None:
     """Run the service until it is stopped."""
     from tagwood.cli.output import print_json
-    from tagwood.service.supervisor import Supervisor, open_socket
+    from tagwood.service.processes import Supervisor, open_socket
 
     with open_socket(host, port) as sock:
         shown = f"[{host}]" if ":" in host else host

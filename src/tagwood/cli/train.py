@@ -7,15 +7,58 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tagwood.cli.grouped import GroupLabelsOption, GroupsOption, read_group_rows
 from tagwood.cli.output import JsonFlag, print_data, print_json, say, show_bytes, stages
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
-    from tagwood.data import Dataset
+    from tagwood.data import Dataset, LabelVocab
     from tagwood.metrics import Report
     from tagwood.recipe import Recipe
     from tagwood.tagger import Tagger
+
+
+# SECTION cli.grouped
+# Rows whose labels are known per group, as commands read them. In: a file, a column, a table. Out: a `Dataset`.
+
+
+GroupsOption = Annotated[
+    str | None, typer.Option("--groups", help="Column with the group of each row; default: group.")
+]
+GroupLabelsOption = Annotated[
+    Path | None,
+    typer.Option("--group-labels", help="Labels of each group: group<TAB>label<TAB>..., or JSON lines."),
+]
+
+
+def read_group_rows(
+    data: Path, table: Path, data_format: str | None, groups: str | None, vocab: LabelVocab | None
+) -> Dataset:
+    """Read rows without labels of their own, and give each the labels of its group from a table."""
+    from tagwood.data import read_records
+    from tagwood.groups import read_group_labels
+    from tagwood.tagger.fitting import training_data
+
+    labels = read_group_labels(table)
+    rows = list(read_records(data, data_format, groups=groups))
+    missing = labels.keys() - {row.group for row in rows}
+    if missing:
+        raise InputError(
+            f"every group of {table} must have rows in {data}",
+            given=f"{len(missing):,} without, such as {min(missing)!r}",
+            hint="Name the column with the groups: --groups COLUMN.",
+        )
+    found = training_data(
+        [row.text for row in rows],
+        [labels.get(row.group, []) for row in rows],
+        [row.group for row in rows],
+        vocab,
+    )
+    if not any(row.id for row in rows):
+        return found
+    from dataclasses import replace
+
+    return replace(found, ids=[row.id for row in rows])
+
 
 _WORTH_MEASURING = 20  # fewer rows would only give a chance result
 MEASURES = ["P@1", "P@3", "P@5", "nDCG@5", "R@10"]
@@ -75,8 +118,7 @@ def train(
     when the model is complete, or not at all.
     """
     from tagwood._check import check_float
-    from tagwood.cli.budget import check_budget
-    from tagwood.cli.plan import read_limits
+    from tagwood.cli.plan import check_budget, read_limits
     from tagwood.storage.publish import check_replaceable
 
     named = {"model.kind": model, "tree.tree": tree}

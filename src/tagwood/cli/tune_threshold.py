@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tagwood.ranking import Ranking
     from tagwood.tagger import Tagger
-    from tagwood.tuning.cuts import Cut
+    from tagwood.tuning.thresholds import Cut
 
 _SHOWN = 5  # every fifth of the hundred thresholds stands in the table
 
@@ -41,10 +41,10 @@ def tune_threshold(
 
     With --write, predict --sets and eval then use the threshold; the model folder is replaced in one step.
     """
+    from tagwood.cli.output import save_changed
     from tagwood.cli.predict import load_tagger
-    from tagwood.cli.saving import save_changed
     from tagwood.storage.publish import check_replaceable
-    from tagwood.tuning.cuts import check_metric
+    from tagwood.tuning.thresholds import check_metric
 
     name = check_metric(metric)
     if write:
@@ -79,7 +79,7 @@ def measure_cuts(
     tagger: Tagger, data: Path, metric: str, data_format: str | None = None, docs_limit: int | None = None
 ) -> Found:
     """Rank the texts of a dataset and measure every way to cut the rankings."""
-    from tagwood.tuning import cuts
+    from tagwood.tuning import thresholds as cuts
 
     ranking, Y = _ranked(tagger, data, data_format, docs_limit)
     thresholds = cuts.measure_thresholds(Y, ranking, metric)
@@ -112,7 +112,7 @@ def cut_table(heading: str, cuts: list[Cut], metric: str, best: Cut | None) -> A
     """Return cuts as a table, in percent; the best one has a star."""
     from rich.table import Table
 
-    from tagwood.tuning.cuts import METRICS
+    from tagwood.tuning.thresholds import METRICS
 
     names = list(dict.fromkeys([*METRICS, metric]))
     table = Table(box=None, pad_edge=False)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
     from tagwood.data import Dataset
-    from tagwood.models.tree_sweep import SweepPoint, TreeSweep
+    from tagwood.models.linear_tree.trials import SweepPoint, TreeSweep
     from tagwood.recipe import Recipe
 
 # Heading -> measure and how it is shown.
@@ -73,7 +73,7 @@ def tune_tree(
     beam), and the gain in P@1 over λ=0 with its 95 % interval. Times want a quiet machine.
     """
     from tagwood.cli.train import choose_recipe
-    from tagwood.models.tree_trials import SweepPlan, sweep_trees
+    from tagwood.models.linear_tree.trials import SweepPlan, sweep_trees
 
     chosen = choose_recipe(recipe, settings or [], jobs)
     options: dict[str, Any] = {"lams": tuple(lams)} if lams else {}

@@ -4,13 +4,185 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tagwood.cli.output import JsonFlag, print_json, say
-from tagwood.cli.vocab_sources import Source, open_source
+from tagwood.cli.output import JsonFlag, print_json, save_changed, say
 from tagwood.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tagwood.data import LabelVocab
+    from tagwood.data.vocab_changes import TableUpdate
+    from tagwood.data.vocab_files import Thesaurus
+    from tagwood.tagger import Tagger
+
+
+# SECTION cli.vocab_sources
+# Where `tagwood vocab` gets label tables from: models and files. In: a path. Out: a `Source`.
+
+
+class Source(NamedTuple):
+    """A label table and what else is known: training rows per label, the model's data, a SKOS file's extras."""
+
+    vocab: LabelVocab
+    counts: NDArray[np.int64] | None = None
+    fingerprint: str | None = None
+    thesaurus: Thesaurus | None = None
+
+    def select(self, contains: str | None, *, masked: bool, sort: str, language: str | None) -> list[int]:
+        """Return the ids of the labels that are asked for, in order."""
+        gone = self.vocab.removed_mask()
+        chosen = [label for label in range(len(self.vocab)) if gone[label] or not masked]
+        if contains is not None:
+            needle = contains.casefold()
+            chosen = [label for label in chosen if any(needle in text for text in self._texts(label))]
+        if sort == "name":
+            chosen.sort(key=lambda label: self.vocab.name(label, language).casefold())
+        elif sort == "rows" and self.counts is not None:
+            counts = self.counts
+            chosen.sort(key=lambda label: -int(counts[label]))
+        return chosen
+
+    def line(self, label: int, language: str | None) -> str:
+        """Return a label as a line: training rows, name, mask, URI."""
+        rows = "" if self.counts is None else f"{self.counts[label]:>9,}  "
+        uri = self.vocab.uri(label)
+        mask = "  (masked)" if self._is_masked(label) else ""
+        return f"{rows}{self.vocab.name(label, language)}{mask}{f'  <{uri}>' if uri else ''}"
+
+    def entry(self, label: int, language: str | None = None) -> dict[str, Any]:
+        """Return id, name and URI of a label."""
+        return {"id": label, "name": self.vocab.name(label, language), "uri": self.vocab.uri(label)}
+
+    def as_dict(self, label: int, language: str | None) -> dict[str, Any]:
+        """Return all that is known of a label."""
+        facts = self.entry(label, language)
+        facts["languages"] = {
+            code: table[label] for code, table in self.vocab.languages.items() if table[label]
+        }
+        facts["masked"] = self._is_masked(label)
+        if self.counts is not None:
+            facts["rows"] = int(self.counts[label])
+        if self.thesaurus is not None:
+            facts["notation"] = self.thesaurus.notations[label] or None
+            facts["broader"] = self.thesaurus.broader[label]
+        return facts
+
+    def describe(self, label: int) -> str:
+        """Return the words that describe a label: of a SKOS file with alternative names, else its name."""
+        return self.vocab.name(label) if self.thesaurus is None else self.thesaurus.texts[label]
+
+    def _is_masked(self, label: int) -> bool:
+        return self.vocab.removed is not None and bool(self.vocab.removed[label])
+
+    def _texts(self, label: int) -> list[str]:
+        names = [self.vocab.name(label), *(table[label] for table in self.vocab.languages.values())]
+        return [text.casefold() for text in (*names, self.vocab.uri(label) or "")]
+
+
+def open_source(path: Path, language: str | None = None) -> Source:
+    """Open a model folder or a file; `language` is that of the main names."""
+    from tagwood.data import read_vocab
+    from tagwood.data.vocab_files import rdf_format, read_skos
+
+    if path.is_dir():
+        from tagwood.cli.predict import load_tagger
+
+        tagger = load_tagger(path)
+        return Source(tagger.vocab_, tagger.label_counts_, tagger.fingerprint_)
+    if rdf_format(path) is not None:
+        found = read_skos(path, language)
+        return Source(found.vocab, thesaurus=found)
+    return Source(read_vocab(path, language))
+
+
+# SECTION cli.vocab_loading
+# The work of `tagwood vocab load`. In: a model folder and a newer label table. Out: the model's next state, facts.
+
+
+def bring_in(
+    model: Path,
+    source: Path,
+    target: Path | None,
+    *,
+    by: str | None,
+    add: bool,
+    mask_missing: bool,
+    language: str | None,
+) -> dict[str, Any]:
+    """Update the labels of a model and save it to `target` (None: nowhere); return what changed."""
+    from tagwood.cli.predict import load_tagger
+    from tagwood.data.vocab_changes import update_table
+
+    tagger = load_tagger(model)
+    newer = open_source(source)
+    if by is None and newer.fingerprint is not None and newer.fingerprint == tagger.fingerprint_:
+        by = "id"
+    if language is not None and language not in newer.vocab.languages:
+        known = ", ".join(newer.vocab.languages) or "none"
+        raise InputError(
+            f"the language must be one that {source.name} has names in",
+            given=repr(language),
+            hint=f"It has {known}.",
+        )
+    update = update_table(
+        tagger.vocab_, newer.vocab, by=by, add=add, mask_missing=mask_missing, language=language
+    )
+    if len(update.sources) == len(update.added):
+        raise InputError(
+            f"{model} and {source} must have labels in common",
+            given=f"none by {update.by}",
+            hint="Look at both with: tagwood vocab list",
+        )
+    if newer.thesaurus is not None and add and update.language not in (None, newer.thesaurus.language):
+        newer = open_source(source, update.language)  # once more, with descriptions in that language
+    texts = _descriptions(tagger, update, newer) if add else {}
+    changed = update.vocab != tagger.vocab_ or bool(texts)
+    if target is not None and (changed or target != model):
+        tagger.update_labels(vocab=update.vocab, texts={_key(update, i): text for i, text in texts.items()})
+        save_changed(tagger, model, target)
+    facts = {
+        "model": str(target or model),
+        "changed": changed,
+        "trained": int((tagger.label_counts_ > 0).sum()),
+    }
+    return facts | _facts(update, texts)
+
+
+def _descriptions(tagger: Tagger, update: TableUpdate, newer: Source) -> dict[int, str]:
+    """Return the texts of labels that no training text has, by id."""
+    counts, gone = tagger.label_counts_, update.vocab.removed_mask()
+    known = {} if tagger.label_texts_ is None else tagger.label_texts_.to_dict()
+    texts = {
+        i: newer.describe(j)
+        for i, j in update.sources.items()
+        if not gone[i] and (i >= counts.size or counts[i] == 0)
+    }
+    return {i: text for i, text in texts.items() if text.strip() and known.get(i) != text}
+
+
+def _key(update: TableUpdate, label: int) -> str:
+    return update.vocab.uri(label) or update.vocab.name(label)
+
+
+def _facts(update: TableUpdate, texts: dict[int, str]) -> dict[str, Any]:
+    entry = Source(update.vocab).entry
+    new = set(update.added)
+    return {
+        "by": update.by,
+        "language": update.language,
+        "renamed": [{**entry(i), "before": before} for i, (before, _) in update.renamed.items()],
+        "masked": [entry(i) for i in update.masked],
+        "added": [entry(i) for i in update.added],
+        "described": [entry(i) for i in texts if i not in new],
+        "missing": len(update.missing),
+        "left_out": update.left_out,
+    }
+
 
 app = typer.Typer(
     help="List, compare and load label tables: those of models, TSV, CSV, or SKOS. Each has --json.",
@@ -83,7 +255,7 @@ def diff_labels(
     json: JsonFlag = False,
 ) -> None:
     """Say what changed between two label tables: added, removed, renamed, masked."""
-    from tagwood.data.vocab_diff import compare_vocabs
+    from tagwood.data.vocab_changes import compare_vocabs
 
     before, after = open_source(old), open_source(new)
     if by is None and before.fingerprint is not None and before.fingerprint == after.fingerprint:
@@ -139,7 +311,6 @@ def load_labels(
 
     The model folder is replaced in one step when the new state is complete.
     """
-    from tagwood.cli.vocab_loading import bring_in
     from tagwood.storage.publish import check_replaceable
 
     target = model if output is None else output
@@ -189,8 +360,8 @@ def change_lines(changes: dict[str, list[dict[str, Any]]], limit: int) -> Iterat
 
 
 def _write_table(found: Source, output: Path, force: bool) -> None:
+    from tagwood.data.files import replace_path
     from tagwood.data.vocab_files import write_vocab
-    from tagwood.data.writing import replace_path
 
     if not output.name.removesuffix(".gz").endswith((".tsv", ".csv")):
         raise InputError("the output's name must end in .tsv or .csv", given=output.name)

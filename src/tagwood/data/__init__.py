@@ -3,18 +3,18 @@
 In: files and folders in any of the usual formats. Out: a `Dataset`.
 """
 
-from tagwood.data.catalogue import FORMATS
 from tagwood.data.dataset import Dataset
-from tagwood.data.detection import detect_format
 from tagwood.data.files import BadLines
-from tagwood.data.records import Record
-from tagwood.data.registry import (
+from tagwood.data.reading import (
+    FORMATS,
     SkippedLinesWarning,
+    detect_format,
     read_dataset,
     read_records,
     target_format,
     write_dataset,
 )
+from tagwood.data.records import Record
 from tagwood.data.vocab import LabelVocab
 from tagwood.data.vocab_files import read_vocab, write_vocab
 

@@ -7,13 +7,87 @@ from __future__ import annotations
 
 import gzip
 import io
+import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from tagwood.errors import DataError
+from tagwood.errors import DataError, InputError
+
+# SECTION data.writing
+# Write whole or not at all: into a temporary place beside the target, then rename.
+#
+# In: a target path. Out: a place to write to; it becomes the target if all goes well, and vanishes otherwise.
+
+
+@contextmanager
+def replace_path(path: Path, *, overwrite: bool, folder: bool, companions: Iterable[str]) -> Iterator[Path]:
+    """Yield a place to write a file or folder that then becomes `path`.
+
+    `companions` are names of files that may be written beside the file or inside the folder. Old ones that
+    are not written again are removed, so that they cannot be taken for part of the new data; other files
+    stay.
+    """
+    check_target(path, overwrite=overwrite, folder=folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".tagwood-", dir=path.parent) as temporary:
+        target = Path(temporary) / path.name
+        yield target
+        if folder and not path.exists():
+            target.replace(path)
+            return
+        source, goal = (target, path) if folder else (target.parent, path.parent)
+        written = {file.name for file in source.iterdir()}
+        for name in set(companions) - written:
+            (goal / name).unlink(missing_ok=True)
+        for name in sorted(written, key=lambda name: name == path.name):  # the data file last
+            (source / name).replace(goal / name)
+
+
+def check_target(path: Path, *, overwrite: bool, folder: bool) -> None:
+    """Raise `InputError` if `path` must not be written."""
+    if not path.exists() or (folder and path.is_dir() and not any(path.iterdir())):
+        return
+    if not overwrite:
+        raise InputError(f"{path} exists already", hint="Allow to replace it with overwrite=True (--force).")
+    if folder != path.is_dir():
+        kinds = ("a folder", "a file") if folder else ("a file", "a folder")
+        raise InputError(f"this format is written as {kinds[0]}, but {path} is {kinds[1]}")
+
+
+# SECTION data.splits
+# Folders that hold a training and a test split under fixed names.
+#
+# In: the folder or one of its files, and the split that is wanted. Out: the folder and the split.
+
+
+def split_folder(path: Path, split: str | None, marks: Mapping[str, str]) -> tuple[Path, str]:
+    """Return folder and split (``"train"`` or ``"test"``).
+
+    `marks` says which split a piece of a file name means. A file decides the split by its name; a folder
+    gives the wanted split, or else the training split if it has one.
+    """
+    if not path.is_dir():
+        named = next((split for mark, split in marks.items() if mark in path.name), split or "train")
+        return path.parent, named
+    if split is not None:
+        return path, split
+    names = [file.name for file in path.iterdir()]
+    found = [split for mark, split in marks.items() if any(mark in name for name in names)]
+    return path, "train" if "train" in found or not found else found[0]
+
+
+def existing(path: Path, what: str) -> Path:
+    """Return `path`, or the same with ``.gz``, whichever exists; otherwise raise `DataError`."""
+    packed = path.with_name(path.name + ".gz")
+    if path.exists():
+        return path
+    if packed.exists():
+        return packed
+    raise DataError(f"the file with {what} is missing", path=path)
+
 
 BLOCK = 1 << 22
 MAX_LINE = 1 << 26

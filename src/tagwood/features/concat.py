@@ -11,12 +11,10 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from tagwood._check import check_float
-from tagwood._params import Params
+from tagwood._check import Params, check_float
 from tagwood._sparse import check_features, normalize_rows
 from tagwood.errors import InputError
-from tagwood.features.encoder import Encoder
-from tagwood.features.texts import check_texts
+from tagwood.features.base import Encoder, check_texts
 from tagwood.storage import State, restore, storable
 
 

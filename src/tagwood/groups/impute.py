@@ -4,7 +4,7 @@ In: rows X, groups of rows, labels of groups. Out: labels of rows (`Imputed`), o
 themselves.
 
 Decisions. Rows are scaled to norm 1, so "close" means cosine. The paper's Algorithm 1 leaves open ties and
-sums of zero; both are settled in `tagwood._kernels.reference_impute`. Beyond the paper, `contrast` takes the
+sums of zero; both are settled in `reference.impute`. Beyond the paper, `contrast` takes the
 mean of all rows (each as often as it is in groups) off every row that is summed into an embedding. The sum
 over random groups of g rows is the label's own rows plus g - 1 times the mean row; without contrast,
 embeddings lean towards what all rows share, and picking the closest rows makes it worse. On EURLEX57K in
@@ -17,6 +17,7 @@ closest row may be 0.1 for one label and 0.8 for another; it was chosen in the s
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,232 @@ from tagwood import _kernels
 from tagwood._check import check_choice, check_float, check_int, check_threads
 from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
-from tagwood.groups.grouped_labels import GroupedLabels
-from tagwood.groups.imputed import Imputed
+from tagwood.groups.labels import GroupedLabels
+
+# SECTION groups.imputed
+# `Imputed`: labels of single rows, worked out from the labels of their groups, with what speaks for each.
+
+
+@dataclass(frozen=True, eq=False)
+class Imputed:
+    """Labels per row as `impute_labels` found them; three matrices with the same stored entries.
+
+    Parameters
+    ----------
+    labels
+        (n_rows, n_labels) 0/1 float32 CSR array, ready for `fit(X, labels)` of any model.
+    similarity
+        How close the row is to the label: cosine with the label's embedding, or the score of the model that
+        was asked. 0 for the baseline, which compares nothing.
+    weights
+        The row's share of the label: in each group the shares of a label sum to 1, so a clear decision has 1
+        and two equally close rows have 0.5 each. A row that gets the label through several groups has the
+        sum, at most 1.
+    """
+
+    labels: sparse.csr_array
+    similarity: sparse.csr_array
+    weights: sparse.csr_array
+
+    def __post_init__(self) -> None:
+        for name in ("similarity", "weights"):
+            other = getattr(self, name)
+            if not (
+                other.shape == self.labels.shape
+                and np.array_equal(other.indptr, self.labels.indptr)
+                and np.array_equal(other.indices, self.labels.indices)
+            ):
+                raise InputError(f"{name} must have the same stored entries as labels", given="others")
+
+    @classmethod
+    def from_triples(
+        cls,
+        rows: NDArray[np.integer],
+        labels: NDArray[np.integer],
+        similarity: NDArray[np.float32],
+        weights: NDArray[np.float32],
+        shape: tuple[int, int],
+    ) -> Imputed:
+        """Build from parallel arrays in any order, no (row, label) twice.
+
+        Examples
+        --------
+        >>> one = np.ones(2, dtype=np.float32)
+        >>> Imputed.from_triples(np.array([1, 0]), np.array([0, 2]), one, one, (2, 3)).labels.toarray()
+        array([[0., 0., 1.],
+               [1., 0., 0.]], dtype=float32)
+        """
+        order = np.lexsort((labels, rows))
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
+
+        def matrix(data: NDArray[np.float32]) -> sparse.csr_array:
+            return sparse.csr_array((data, labels[order], indptr), shape=shape)
+
+        ones = np.ones(order.size, dtype=np.float32)
+        return cls(matrix(ones), matrix(similarity[order]), matrix(weights[order]))
+
+    def entries(self, mask: NDArray[np.bool_]) -> Imputed:
+        """Return only some of the stored entries."""
+        indptr = np.concatenate([[0], np.cumsum(mask)])[self.labels.indptr]
+
+        def matrix(old: sparse.csr_array) -> sparse.csr_array:
+            return sparse.csr_array((old.data[mask], old.indices[mask], indptr), shape=old.shape)
+
+        return Imputed(matrix(self.labels), matrix(self.similarity), matrix(self.weights))
+
+    def __repr__(self) -> str:
+        n_rows, n_labels = self.labels.shape
+        return f"Imputed({self.labels.nnz:,} labels on {n_rows:,} rows, {n_labels:,} different ones possible)"
+
+
+# SECTION groups.rescore
+# Impute again with scores of a trained model: the second round of "impute, fit, impute, fit".
+#
+# In: scores of (row, label) pairs, groups, labels of groups. Out: `Imputed`. No model is called here.
+
+
+_TIE = 1e-5  # relative: scores may be tiny probabilities
+
+
+def impute_from_scores(
+    scores: Any, sample_groups: Any, group_labels: Any, *, previous: Imputed | None = None
+) -> Imputed:
+    """Give each label of a group to the row of the group that scores highest for it.
+
+    Parameters
+    ----------
+    scores
+        (n_rows, n_labels) sparse matrix of scores, higher is better, as from ``model.rank(X,
+        k=100).to_csr()``. Pairs that are not stored have no score.
+    sample_groups, group_labels
+        As in `impute_labels`.
+    previous
+        Where no row of a group has a score for one of the group's labels, the label stays with the rows that
+        have it here. Without `previous` all rows of the group get it.
+
+    Returns
+    -------
+    Imputed
+        `similarity` holds the scores, 0 where there was none. Equally high scores all get the label.
+
+    Examples
+    --------
+    >>> scores = [[0.9, 0.2], [0.4, 0.3]]
+    >>> impute_from_scores(scores, [[0], [0]], [[0, 1]]).labels.toarray().astype(int).tolist()
+    [[1, 0], [0, 1]]
+    """
+    groups = GroupedLabels(sample_groups, group_labels)
+    matrix = check_features(scores, name="scores")
+    shape = (groups.n_rows, groups.n_labels)
+    for what, other in (("scores", matrix), ("previous", None if previous is None else previous.labels)):
+        if other is not None and other.shape != shape:
+            raise InputError(f"{what} must have shape {shape}", given=str(other.shape))
+    row, pair, entry = _pairs(matrix, groups)
+    score = matrix.data[entry]
+    keep = score >= (best := _best(pair, score, groups.group_labels.nnz))[pair] - _TIE * np.abs(best[pair])
+    spare = previous.labels if previous is not None else groups.spread()
+    spare_row, spare_pair, _ = _pairs(spare, groups)
+    left = np.isinf(best)[spare_pair]
+    return _collect(
+        np.concatenate([row[keep], spare_row[left]]),
+        np.concatenate([pair[keep], spare_pair[left]]),
+        np.concatenate([score[keep], np.zeros(int(left.sum()), dtype=np.float32)]),
+        groups,
+    )
+
+
+def share_within(imputed: Imputed, groups: GroupedLabels, margin: float) -> Imputed:
+    """Return what `impute_labels` would have given with this `margin`, from what it gave with a larger one.
+
+    Examples
+    --------
+    >>> one = np.ones(2, dtype=np.float32)
+    >>> found = Imputed.from_triples(
+    ...     np.array([0, 1]), np.array([0, 0]), np.array([0.8, 0.4], dtype=np.float32), one / 2, (2, 1)
+    ... )
+    >>> groups = GroupedLabels([[0], [0]], [[0]])
+    >>> [share_within(found, groups, margin).weights.toarray().ravel().tolist() for margin in (1.0, 0.2)]
+    [[0.6666666865348816, 0.3333333432674408], [1.0, 0.0]]
+    """
+    _, pair, entry = _pairs(imputed.similarity, groups)
+    closeness = imputed.similarity.data[entry]
+    best = _best(pair, closeness, groups.group_labels.nnz)[pair]
+    behind = best - closeness
+    share = np.where(behind <= _TIE, 1.0, np.maximum(0.0, 1.0 - behind / np.maximum(margin * best, _TIE)))
+    total = np.bincount(pair, share, minlength=groups.group_labels.nnz)
+    weights = np.bincount(entry, share / total[pair], minlength=imputed.labels.nnz)
+    kept = imputed.entries(weights > 0)
+    data = np.minimum(weights[weights > 0], 1.0).astype(np.float32)
+    shape = kept.labels.shape
+    return replace(
+        kept, weights=sparse.csr_array((data, kept.labels.indices, kept.labels.indptr), shape=shape)
+    )
+
+
+def keep_closest(imputed: Imputed, groups: GroupedLabels) -> Imputed:
+    """Return only the assignments to the closest row of a group, with the weights they have.
+
+    From what `impute_labels` gives with ``soft=True`` this makes the plain assignment, with weights that say how sure
+    it is: 1 where no other row of the group is within the margin, 0.5 where another one is as close.
+
+    Examples
+    --------
+    >>> one = np.ones(2, dtype=np.float32)
+    >>> found = Imputed.from_triples(
+    ...     np.array([0, 1]), np.array([0, 0]), np.array([0.8, 0.79], dtype=np.float32), one / 2, (2, 1)
+    ... )
+    >>> keep_closest(found, GroupedLabels([[0], [0]], [[0]])).weights.toarray().tolist()
+    [[0.5], [0.0]]
+    """
+    _, pair, entry = _pairs(imputed.similarity, groups)
+    closeness = imputed.similarity.data[entry]
+    near = closeness >= _best(pair, closeness, groups.group_labels.nnz)[pair] - _TIE
+    keep = np.zeros(imputed.labels.nnz, dtype=bool)
+    keep[entry[near]] = True
+    return imputed.entries(keep)
+
+
+def _pairs(
+    matrix: sparse.csr_array, groups: GroupedLabels
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return row, entry of `group_labels` and entry of the matrix, once for each group that has the label."""
+    members, allowed = groups.sample_groups, groups.group_labels
+    entry_row = np.repeat(np.arange(groups.n_rows), np.diff(matrix.indptr))
+    copies = np.diff(members.indptr)[entry_row]
+    entry = np.repeat(np.arange(entry_row.size), copies)
+    row = entry_row[entry]
+    nth = np.arange(entry.size) - np.repeat(np.cumsum(copies) - copies, copies)
+    group = members.indices[members.indptr[row] + nth].astype(np.int64)
+    key = group * groups.n_labels + matrix.indices[entry]
+    allowed_group = np.repeat(np.arange(groups.n_groups), np.diff(allowed.indptr))
+    keys = allowed_group * groups.n_labels + allowed.indices  # rise, since columns rise in each row
+    pair = np.searchsorted(keys, key)
+    found = pair < keys.size
+    found[found] = keys[pair[found]] == key[found]
+    return row[found], pair[found], entry[found]
+
+
+def _best(pair: NDArray[np.int64], score: NDArray[np.float32], n_pairs: int) -> NDArray[np.float32]:
+    best = np.full(n_pairs, -np.inf, dtype=np.float32)
+    np.maximum.at(best, pair, score)
+    return best
+
+
+def _collect(
+    row: NDArray[np.int64], pair: NDArray[np.int64], score: NDArray[np.float32], groups: GroupedLabels
+) -> Imputed:
+    """Join what a row gets through several groups: the best score, and the sum of its shares."""
+    share = 1.0 / np.bincount(pair, minlength=groups.group_labels.nnz)[pair]
+    key = row * groups.n_labels + groups.group_labels.indices[pair]
+    joined, place = np.unique(key, return_inverse=True)
+    return Imputed.from_triples(
+        joined // max(1, groups.n_labels),
+        joined % max(1, groups.n_labels),
+        _best(place, score, joined.size),
+        np.minimum(np.bincount(place, share, minlength=joined.size), 1.0).astype(np.float32),
+        (groups.n_rows, groups.n_labels),
+    )
+
 
 METHODS = ("baseline", "eagle-0", "eagle")
 # Rows are copied group by group, so that each label reads few long stretches of memory; beyond this size the

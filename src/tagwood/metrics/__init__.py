@@ -4,12 +4,17 @@ In: true labels Y and a `Ranking`. Out: a `Report` (`evaluate`), a `Comparison` 
 """
 
 from tagwood.metrics.comparison import Comparison, Difference, compare
-from tagwood.metrics.evaluation import evaluate, evaluate_sets
-from tagwood.metrics.names import parse_metrics
+from tagwood.metrics.evaluation import LabelSlice, evaluate, evaluate_sets, frequency_slices
+from tagwood.metrics.measures import parse_metrics
 from tagwood.metrics.propensity import PRESETS, LabelCounts, describe_propensity, inverse_propensity
-from tagwood.metrics.ranking import (
+from tagwood.metrics.report import Measure, Report, SliceReport
+from tagwood.metrics.scores import (
+    LabelScores,
+    SetScores,
     coverage_at_k,
     depth_at_k,
+    hamming_loss,
+    label_scores,
     ndcg_at_k,
     precision_at_k,
     psndcg_at_k,
@@ -17,10 +22,8 @@ from tagwood.metrics.ranking import (
     psr_at_k,
     r_precision_at_k,
     recall_at_k,
+    set_scores,
 )
-from tagwood.metrics.report import Measure, Report, SliceReport
-from tagwood.metrics.sets import LabelScores, SetScores, hamming_loss, label_scores, set_scores
-from tagwood.metrics.slices import LabelSlice, frequency_slices
 
 __all__ = [
     "PRESETS",

@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike
 
 from tagwood._check import check_float, check_int, check_threads
 from tagwood.errors import InputError
-from tagwood.metrics.evaluation import Propensity, prepare
+from tagwood.metrics.evaluation import Propensity, bootstrap_values, intervals, prepare, swap_p_values
 from tagwood.metrics.matching import Floats, match
-from tagwood.metrics.names import parse_metric
+from tagwood.metrics.measures import parse_metric
 from tagwood.metrics.report import show
-from tagwood.metrics.resampling import bootstrap_values, intervals, swap_p_values
 from tagwood.ranking import Ranking
 
 if TYPE_CHECKING:

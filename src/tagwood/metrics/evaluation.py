@@ -13,7 +13,7 @@ scikit-learn: 0. Rows with fewer than k returned labels: P@k still divides by k.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +24,150 @@ from tagwood._check import check_finite, check_float, check_int, check_threads
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError
 from tagwood.metrics.matching import Floats, Match, match
-from tagwood.metrics.names import SETS, MetricName, parse_metrics
+from tagwood.metrics.measures import SETS, LabelSums, MetricName, Terms, parse_metrics, terms_of
 from tagwood.metrics.propensity import LabelCounts, describe_propensity, inverse_propensity
 from tagwood.metrics.report import Measure, Report, SliceReport
-from tagwood.metrics.resampling import bootstrap_values, intervals
-from tagwood.metrics.slices import LabelSlice, frequency_slices
-from tagwood.metrics.terms import Terms, terms_of
 from tagwood.ranking import Ranking
+
+# SECTION metrics.slices
+# Head, torso and tail: labels by how often they stand in the training data.
+#
+# In: `LabelCounts`. Out: three masks over the labels; `evaluate(slices=True)` reports each metric for each of
+# them.
+
+
+SLICE_NAMES = ("head", "torso", "tail")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSlice:
+    """Labels of similar frequency.
+
+    Parameters
+    ----------
+    name
+        ``"head"``, ``"torso"`` or ``"tail"``.
+    mask
+        (n_labels,) whether a label belongs to it.
+    rarest, commonest
+        Smallest and largest number of training rows of its labels; 0 and 0 if it has none.
+    """
+
+    name: str
+    mask: NDArray[np.bool_]
+    rarest: int
+    commonest: int
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels in the slice."""
+        return int(self.mask.sum())
+
+
+def frequency_slices(train_labels: LabelCounts) -> tuple[LabelSlice, LabelSlice, LabelSlice]:
+    """Cut the labels into head, torso and tail, each with about a third of all label occurrences in training.
+
+    A label is in the head if the labels that are more frequent than it make up less than a third of the
+    occurrences, in the torso below two thirds, and in the tail otherwise; so labels of equal frequency stay
+    together. Labels that never stand in the training data are in the tail.
+
+    Examples
+    --------
+    >>> slices = frequency_slices(LabelCounts(np.array([0, 60, 20, 20, 20]), n_rows=60))
+    >>> [(s.name, s.n_labels, s.rarest, s.commonest) for s in slices]
+    [('head', 1, 60, 60), ('torso', 3, 20, 20), ('tail', 1, 0, 0)]
+    """
+    counts = train_labels.counts
+    values, group, size = np.unique(counts, return_inverse=True, return_counts=True)
+    volume = (values * size)[::-1].cumsum()[::-1]  # occurrences of labels at least as frequent
+    above = (volume - values * size)[group]
+    total = int(counts.sum())
+    place = np.where(3 * above < total, 0, np.where(3 * above < 2 * total, 1, 2))
+    place[counts == 0] = 2
+    head, torso, tail = (_slice(name, place == i, counts) for i, name in enumerate(SLICE_NAMES))
+    return head, torso, tail
+
+
+def _slice(name: str, mask: NDArray[np.bool_], counts: NDArray[np.int64]) -> LabelSlice:
+    inside = counts[mask]
+    low, high = (int(inside.min()), int(inside.max())) if inside.size else (0, 0)
+    return LabelSlice(name, mask, low, high)
+
+
+# SECTION metrics.resampling
+# Resampling of rows: how far a metric could be off by the luck of the test rows, and whether a gain is real.
+#
+# In: the terms of metrics (`terms`) over the same rows. Out: confidence intervals from the bootstrap, and for
+# two rankings the interval of the difference and the p-value of a sign-flip test. Seeded; done in blocks of
+# repeats, so that memory stays bounded by the rows.
+
+
+_BLOCK = 4_000_000  # numbers held at once: repeats of a block times rows (or labels)
+
+
+def bootstrap_values(terms: Sequence[Terms], n_rows: int, n_repeats: int, seed: int) -> Floats:
+    """Return (n_terms, n_repeats) values on rows drawn with replacement, the same draws for all."""
+    blocks = [
+        np.stack([term.finish(term.sums(weights)) for term in terms])
+        for weights in _blocks(_draw_rows, terms, n_rows, n_repeats, seed)
+    ]
+    return np.concatenate(blocks, axis=1)
+
+
+def intervals(values: Floats, confidence: float) -> Floats:
+    """Return (n_terms, 2): between which values the middle share `confidence` of the repeats lies.
+
+    Examples
+    --------
+    >>> intervals(np.arange(101.0)[None, :], 0.9)
+    array([[ 5., 95.]])
+    """
+    ends = [(1 - confidence) / 2, (1 + confidence) / 2]
+    return np.quantile(values, ends, axis=1).T
+
+
+def swap_p_values(
+    first: Sequence[Terms], second: Sequence[Terms], n_rows: int, n_repeats: int, seed: int
+) -> Floats:
+    """Return the two-sided p-value of each metric under "it does not matter which ranking a row came from".
+
+    Each repeat swaps the two rankings on a random half of the rows. The p-value is the share of repeats, the
+    real assignment counted as one of them, whose difference is at least as large as the real one.
+    """
+    real = np.array([b.value() - a.value() for a, b in zip(first, second, strict=True)])
+    # Sums in another order differ in the last bits; a tie must count as a tie.
+    limit = np.abs(real) * (1 - 1e-9) - 1e-12
+    extreme = np.zeros(len(first), dtype=np.int64)
+    for swap in _blocks(_draw_swaps, first, n_rows, n_repeats, seed):
+        stay = 1.0 - swap
+        for i, (a, b) in enumerate(zip(first, second, strict=True)):
+            new_a = a.finish(a.sums(stay) + b.sums(swap))
+            new_b = b.finish(b.sums(stay) + a.sums(swap))
+            extreme[i] += np.count_nonzero(np.abs(new_b - new_a) >= limit[i])
+    return (extreme + 1) / (n_repeats + 1)
+
+
+def _draw_rows(rng: np.random.Generator, n_rows: int) -> Floats:
+    return np.bincount(rng.integers(n_rows, size=n_rows), minlength=n_rows).astype(np.float64)
+
+
+def _draw_swaps(rng: np.random.Generator, n_rows: int) -> Floats:
+    return rng.integers(2, size=n_rows).astype(np.float64)
+
+
+def _blocks(
+    draw: Callable[[np.random.Generator, int], Floats],
+    terms: Sequence[Terms],
+    n_rows: int,
+    n_repeats: int,
+    seed: int,
+) -> Iterator[Floats]:
+    widest = max([n_rows, *(term.hits.shape[1] for term in terms if isinstance(term, LabelSums))])
+    size = max(1, _BLOCK // widest)
+    rng = np.random.default_rng(seed)
+    for begin in range(0, n_repeats, size):
+        yield np.stack([draw(rng, n_rows) for _ in range(min(size, n_repeats - begin))])
+
 
 Propensity = str | tuple[float, float] | ArrayLike
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tagwood.errors import InputError
-from tagwood.metrics.names import parse_metric
+from tagwood.metrics.measures import parse_metric
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,16 +6,41 @@ A model learns from features X and label sets Y, and answers with a `Ranking`. I
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tagwood._params import Params
-from tagwood.errors import NotFittedError
+from tagwood._check import Fitted
+from tagwood._sparse import check_labels
+from tagwood.errors import InputError
+from tagwood.features.base import check_texts
 from tagwood.ranking import Ranking
 from tagwood.storage import State
+
+# SECTION models.text_rows
+# The check of training rows that are texts. In: texts and label sets. Out: a list and a CSR matrix, or an error.
+#
+# Every model with ``takes = "texts"`` begins here.
+
+
+def check_text_rows(texts: Iterable[str], Y: Any) -> tuple[list[str], sparse.csr_array]:
+    """Return texts and label sets that a model can be trained on."""
+    rows = list(check_texts(texts))
+    if not rows:
+        raise InputError("texts must hold at least one text", given="none")
+    labels = check_labels(Y)
+    if labels.shape[0] != len(rows):
+        raise InputError(
+            f"Y must have one row for each of the {len(rows):,} texts", given=f"{labels.shape[0]:,} rows"
+        )
+    if labels.nnz == 0:
+        raise InputError(
+            "Y must hold at least one label", given="none", hint="Check that the label column was read."
+        )
+    return rows, labels
 
 
 @runtime_checkable
@@ -95,26 +120,15 @@ def explains_texts(model: object) -> bool:
     return takes_texts(model) and hasattr(model, "explain_text")
 
 
-class FittedModel(Params):
-    """Shared by models: the check that `fit` came first, and scikit-learn's description of an estimator."""
+class FittedModel(Fitted):
+    """Shared by models: scikit-learn's description of a multi-label classifier."""
 
-    _learned = "n_labels_"  # an attribute that exists once the model was fitted
     n_labels_: int
 
     @property
     def classes_(self) -> NDArray[np.int64]:
         """Label ids: the scorers of scikit-learn ask a classifier for them."""
         return np.arange(self.n_labels_)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, self._learned):
-            raise NotFittedError(
-                f"this {type(self).__name__} must be fitted first",
-                hint="Call fit(X, Y), or load a saved model.",
-            )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, self._learned)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags

@@ -2,15 +2,264 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
+from tagwood import _kernels
 from tagwood.data.dataset import Dataset
 from tagwood.errors import InputError
-from tagwood.features.tfidf import TfidfEncoder
-from tagwood.planning.label_figures import LabelFigures, measure_labels
-from tagwood.planning.text_figures import TextFigures, measure_texts
+from tagwood.features.base import char_tables, packed_chunks
+from tagwood.features.tfidf import TfidfEncoder, count_ngrams
+
+# SECTION planning.text_figures
+# How many n-grams and features all texts will have, from a sample of them. In: texts, an encoder. Out: `TextFigures`.
+#
+# The n-grams of a quarter, a half and all of a random sample are counted, and the growth from one to the next is
+# carried
+# on to the number of rows: a power law (Heaps) whose exponent falls on as it fell inside the sample.
+
+
+SAMPLE_CHARACTERS = 6_000_000
+SAMPLE_ROWS = 30_000
+
+
+@dataclass(frozen=True)
+class TextFigures:
+    """What the texts are for an encoder.
+
+    Parameters
+    ----------
+    tokens
+        Different n-grams of a text, on average.
+    distinct
+        Different n-grams of all texts.
+    n_features, per_row
+        N-grams that become features, and how many of them a text has on average.
+    """
+
+    tokens: float
+    distinct: float
+    n_features: float
+    per_row: float
+
+
+class _Counts(NamedTuple):
+    rows: int
+    tokens: float
+    distinct: float
+    n_features: float
+    per_row: float
+
+
+def measure_texts(
+    texts: Sequence[str], encoder: TfidfEncoder, n_rows: int, random: np.random.Generator, threads: int
+) -> TextFigures:
+    """Return the figures of `n_rows` texts, of which `texts` are all or more; a sample is read."""
+    sample = draw_texts(texts, SAMPLE_CHARACTERS, min(SAMPLE_ROWS, n_rows), random)
+    analysis, limits = encoder._analysis(), encoder._limits()
+    tables = char_tables(analysis.fold)
+    borders = [0, len(sample) // 4, len(sample) // 2, len(sample)]
+    keys, counts, rows = np.empty(0, np.uint64), np.empty(0, np.int64), 0
+    found: list[_Counts] = []
+    for begin, end in pairwise(borders):
+        chunks = packed_chunks(sample[begin:end], tables.folds)
+        more_keys, more_counts, n_more = count_ngrams(chunks, analysis, threads)
+        keys, counts = _kernels.merge_counts(keys, counts, more_keys, more_counts)
+        rows += n_more
+        if rows:
+            found.append(
+                _Counts(rows, counts.sum() / rows, float(keys.size), *_features(counts, rows, limits))
+            )
+    return _grown(found, n_rows)
+
+
+def draw_texts(texts: Sequence[str], characters: int, most: int, random: np.random.Generator) -> list[str]:
+    """Return a random sample of about so many characters, at most so many texts."""
+    order = random.permutation(len(texts))[:most]
+    chosen: list[str] = []
+    for row in order.tolist():
+        chosen.append(texts[row])
+        characters -= len(texts[row])
+        if characters <= 0:
+            break
+    return chosen
+
+
+def _features(
+    counts: NDArray[np.int64], rows: int, limits: tuple[float, float, int | None]
+) -> tuple[float, float]:
+    """Return how many n-grams the limits of an encoder keep, and how many of those stand in a text."""
+    low, high = (limit if isinstance(limit, int) else limit * rows for limit in limits[:2])
+    kept = counts[(counts >= max(1, low)) & (counts <= high)]
+    most = limits[2]
+    if most is not None and kept.size > most:
+        kept = np.partition(kept, kept.size - most)[kept.size - most :]
+    return float(kept.size), float(kept.sum() / rows)
+
+
+def _grown(found: list[_Counts], n_rows: int) -> TextFigures:
+    last = found[-1]
+    tokens = last.tokens
+
+    def grown(name: str) -> float:
+        return carry_on([one.rows for one in found], [getattr(one, name) for one in found], n_rows)
+
+    n_features, distinct = grown("n_features"), max(grown("distinct"), 1.0)
+    return TextFigures(tokens, distinct, min(n_features, distinct), min(grown("per_row"), tokens))
+
+
+def carry_on(sizes: Sequence[int], values: Sequence[float], size: int) -> float:
+    """Return the value at `size`, from those at smaller sizes, by a power law whose exponent falls.
+
+    Examples
+    --------
+    >>> round(carry_on([1, 2, 4], [10.0, 20.0, 40.0], 16), 3)  # a straight line
+    160.0
+    >>> carry_on([4], [7.0], 16)
+    7.0
+    """
+    if len(sizes) < 3 or size <= sizes[-1] or min(values) <= 0:
+        return float(values[-1])
+    slopes = np.diff(np.log(values)) / np.diff(np.log(sizes))
+    fall = min(max(slopes[0] - slopes[1], 0.0), 0.1) / np.log(2)  # per unit of log size
+    way = np.log(size / sizes[-1])
+    slope = max(slopes[1] - fall * way / 2, slopes[1] / 2)  # the mean over the way
+    return float(values[-1] * np.exp(slope * way))
+
+
+# SECTION planning.label_figures
+# How many features the labels' rows have, from a sample of labels. In: texts, labels. Out: `LabelFigures`.
+#
+# A label's features are those of its rows: their number decides how long a label tree is built and how large a
+# model is.
+# Labels are drawn with a chance that grows with their rows, since frequent ones have most of the features.
+
+
+_LABELS = 120
+_CHARACTERS = 4_000_000
+_ROWS = (6, 32)  # least and most rows of a label that are read
+_SIZE_POWER = 0.7  # features of a label grow about so with its rows
+
+
+@dataclass(frozen=True)
+class LabelFigures:
+    """What the labels are.
+
+    Parameters
+    ----------
+    n_labels, used, pairs
+        Labels of the table, labels with rows, and pairs of row and label.
+    features, tree_features
+        Different features of a label's rows, summed over the labels; and so many at most as the tree takes of each.
+    log_rows
+        Mean of ln(1 + rows of a label) over the pairs: classifiers of frequent labels need more sweeps.
+    row_sizes, row_counts
+        Labels per row that occur, and on how many rows.
+    """
+
+    n_labels: int
+    used: int
+    pairs: int
+    features: float
+    tree_features: float
+    log_rows: float
+    row_sizes: NDArray[np.int64]
+    row_counts: NDArray[np.int64]
+
+
+class _Read(NamedTuple):
+    """Different n-grams in some rows of a label, and in half of them."""
+
+    rows: int
+    features: float
+    half_rows: int
+    half_features: float
+
+
+def measure_labels(
+    data: Dataset,
+    encoder: TfidfEncoder,
+    texts: TextFigures,
+    scale: float,
+    per_label: int,
+    random: np.random.Generator,
+) -> LabelFigures:
+    """Return the figures of the labels when `scale` times the rows of `data` are trained on.
+
+    `per_label` is the most features of a label that the tree takes.
+    """
+    by_label = sparse.csr_array(data.labels.T)
+    counts = np.diff(by_label.indptr).astype(np.float64)
+    used = np.flatnonzero(counts)
+    chosen, weight = _draw(counts[used], random)
+    rows = data.texts or ()
+    most = int(np.clip(_CHARACTERS / _LABELS / _mean_length(rows, random), *_ROWS))
+    total = tree = 0.0
+    for place, times in zip(chosen.tolist(), weight.tolist(), strict=True):
+        label = used[place]
+        own = by_label.indices[by_label.indptr[label] : by_label.indptr[label + 1]]
+        some = [rows[row] for row in random.permutation(own)[:most].tolist()]
+        found = _label_features(_read(some, encoder), texts, counts[label] * scale)
+        total += times * found
+        tree += times * min(found, per_label)
+    sizes, numbers = np.unique(np.diff(data.labels.indptr), return_counts=True)
+    pairs = float(counts.sum())
+    return LabelFigures(
+        data.n_labels,
+        int(used.size),
+        round(pairs * scale),
+        total,
+        tree,
+        float((counts * np.log1p(counts * scale)).sum() / pairs),
+        sizes.astype(np.int64),
+        np.round(numbers * scale).astype(np.int64),
+    )
+
+
+def _draw(
+    counts: NDArray[np.float64], random: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return places of a systematic sample by size, and how many labels each stands for."""
+    size = counts**_SIZE_POWER
+    step = size.sum() / min(_LABELS, counts.size)
+    order = random.permutation(counts.size)
+    hits = (np.arange(min(_LABELS, counts.size)) + random.random()) * step
+    places = order[np.minimum(np.searchsorted(np.cumsum(size[order]), hits), counts.size - 1)]
+    return places, step / size[places]
+
+
+def _read(texts: list[str], encoder: TfidfEncoder) -> _Read:
+    analysis = encoder._analysis()
+    folds = char_tables(analysis.fold).folds
+    half = (len(texts) + 1) // 2
+    all_keys = count_ngrams(packed_chunks(texts, folds), analysis, 1)[0].size
+    half_keys = count_ngrams(packed_chunks(texts[:half], folds), analysis, 1)[0].size
+    return _Read(len(texts), float(all_keys), half, float(half_keys))
+
+
+def _label_features(read: _Read, texts: TextFigures, rows: float) -> float:
+    """Return the different features of a label on so many rows; n-grams that become no feature are taken off."""
+    dropped = texts.tokens - texts.per_row  # of a row; nearly all of them stand in no other
+    most = texts.n_features
+    least = min(texts.per_row * 0.2, read.features)
+    found = max(read.features - dropped * read.rows, least)
+    if rows <= read.rows or read.rows == read.half_rows:
+        return float(min(found * min(1.0, rows / read.rows), most))
+    half = max(read.half_features - dropped * read.half_rows, least / 2)
+    slope = float(np.clip(np.log(found / half) / np.log(read.rows / read.half_rows), 0.1, 1.0))
+    return float(min(found * (rows / read.rows) ** (0.85 * slope), most))  # growth slows down further on
+
+
+def _mean_length(rows: Sequence[str], random: np.random.Generator) -> float:
+    some = random.integers(len(rows), size=min(1000, len(rows)))
+    return max(1.0, float(np.mean([len(rows[row]) for row in some.tolist()])))
+
 
 TREE_FEATURES = 512  # most features of a label that shape the tree, see `LinearTree`
 

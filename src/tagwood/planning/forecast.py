@@ -7,20 +7,154 @@ of its node, and the more rows its label has, the more often; memory holds featu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tagwood.errors import InputError
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.models.linear_tree import LinearTree
-from tagwood.planning.coefficients import Coefficients, read_coefficients
-from tagwood.planning.figures import DataFigures
-from tagwood.planning.tree_shape import TreeShape, tree_shape
+from tagwood.models.linear_tree.model import LinearTree
+from tagwood.planning.figures import DataFigures, LabelFigures
 from tagwood.tagger import Tagger
 from tagwood.tagger.fitting import CANDIDATES, WORTH_REFITTING
+
+# SECTION planning.coefficients
+# The measured constants of the forecast, and how sure it is. Written by ``python -m benchmarks.plan``; see its page.
+#
+# Each group of constants belongs to a list of terms that `forecast` computes in the same order.
+
+
+FILE = Path(__file__).with_name("coefficients.json")
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Constants by what they forecast.
+
+    Parameters
+    ----------
+    features, label_features, tree, rest
+        CPU seconds per unit of work of the stages of training.
+    memory
+        Bytes beyond those in use when the data have been read.
+    entries
+        Weights per feature of a label, and how fast they fall below the threshold.
+    size
+        Bytes of a model folder.
+    latency, batch
+        Seconds for one text alone, and CPU seconds for one of many.
+    bands
+        Quantity -> factor within which nine of ten measured sets lay.
+    measured
+        Where and when: machine, date, sets used and sets kept to check.
+    """
+
+    features: tuple[float, ...]
+    label_features: tuple[float, ...]
+    tree: tuple[float, ...]
+    rest: tuple[float, ...]
+    memory: tuple[float, ...]
+    entries: tuple[float, ...]
+    size: tuple[float, ...]
+    latency: tuple[float, ...]
+    batch: tuple[float, ...]
+    bands: dict[str, float]
+    measured: dict[str, str]
+
+    def to_json(self) -> str:
+        """Return the constants as JSON, with four figures each."""
+        rounded = {
+            name: [float(f"{one:.4g}") for one in value] if isinstance(value, list | tuple) else value
+            for name, value in asdict(self).items()
+        }
+        return json.dumps(rounded, indent=2) + "\n"
+
+
+def parse_coefficients(text: str) -> Coefficients:
+    """Return the constants of a JSON text."""
+    content: dict[str, Any] = json.loads(text)
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in content.items()}
+    return Coefficients(**values)
+
+
+@cache
+def read_coefficients() -> Coefficients:
+    """Return the constants that belong to this version."""
+    return parse_coefficients(FILE.read_text(encoding="utf-8"))
+
+
+# SECTION planning.tree_shape
+# The label tree that settings make of so many labels, and how many rows reach its levels. Nothing is trained.
+#
+# A balanced tree halves the labels until they fit into leaves, and joins generations of halves into wide nodes, as
+# `tagwood.trees.balanced` does. A row reaches a node if one of its labels lies below. If labels lay in the tree at
+# random, that would follow from the labels per row; like labels lie together, so fewer are reached, by a measured
+# share.
+
+
+_MATCHED = 10  # nodes of a level that matcher-aware negatives add at most
+
+
+class Level(NamedTuple):
+    """Nodes of a level, outputs of each, pairs of row and node, and rows of an output."""
+
+    nodes: float
+    outputs: float
+    visits: float
+    rows_per_output: float
+
+
+class TreeShape(NamedTuple):
+    """Levels, root first; the last one holds the leaves."""
+
+    generations: int
+    levels: tuple[Level, ...]
+
+    @property
+    def depth(self) -> int:
+        """Depth of the leaves."""
+        return len(self.levels) - 1
+
+
+def tree_shape(labels: LabelFigures, model: LinearTree, together: tuple[float, float]) -> TreeShape:
+    """Return the shape of one tree of a model.
+
+    `together` are the shares of the visits beyond the first that remain at the leaves, and above them, because like
+    labels lie together.
+    """
+    size = max(1, min(model.max_leaf_size, labels.n_labels))
+    generations = int(np.ceil(np.log2(max(1.0, labels.n_labels / size))))
+    most = max(1, model.arity.bit_length() - 1)
+    n_levels = -(-generations // most)
+    widths = (
+        [generations // n_levels + (level < generations % n_levels) for level in range(n_levels)]
+        if n_levels
+        else []
+    )
+    nodes = np.cumprod([1, *(2**width for width in widths)]).astype(float)
+    levels = []
+    for depth, count in enumerate(nodes.tolist()):
+        leaf = depth == n_levels
+        outputs = labels.n_labels / count if leaf else float(2 ** widths[depth])
+        visits = _visits(labels, count, together[0] if leaf else together[1])
+        if model.negatives == "teacher+matcher" and depth:
+            visits = max(visits, int(labels.row_counts.sum()) * min(count, _MATCHED))
+        below = labels.used if leaf else nodes[depth + 1]
+        levels.append(Level(count, outputs, visits, visits / max(1.0, below / count)))
+    return TreeShape(generations, tuple(levels))
+
+
+def _visits(labels: LabelFigures, nodes: float, share: float) -> float:
+    """Return the pairs of row and node of a level, from how many rows have how many labels."""
+    sizes, counts = labels.row_sizes, labels.row_counts
+    reached = np.where(sizes > 0, nodes * (1 - (1 - 1 / nodes) ** sizes), 0.0)
+    return float((counts * np.where(reached > 1, 1 + share * (reached - 1), reached)).sum())
+
 
 TOGETHER = (0.62, 0.40)  # see `tree_shape`; measured on the sets that the constants were fitted to
 _ROW_OVERHEAD = 15.0  # what a visit of a row costs beside its features, in features

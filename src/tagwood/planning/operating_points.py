@@ -6,17 +6,119 @@ table). Combinations are tried in the order of the precision they are expected t
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 from tagwood.errors import InputError
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.models.linear_tree import LinearTree
+from tagwood.models.linear_tree.model import LinearTree
 from tagwood.planning.forecast import Forecast, parts_of
-from tagwood.planning.quantities import show_amount, show_time
 from tagwood.recipe import Recipe
+
+# SECTION planning.quantities
+# Quantities with units, as users write and read them: bytes and seconds.
+
+
+_PARTS = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]*)\s*")
+BYTES = {"b": 1.0, "kb": 1e3, "k": 1e3, "mb": 1e6, "m": 1e6, "gb": 1e9, "g": 1e9, "tb": 1e12}
+BYTES |= {"kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
+SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def parse_quantity(text: str, name: str, units: dict[str, float], plain: str) -> float:
+    """Return a quantity in bytes or seconds; a number without unit is in `plain`.
+
+    Examples
+    --------
+    >>> parse_quantity("2.5GB", "--max-ram", BYTES, "mb"), parse_quantity("5", "--max-latency", SECONDS, "ms")
+    (2500000000.0, 0.005)
+    """
+    match = _PARTS.fullmatch(text)
+    unit = (match[2].lower() or plain) if match else ""
+    if match is None or unit not in units or float(match[1]) <= 0:
+        known = "500MB or 4GB" if units is BYTES else "2ms or 500us"
+        raise InputError(
+            f"{name} must be a number above 0 with a unit, such as {known}", given=repr(text[:40])
+        )
+    return float(match[1]) * units[unit]
+
+
+def show_amount(size: float) -> str:
+    """Return bytes as people read them.
+
+    Examples
+    --------
+    >>> show_amount(2.34e9), show_amount(51e6), show_amount(800)
+    ('2.3 GB', '51 MB', '0.8 kB')
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale or unit == "kB":
+            value = size / scale
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
+    raise AssertionError("kB takes all")
+
+
+def show_time(seconds: float) -> str:
+    """Return a time as people read it.
+
+    Examples
+    --------
+    >>> show_time(150), show_time(4.2), show_time(0.0042), show_time(42e-6)
+    ('2.5 min', '4.2 s', '4.2 ms', '42 µs')
+    """
+    if seconds >= 7200:
+        return f"{seconds / 3600:.1f} h"
+    for unit, scale in (("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= (2 * scale if unit == "min" else scale) or unit == "µs":
+            value = seconds / scale
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
+    raise AssertionError("µs takes all")
+
+
+# SECTION planning.memory
+# Memory of this process and of this machine, on Linux. Elsewhere: the process's own peak, and no limit known.
+
+
+_STATUS, _MEMORY = Path("/proc/self/status"), Path("/proc/meminfo")
+_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def used_bytes() -> float:
+    """Return the resident memory of this process."""
+    found = _kilobytes(_STATUS, "VmRSS")
+    if found is not None:
+        return found
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak if sys.platform == "darwin" else 1024 * peak)
+
+
+def largest_bytes() -> float | None:
+    """Return how large this process can become: what it has and what is free, in the limits of its container."""
+    free = _kilobytes(_MEMORY, "MemAvailable")
+    limits = [] if free is None else [free + used_bytes()]
+    for path in _GROUPS:
+        try:
+            limits.append(float(path.read_text()))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return min(limits, default=None)
+
+
+def _kilobytes(path: Path, field: str) -> float | None:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return None
+    found = next((line.split()[1] for line in lines if line.startswith(f"{field}:")), None)
+    return None if found is None else 1024 * float(found)
+
 
 Predict = Callable[[Recipe], Forecast]
 

@@ -7,38 +7,179 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import mimetypes
 from collections.abc import AsyncIterator, Callable
+from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from tagwood.errors import InputError
-from tagwood.service import (
-    routes_browse,
-    routes_groups,
-    routes_operations,
-    routes_suggest,
-    schemas,
-    schemas_browse,
-)
-from tagwood.service.bodies import JsonResponse, JsonRoute
-from tagwood.service.guard import Guard
+from tagwood.service import schemas
+from tagwood.service import schemas as schemas_browse
 from tagwood.service.loaded import Loaded, ModelHolder
-from tagwood.service.logs import Log
-from tagwood.service.openapi import make_openapi
-from tagwood.service.pages import StaticPages
-from tagwood.service.problems import ProblemError, from_input_error, from_validation, problem_response
+from tagwood.service.observability import Log, Telemetry
+from tagwood.service.problems import (
+    MEDIA_TYPE,
+    PROBLEMS,
+    ProblemError,
+    from_input_error,
+    from_validation,
+    problem_response,
+)
+from tagwood.service.routes import browse as routes_browse
+from tagwood.service.routes import groups as routes_groups
+from tagwood.service.routes import operations as routes_operations
+from tagwood.service.routes import suggest as routes_suggest
+from tagwood.service.schemas import Problem
+from tagwood.service.security import Guard, JsonResponse, JsonRoute
 from tagwood.service.settings import Settings
 from tagwood.service.state import ServiceState
-from tagwood.service.telemetry import Telemetry
 from tagwood.tagger import Tagger
+
+# SECTION service.openapi
+# The OpenAPI document: what FastAPI makes from the routes, with the problems and limits that it cannot know.
+#
+# In: the app and its limits. Out: a JSON document that a client can rely on.
+
+
+_ALWAYS = (
+    "invalid-request",
+    "not-found",
+    "method-not-allowed",
+    "too-many-requests",
+    "headers-too-large",
+    "internal",
+)
+_WITH_BODY = ("invalid-json", "timeout", "conflict", "body-too-large", "unsupported-type")
+_SUMMARY = "Suggest labels for texts, explain them, browse labels and tree, and take feedback."
+
+
+def make_openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:
+    """Return the document of a service."""
+    document: dict[str, Any] = get_openapi(
+        title="tagwood", version="1", summary=_SUMMARY, routes=app.routes, openapi_version="3.1.0"
+    )
+    schemas = document["components"]["schemas"]
+    schemas |= _problem_schemas()
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            _add_problems(operation, path, settings)
+    _add_limits(schemas, settings)
+    if settings.token is not None:
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    return document
+
+
+def _problem_schemas() -> dict[str, Any]:
+    schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {**schema.pop("$defs"), "Problem": schema}
+
+
+def _add_problems(operation: dict[str, Any], path: str, settings: Settings) -> None:
+    kinds = [*_ALWAYS, *(_WITH_BODY if "requestBody" in operation else ())]
+    if path != "/health":
+        kinds.append("not-ready")
+    if "requestBody" in operation and path not in {"/v1/suggest", "/v1/explain"}:
+        kinds.append("not-stored")
+    if "corrections" in path:
+        kinds.append("conflict")
+    if settings.hosts:
+        kinds.append("forbidden-host")
+    if settings.token is not None and path.startswith(("/v1", "/metrics")):
+        kinds.append("unauthorized")
+        operation["security"] = [{"token": []}]
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for kind in kinds:
+        status, title = PROBLEMS[kind]
+        operation["responses"][str(status)] = {"description": title, "content": content}
+
+
+def _add_limits(schemas: dict[str, Any], settings: Settings) -> None:
+    """Write the operator's limits into the schemas of requests."""
+    limits = settings.limits
+    for name in ("SuggestRequest", "ExplainRequest"):
+        schemas[name]["properties"]["k"]["maximum"] = limits.k
+    one, many = schemas["SuggestRequest"]["properties"]["texts"]["anyOf"]
+    one["maxLength"] = limits.text_chars
+    many |= {"minItems": 1, "maxItems": limits.texts}
+    many["items"]["maxLength"] = limits.text_chars
+    for name in ("ExplainRequest", "FeedbackRequest"):
+        schemas[name]["properties"]["text"]["maxLength"] = limits.text_chars
+    for name, fields in {
+        "SuggestRequest": ("restrict", "exclude"),
+        "FeedbackRequest": ("accepted", "rejected", "added"),
+        "SampleLabels": ("labels",),
+    }.items():
+        for field in fields:
+            schema = schemas[name]["properties"][field]
+            listed = next((part for part in schema.get("anyOf", []) if part.get("type") == "array"), schema)
+            listed["maxItems"] = limits.labels
+
+
+# SECTION service.pages
+# `StaticPages`: the web page's files, from one folder and nothing else. In: a path. Out: a file, or 404.
+
+
+_TYPES = {
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".webmanifest": "application/manifest+json",
+}
+
+
+class StaticPages:
+    """Answers with files that were there when the service started: no request ever names a file on the disk.
+
+    Parameters
+    ----------
+    folder
+        Where the files are; ``index.html`` answers for ``/``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._files: dict[str, tuple[bytes, str, str]] = {}
+        for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
+            if path.is_file() and not path.name.startswith("."):
+                content = path.read_bytes()
+                kind = (
+                    _TYPES.get(path.suffix)
+                    or mimetypes.guess_type(path.name)[0]
+                    or "application/octet-stream"
+                )
+                tag = f'"{sha256(content).hexdigest()[:20]}"'
+                self._files[f"/{path.relative_to(folder).as_posix()}"] = (content, kind, tag)
+        if "/index.html" in self._files:
+            self._files["/"] = self._files["/index.html"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            return
+        found = self._files.get(scope["path"])
+        if found is None:
+            raise HTTPException(404)
+        if scope["method"] not in ("GET", "HEAD"):
+            raise HTTPException(405, headers={"Allow": "GET, HEAD"})
+        content, kind, tag = found
+        headers = {"ETag": tag, "Cache-Control": "no-cache"}
+        if tag in Request(scope).headers.get("if-none-match", ""):
+            await Response(status_code=304, headers=headers)(scope, receive, send)
+            return
+        await Response(content, 200, headers, kind)(scope, receive, send)
+
 
 STATIC = Path(__file__).parent / "static"
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from tagwood.tagger.group_samples import GroupSamples
+from tagwood.tagger.stored import GroupSamples
 
 if TYPE_CHECKING:
     from tagwood.service.loaded import Loaded

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood._sparse import check_features, csr_parts
-from tagwood.models.block_reader import read_classifier
-from tagwood.models.explanation import explain_label
-from tagwood.models.linear_tree import LinearTree
-from tagwood.models.tree_weights import TreeWeights
+from tagwood.models.linear_tree.explanation import explain_label
+from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree.weights import TreeWeights, read_classifier
 from tagwood.service.loaded import Loaded
-from tagwood.tagger.feature_words import feature_words
+from tagwood.tagger.explanation import feature_words
 
 _NEIGHBOURS = 8
 _EXAMPLES = 5

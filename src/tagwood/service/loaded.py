@@ -17,12 +17,11 @@ from typing import Any
 
 from tagwood.errors import TagwoodError
 from tagwood.service.group_review import GroupReview
-from tagwood.service.label_index import LabelIndex
-from tagwood.service.label_query import LabelQuery
+from tagwood.service.label_search import LabelIndex, LabelQuery
 from tagwood.service.problems import Part, ProblemError
 from tagwood.service.tree_browser import TreeBrowser
 from tagwood.storage import Manifest, read_manifest
-from tagwood.storage.manifest import MANIFEST
+from tagwood.storage.folder import MANIFEST
 from tagwood.tagger import Tagger
 
 Identity = tuple[int, int, int]

@@ -16,7 +16,7 @@ from tagwood.metrics import evaluate
 from tagwood.metrics.matching import match
 from tagwood.recipe import recipe_of
 from tagwood.service.loaded import Loaded
-from tagwood.tagger.probabilities import Probabilities
+from tagwood.tagger.fitting import Probabilities
 
 MEASURES = ("P@1", "P@3", "P@5", "nDCG@5", "R@10")
 PROMISES = (

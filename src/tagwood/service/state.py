@@ -10,12 +10,11 @@ from typing import ParamSpec, TypeVar
 from starlette.requests import Request
 
 from tagwood.errors import TagwoodError
-from tagwood.service.gathering import Gatherer
+from tagwood.service.batching import Gatherer
 from tagwood.service.journal import Journal
 from tagwood.service.loaded import ModelHolder
-from tagwood.service.logs import Log
+from tagwood.service.observability import Log, Telemetry
 from tagwood.service.settings import Settings
-from tagwood.service.telemetry import Telemetry
 
 P = ParamSpec("P")
 T = TypeVar("T")

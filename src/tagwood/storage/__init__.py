@@ -6,13 +6,11 @@ stamps (is it intact); publish (all or nothing); golden (does it still give the 
 loading (the two functions).
 """
 
+from tagwood.storage.folder import Manifest, read_manifest
 from tagwood.storage.loading import load
-from tagwood.storage.manifest import Manifest
 from tagwood.storage.registry import Storable, restore, storable
 from tagwood.storage.saving import save
-from tagwood.storage.seal import read_manifest
-from tagwood.storage.state import State
-from tagwood.storage.strings import pack_strings, unpack_strings
+from tagwood.storage.state import State, pack_strings, unpack_strings
 
 __all__ = [
     "Manifest",

@@ -17,12 +17,18 @@ from typing import Any
 
 from tagwood._check import check_threads
 from tagwood.errors import InputError, MissingExtraError, StorageError
-from tagwood.storage.digest import find_damage
-from tagwood.storage.golden import find_deviation
-from tagwood.storage.manifest import FILE_NAME, MANIFEST, FileRecord, Manifest, Node
+from tagwood.storage.folder import (
+    FILE_NAME,
+    MANIFEST,
+    RESTORE,
+    FileRecord,
+    Manifest,
+    Node,
+    find_damage,
+    read_manifest,
+)
+from tagwood.storage.passport import find_deviation, has_stamp, is_settled, write_stamp
 from tagwood.storage.registry import class_of
-from tagwood.storage.seal import RESTORE, read_manifest
-from tagwood.storage.stamps import has_stamp, is_settled, write_stamp
 from tagwood.storage.state import State
 from tagwood.storage.tensors import Tensor, map_tensor, read_header
 

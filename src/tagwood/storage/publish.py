@@ -20,8 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tagwood.errors import StorageError
-from tagwood.storage.manifest import FILE_NAME, MANIFEST
-from tagwood.storage.seal import ASIDE, OPENING, find_aside
+from tagwood.storage.folder import ASIDE, FILE_NAME, MANIFEST, OPENING, find_aside
 
 STAGING = ".tagwood-tmp-"
 _STALE_SECONDS = 60

@@ -32,20 +32,20 @@ _Class = TypeVar("_Class", bound=type[Storable])
 
 # kind -> module that registers it. One line for each storable class of the package.
 MODULES: Final[dict[str, str]] = {
-    "Calibrator": "tagwood.models.calibration",
+    "Calibrator": "tagwood.probabilities.calibration",
     "ConcatEncoder": "tagwood.features.concat",
-    "Disentangled": "tagwood.models.disentangled",
-    "Ensemble": "tagwood.models.ensemble",
-    "LabelIndex": "tagwood.neural.label_index",
-    "LinearTree": "tagwood.models.linear_tree",
-    "MimlNetwork": "tagwood.neural.miml",
-    "SetGenerator": "tagwood.neural.set_generator",
-    "PrototypeClassifiers": "tagwood.neural.prototype_classifiers",
-    "PrototypeModel": "tagwood.neural.prototype",
-    "SetRule": "tagwood.models.set_rules",
-    "SoftmaxTree": "tagwood.models.softmax_tree",
+    "Disentangled": "tagwood.models.disentangled.model",
+    "Ensemble": "tagwood.models.ensemble.model",
+    "LabelIndex": "tagwood.neural.prime.label_index",
+    "LinearTree": "tagwood.models.linear_tree.model",
+    "MimlNetwork": "tagwood.neural.miml.model",
+    "SetGenerator": "tagwood.neural.otseq2set.model",
+    "PrototypeClassifiers": "tagwood.neural.prime.classifiers",
+    "PrototypeModel": "tagwood.neural.prime.model",
+    "SetRule": "tagwood.probabilities.sets",
+    "SoftmaxTree": "tagwood.models.softmax_tree.model",
     "Tagger": "tagwood.tagger.tagger",
-    "TextEncoder": "tagwood.neural.text_encoder",
+    "TextEncoder": "tagwood.neural.encoders.text_encoder",
     "TfidfEncoder": "tagwood.features.tfidf",
 }
 

@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 
 from tagwood._check import check_float, check_int, check_threads
 from tagwood.errors import InputError, StorageError
-from tagwood.storage.digest import hash_file
-from tagwood.storage.golden import record_golden
-from tagwood.storage.manifest import (
+from tagwood.storage.folder import (
     ARRAYS,
     FORMAT_VERSION,
     GOLDEN,
     MANIFEST,
+    MAX_BYTES,
     ArrayRecord,
     FileRecord,
     Manifest,
     Node,
+    hash_file,
+    seal_manifest,
 )
+from tagwood.storage.passport import record_golden, wait_until_settled, write_stamp
 from tagwood.storage.publish import check_replaceable, staged_folder
 from tagwood.storage.registry import Storable, class_of
-from tagwood.storage.seal import MAX_BYTES, seal_manifest
-from tagwood.storage.stamps import wait_until_settled, write_stamp
 from tagwood.storage.state import State, plain_json
 from tagwood.storage.tensors import write_tensors
 

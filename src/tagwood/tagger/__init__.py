@@ -5,8 +5,8 @@ beside the model); fitting (how); label_search, label_texts, answers (questions)
 (why and why not); stored, vocab_state (storage).
 """
 
-from tagwood.tagger.settings import GroupRule, SetRules
+from tagwood.tagger.fitting import GroupRule, SetRules
+from tagwood.tagger.search import Tag, Tags
 from tagwood.tagger.tagger import Tagger
-from tagwood.tagger.tags import Tag, Tags
 
 __all__ = ["GroupRule", "SetRules", "Tag", "Tagger", "Tags"]

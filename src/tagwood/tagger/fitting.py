@@ -6,20 +6,251 @@ In: a `Dataset` and settings. Out: fitted parts.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from tagwood._check import check_choice, check_float, check_int
+from tagwood._sparse import check_labels
 from tagwood.data.dataset import Dataset
+from tagwood.data.records import LabelIds, Named, label_matrix
+from tagwood.data.vocab import LabelVocab
+from tagwood.errors import DataError, InputError
+from tagwood.features.base import Encoder
 from tagwood.features.concat import ConcatEncoder
-from tagwood.features.encoder import Encoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.groups import GroupedLabels, Imputed, impute_labels, keep_closest, share_within
 from tagwood.models.base import LabelModel, takes_texts
-from tagwood.tagger.label_search import LabelSearch
-from tagwood.tagger.probabilities import Probabilities
-from tagwood.tagger.settings import GroupRule, SetRules
+from tagwood.probabilities.calibration import Calibrator
+from tagwood.probabilities.sets import SetRule, fit_set_rule, parse_rule
+from tagwood.ranking import Ranking
+from tagwood.storage import State
+from tagwood.tagger.search import LabelSearch
+
+# SECTION tagger.training_data
+# From what users pass to `Tagger.fit` to a `Dataset`: names, ids or matrices in, label sets over one table out.
+
+
+def training_data(
+    texts: Iterable[str], labels: Any, groups: Sequence[Any] | None, vocab: LabelVocab | None
+) -> Dataset:
+    """Return texts and labels as a checked `Dataset`.
+
+    Parameters
+    ----------
+    texts
+        One text per row.
+    labels
+        A matrix, label ids of each row, or label names (or URIs) of each row.
+    groups
+        Name of each row's group, or None.
+    vocab
+        The label table; default: the labels in order of first appearance, or numbers.
+
+    Examples
+    --------
+    >>> data = training_data(["a", "b"], [["oak", "ash"], {"elm", "ash"}], None, None)
+    >>> [data.vocab.name(label) for label in range(3)], data.label_lists()
+    (['oak', 'ash', 'elm'], [[0, 1], [1, 2]])
+    """
+    rows = _texts(texts)
+    Y, table = label_sets(labels, vocab)
+    if Y.shape[0] != len(rows):
+        raise InputError(
+            f"labels must have one entry for each of the {len(rows):,} texts", given=f"{Y.shape[0]:,}"
+        )
+    names = None if groups is None else ["" if group is None else str(group) for group in groups]
+    return Dataset(Y, table, texts=rows, groups=names)
+
+
+def label_sets(
+    labels: Any, vocab: LabelVocab | None, on_unknown: str = "error"
+) -> tuple[sparse.csr_array, LabelVocab]:
+    """Return labels in any accepted form as a 0/1 matrix over a label table."""
+    if sparse.issparse(labels) or isinstance(labels, np.ndarray):
+        Y = check_labels(labels, name="labels")
+        return _widen(Y, LabelVocab.numbered(Y.shape[1]) if vocab is None else vocab)
+    rows = list(labels)
+    for row in rows:
+        if isinstance(row, str) or not hasattr(row, "__iter__"):
+            raise InputError(
+                "labels must be a collection of labels for each text",
+                given=repr(row)[:60],
+                hint="Wrap it: [label].",
+            )
+    ids = LabelIds(vocab, on_unknown)
+    try:
+        lists = [ids.of(_in_order(row)) for row in rows]
+    except DataError as error:
+        raise InputError(error.reason, hint=error.hint) from error
+    table = ids.vocab()
+    flat = np.array([label for row in lists for label in row], dtype=np.int32)
+    ends = np.cumsum([0, *(len(row) for row in lists)])
+    return check_labels(label_matrix(flat, ends, len(table))), table
+
+
+def _in_order(row: Iterable[Any]) -> list[int | str | Named]:
+    """Return the labels of a row; those of a set sorted, since sets of strings come in another order each time."""
+    items = [int(item) if isinstance(item, np.integer) else item for item in row]
+    if isinstance(row, set | frozenset):
+        items.sort(key=lambda item: (type(item).__name__, item))
+    for item in items:
+        if isinstance(item, bool) or not isinstance(item, int | str | Named):
+            raise InputError("a label must be a name, a URI or an id", given=repr(item)[:60])
+    return items
+
+
+def _widen(Y: sparse.csr_array, vocab: LabelVocab) -> tuple[sparse.csr_array, LabelVocab]:
+    if Y.shape[1] > len(vocab):
+        raise InputError(
+            f"labels must have at most one column for each of the {len(vocab):,} labels of the vocabulary",
+            given=f"{Y.shape[1]:,}",
+        )
+    Y = Y.copy()
+    Y.resize(Y.shape[0], len(vocab))
+    return Y, vocab
+
+
+def _texts(texts: Iterable[str]) -> list[str]:
+    if isinstance(texts, str):
+        raise InputError("texts must be one text per row", given="a single text", hint="Wrap it: [text].")
+    return list(texts)
+
+
+# SECTION tagger.probabilities
+# `Probabilities`: calibrated scores and set rules, learned from rows that the model did not see.
+#
+# In: the model's rankings of held-out rows and their true labels. Out: rankings of probabilities, label sets.
+#
+# Decisions: one half of the held-out rows fits the calibration, the other half the rules, so that a promise rests on
+# rows that nothing else was fitted to. Both halves stay with the model: any promise can be asked for later.
+
+
+@dataclass
+class Probabilities:
+    """A calibrator with the held-out rows that set rules are fitted on."""
+
+    calibrator: Calibrator
+    held_out: Ranking
+    truth: sparse.csr_array
+    rules: dict[str, SetRule] = field(default_factory=dict)
+
+    @classmethod
+    def fit(cls, ranking: Ranking, Y: sparse.csr_array) -> Probabilities:
+        """Learn from the rankings of held-out rows and their true labels."""
+        rows = np.arange(ranking.n_rows)
+        first, second = rows[::2], rows[1::2]
+        calibrator = Calibrator().fit(ranking.rows(first), Y[first])
+        return cls(calibrator, calibrator.transform(ranking.rows(second)), check_labels(Y[second]))
+
+    def transform(self, ranking: Ranking) -> Ranking:
+        """Return the ranking with probabilities for scores."""
+        return self.calibrator.transform(ranking)
+
+    def rule(self, promise: str) -> SetRule:
+        """Return the rule that keeps a promise such as ``"precision>=0.9"``; fitted once and remembered."""
+        if promise not in self.rules:
+            self.rules[promise] = fit_set_rule(promise, self.held_out, self.truth)
+        return self.rules[promise]
+
+    def cut(self, ranking: Ranking, promise: str) -> tuple[Ranking, NDArray[np.bool_]]:
+        """Cut a ranking of probabilities to label sets; also return which rows need a person's eye."""
+        return self.rule(promise).apply(ranking)
+
+    def state(self) -> State:
+        """Return the stored form."""
+        arrays: dict[str, NDArray[Any]] = {
+            "indptr": self.held_out.indptr,
+            "labels": self.held_out.labels,
+            "scores": self.held_out.scores,
+            "truth_indptr": self.truth.indptr.astype(np.int64),
+            "truth_labels": self.truth.indices.astype(np.int32),
+        }
+        params = {"n_labels": self.held_out.n_labels}
+        return State(
+            "Probabilities", params=params, arrays=arrays, parts={"calibrator": self.calibrator.state()}
+        )
+
+    @classmethod
+    def from_state(cls, state: State) -> Probabilities:
+        """Rebuild from the stored form."""
+        n_labels = state.param("n_labels", int)
+        indptr = state.array("indptr", np.int64, (None,))
+        labels = state.array("labels", np.int32, (None,))
+        scores = state.array("scores", np.float32, (labels.size,))
+        ends = state.array("truth_indptr", np.int64, (indptr.size,))
+        true = state.array("truth_labels", np.int32, (None,))
+        ones = np.ones(true.size, dtype=np.float32)
+        truth = check_labels(sparse.csr_array((ones, true, ends), shape=(indptr.size - 1, n_labels)))
+        calibrator = Calibrator.from_state(state.part("calibrator"))
+        return cls(calibrator, Ranking(indptr, labels, scores, n_labels), truth)
+
+
+# SECTION tagger.settings
+# Settings of a Tagger beside its encoder and model: how group labels and label sets are made.
+
+
+@dataclass(frozen=True)
+class GroupRule:
+    """How labels of groups become labels of rows; see `tagwood.impute_labels`.
+
+    With `soft`, models that count entries by weight learn from all rows of a group that come near a label; others, and
+    those who review, get the closest row alone.
+    """
+
+    method: str = "eagle"
+    steps: int = 20
+    step_size: float = 0.03
+    contrast: float = 1.0
+    soft: bool = True
+
+    def check(self) -> None:
+        """Raise `InputError` for a value that does not fit."""
+        check_choice(self.method, "method", ["baseline", "eagle-0", "eagle"])
+        check_int(self.steps, "steps", low=0)
+        check_float(self.step_size, "step_size", above=0.0)
+        check_float(self.contrast, "contrast", low=0.0, high=1.0)
+        if not isinstance(self.soft, bool):
+            raise InputError("soft must be true or false", given=repr(self.soft))
+
+
+@dataclass(frozen=True)
+class SetRules:
+    """How rankings become label sets.
+
+    Parameters
+    ----------
+    rule
+        Which labels `predict` returns: ``"f1"``, ``"precision>=0.9"``, ``"recall>=0.8"``, ``"threshold>=0.5"`` or
+        ``"top-5"``.
+    holdout
+        Share of the rows that `fit` keeps from training to turn scores into probabilities; 0 keeps none, and scores
+        stay what the model gives. Fewer than `smallest` rows are not worth it, and more than `largest` not needed.
+    refit
+        Train once more on all rows after that, if more than 2 % were kept. It takes as long again and gives a better
+        model. Probabilities and promises are then those of the model that did not see the held-out rows; False keeps
+        that model, and the guarantee exact.
+    """
+
+    rule: str = "f1"
+    holdout: float = 0.1
+    smallest: int = 50
+    largest: int = 10_000
+    refit: bool = True
+
+    def check(self) -> None:
+        """Raise `InputError` for a value that does not fit."""
+        parse_rule(self.rule)
+        check_float(self.holdout, "holdout", low=0.0, high=0.9)
+        check_int(self.smallest, "smallest", low=2)
+        check_int(self.largest, "largest", low=self.smallest)
+        if not isinstance(self.refit, bool):
+            raise InputError("refit must be true or false", given=repr(self.refit))
+
 
 Progress = Callable[[str, float], None]
 

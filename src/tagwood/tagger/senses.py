@@ -24,13 +24,12 @@ from scipy import sparse
 from tagwood._check import check_int
 from tagwood._sparse import check_features, csr_parts
 from tagwood.errors import InputError
-from tagwood.models.block_reader import read_node
-from tagwood.models.linear_tree import LinearTree
-from tagwood.models.tree_weights import TreeWeights
-from tagwood.tagger.feature_words import feature_words
+from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree.weights import TreeWeights, read_node
+from tagwood.tagger.explanation import feature_words
 
 if TYPE_CHECKING:
-    from tagwood.tagger.answers import Answers
+    from tagwood.tagger.tagger import Answers
 
 _WORDS, _NEIGHBOURS, _TEXTS = 8, 5, 3
 

@@ -2,22 +2,273 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
+from tagwood._sparse import normalize_rows
+from tagwood.data.dataset import Dataset
+from tagwood.data.vocab import LabelVocab, StringTable
+from tagwood.features.base import Encoder
+from tagwood.groups.impute import Imputed
 from tagwood.storage import State, restore
-from tagwood.tagger.examples import ExampleTexts
-from tagwood.tagger.fitting import likeness_encoder
-from tagwood.tagger.group_samples import GroupSamples
-from tagwood.tagger.label_texts import LabelTexts
-from tagwood.tagger.probabilities import Probabilities
-from tagwood.tagger.settings import GroupRule, SetRules
-from tagwood.tagger.vocab_state import vocab_from_state, vocab_state
+from tagwood.tagger.fitting import GroupRule, Probabilities, SetRules, likeness_encoder
+from tagwood.tagger.search import LabelTexts
 
 if TYPE_CHECKING:
     from tagwood.tagger.tagger import Tagger
+
+
+# SECTION tagger.vocab_state
+# A label table as a `State` and back, so that it lies in the model folder; memory-mapped like all arrays.
+
+
+def vocab_state(vocab: LabelVocab) -> State:
+    """Return the stored form of a label table."""
+    codes = list(vocab.languages)
+    tables = {"names": vocab.names, "uris": vocab.uris}
+    tables |= {f"language_{number}": vocab.languages[code] for number, code in enumerate(codes)}
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, table in tables.items():
+        if table is not None:
+            arrays |= {f"{name}_blob": np.asarray(table.blob), f"{name}_offsets": np.asarray(table.offsets)}
+    if vocab.removed is not None:
+        arrays["removed"] = vocab.removed
+    return State("LabelVocab", params={"size": vocab.size, "languages": codes}, arrays=arrays)
+
+
+def vocab_from_state(state: State) -> LabelVocab:
+    """Rebuild a label table."""
+    size = state.param("size", int)
+
+    def table(name: str) -> StringTable | None:
+        if f"{name}_blob" not in state.arrays:
+            return None
+        blob = state.array(f"{name}_blob", np.uint8, (None,))
+        return StringTable(blob, state.array(f"{name}_offsets", np.int64, (size + 1,)))
+
+    languages = {
+        str(code): found
+        for number, code in enumerate(state.param("languages", list))
+        if (found := table(f"language_{number}")) is not None
+    }
+    removed = state.array("removed", np.bool_, (size,)) if "removed" in state.arrays else None
+    return LabelVocab(size, table("names"), table("uris"), languages, removed)
+
+
+# SECTION tagger.examples
+# `ExampleTexts`: a sample of the training texts, kept to show what a label's texts look like.
+#
+# In: texts and their labels. Out: those most like a given text. Texts are cut to a few lines, so that the model folder
+# stays small; none are kept where the user asked for none.
+
+
+_LONGEST = 400
+
+
+class Example(NamedTuple):
+    """A training text, its labels and its cosine with the text asked about."""
+
+    text: str
+    labels: list[int]
+    similarity: float
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleTexts:
+    """Some training texts with their label ids."""
+
+    texts: StringTable
+    indptr: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    encoder: Encoder
+
+    @classmethod
+    def draw(cls, data: Dataset, n: int, seed: int, encoder: Encoder) -> ExampleTexts:
+        """Draw `n` rows: first one for as many labels as possible, then others by chance."""
+        random = np.random.default_rng(seed)
+        order = random.permutation(data.n_rows)
+        shuffled = data.labels[order]
+        first = np.unique(np.unique(shuffled.indices, return_index=True)[1])
+        rows = np.unique(np.searchsorted(shuffled.indptr, first, side="right") - 1)
+        random.shuffle(rows)
+        others = np.setdiff1d(np.arange(data.n_rows), rows)
+        chosen = np.sort(order[np.concatenate([rows, others])[:n]])
+        sample = data.rows(chosen)
+        return cls(
+            StringTable.from_strings(text[:_LONGEST] for text in sample.texts or ()),
+            sample.labels.indptr.astype(np.int64),
+            sample.labels.indices.astype(np.int32),
+            encoder,
+        )
+
+    @cached_property
+    def _features(self) -> Any:
+        return sparse.csr_array(self.encoder.transform(list(self.texts)))
+
+    def similar(self, text: str, label: int | None, n: int) -> list[Example]:
+        """Return the `n` texts most like `text`, of those with `label` if it is given."""
+        query = normalize_rows(sparse.csr_array(self.encoder.transform([text])))
+        likeness = (self._features @ query.T).toarray().ravel()
+        if label is not None:
+            has = np.zeros(likeness.size, dtype=np.bool_)
+            rows = np.repeat(np.arange(likeness.size), np.diff(self.indptr))
+            has[rows[self.labels == label]] = True
+            likeness[~has] = -1.0
+        best = [int(row) for row in np.argsort(-likeness, kind="stable")[:n] if likeness[row] > 0]
+        return [
+            Example(
+                self.texts[row],
+                self.labels[self.indptr[row] : self.indptr[row + 1]].tolist(),
+                float(likeness[row]),
+            )
+            for row in best
+        ]
+
+    def state(self) -> State:
+        """Return the stored form."""
+        arrays: dict[str, NDArray[Any]] = {
+            "blob": np.asarray(self.texts.blob),
+            "offsets": np.asarray(self.texts.offsets),
+        }
+        return State("ExampleTexts", arrays={**arrays, "indptr": self.indptr, "labels": self.labels})
+
+    @classmethod
+    def from_state(cls, state: State, encoder: Encoder) -> ExampleTexts:
+        """Rebuild from the stored form and the encoder of the same model."""
+        texts = StringTable(state.array("blob", np.uint8, (None,)), state.array("offsets", np.int64, (None,)))
+        indptr = state.array("indptr", np.int64, (len(texts) + 1,))
+        return cls(texts, indptr, state.array("labels", np.int32, (None,)), encoder)
+
+
+# SECTION tagger.group_samples
+# `GroupSamples`: some training groups with their texts and the labels worked out for each, kept for a person's review.
+#
+# In: the training data and what imputation found. Out: groups that the service shows. As many whole groups are kept as
+# have together no more texts than `Tagger.keep_texts`; none where that is 0.
+
+
+LONGEST = 4000  # characters of a text
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSamples:
+    """Groups, their samples and the imputed labels.
+
+    Parameters
+    ----------
+    names
+        Name of each group.
+    group_ptr
+        (n_groups + 1,) the samples of group g are ``group_ptr[g]:group_ptr[g + 1]``.
+    rows
+        (n_samples,) row of each sample in the training data.
+    texts
+        Text of each sample, cut to 4,000 characters.
+    label_ptr, labels, similarity, confidence
+        Imputed labels of each sample, how close the sample is to each, and its share of the label: 1 where no other
+        sample of the group is nearly as close.
+    n_in_training
+        Number of groups that the model was trained from.
+    """
+
+    names: StringTable
+    group_ptr: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    texts: StringTable
+    label_ptr: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    similarity: NDArray[np.float32]
+    confidence: NDArray[np.float32]
+    n_in_training: int
+
+    @classmethod
+    def draw(cls, data: Dataset, found: Imputed, n: int, seed: int) -> GroupSamples:
+        """Keep groups of two samples or more, by chance, up to `n` samples in all.
+
+        Examples
+        --------
+        >>> from tagwood.data.vocab import LabelVocab
+        >>> data = Dataset([[0], [1], []], LabelVocab.numbered(2), texts=["a", "b", "c"], groups=["x", "x", ""])
+        >>> one = sparse.csr_array(np.array([[1, 0], [0, 1], [0, 0]], dtype=np.float32))
+        >>> kept = GroupSamples.draw(data, Imputed(one, one, one / 2), 10, 0)
+        >>> list(kept.names), list(kept.texts), kept.rows.tolist(), kept.labels.tolist(), kept.confidence.tolist()
+        (['x'], ['a', 'b'], [0, 1], [0, 1], [0.5, 0.5])
+        """
+        members: dict[str, list[int]] = {}
+        for row, name in enumerate(data.groups or ()):
+            if name:
+                members.setdefault(name, []).append(row)
+        names = [name for name, rows in members.items() if len(rows) > 1]
+        order = np.random.default_rng(seed).permutation(len(names))
+        sizes = np.cumsum([len(members[names[place]]) for place in order])
+        chosen = sorted(int(place) for place in order[: np.searchsorted(sizes, n, side="right")])
+        rows = np.array([row for place in chosen for row in members[names[place]]], dtype=np.int64)
+        ends = np.cumsum([0, *(len(members[names[place]]) for place in chosen)]).astype(np.int64)
+        labels, similarity, share = (
+            sparse.csr_array(part[rows]) for part in (found.labels, found.similarity, found.weights)
+        )
+        texts = data.texts or ()
+        return cls(
+            StringTable.from_strings(names[place] for place in chosen),
+            ends,
+            rows,
+            StringTable.from_strings(texts[row][:LONGEST] for row in rows),
+            labels.indptr.astype(np.int64),
+            labels.indices.astype(np.int32),
+            similarity.data.astype(np.float32),
+            share.data.astype(np.float32),
+            len(members),
+        )
+
+    def __len__(self) -> int:
+        """Return the number of kept groups."""
+        return len(self.names)
+
+    def samples(self, group: int) -> range:
+        """Return the numbers of a group's samples."""
+        return range(int(self.group_ptr[group]), int(self.group_ptr[group + 1]))
+
+    def labels_of(self, sample: int) -> slice:
+        """Return where the labels of a sample stand."""
+        return slice(int(self.label_ptr[sample]), int(self.label_ptr[sample + 1]))
+
+    def state(self) -> State:
+        """Return the stored form."""
+        arrays: dict[str, NDArray[Any]] = {
+            "names_blob": np.asarray(self.names.blob),
+            "names_offsets": np.asarray(self.names.offsets),
+            "texts_blob": np.asarray(self.texts.blob),
+            "texts_offsets": np.asarray(self.texts.offsets),
+        }
+        for name in ("group_ptr", "rows", "label_ptr", "labels", "similarity", "confidence"):
+            arrays[name] = getattr(self, name)
+        return State("GroupSamples", params={"n_in_training": self.n_in_training}, arrays=arrays)
+
+    @classmethod
+    def from_state(cls, state: State) -> GroupSamples:
+        """Rebuild from the stored form."""
+        group_ptr = state.array("group_ptr", np.int64, (None,))
+        rows = state.array("rows", np.int64, (None,))
+        labels = state.array("labels", np.int32, (None,))
+        names = state.array("names_offsets", np.int64, (group_ptr.size,))
+        texts = state.array("texts_offsets", np.int64, (rows.size + 1,))
+        return cls(
+            StringTable(state.array("names_blob", np.uint8, (None,)), names),
+            group_ptr,
+            rows,
+            StringTable(state.array("texts_blob", np.uint8, (None,)), texts),
+            state.array("label_ptr", np.int64, (rows.size + 1,)),
+            labels,
+            state.array("similarity", np.float32, (labels.size,)),
+            state.array("confidence", np.float32, (labels.size,)),
+            state.param("n_in_training", int),
+        )
+
 
 _SETTINGS = {"groups": GroupRule, "sets": SetRules}
 

@@ -2,8 +2,12 @@
 
 from tagwood.trees.balanced import build_balanced_tree
 from tagwood.trees.coding import build_fano_tree, build_huffman_tree
-from tagwood.trees.frequencies import LabelFrequencies, label_frequencies
-from tagwood.trees.interpolated import build_interpolated_tree, lambda_grid
+from tagwood.trees.interpolated import (
+    LabelFrequencies,
+    build_interpolated_tree,
+    label_frequencies,
+    lambda_grid,
+)
 from tagwood.trees.label_tree import LabelTree
 
 __all__ = [

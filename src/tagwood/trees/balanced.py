@@ -27,7 +27,7 @@ def build_balanced_tree(
     ----------
     V
         (n_labels, n_features) label features with rows of norm 1, as from
-        `tagwood.features.label_features.label_centroids`. Empty rows are labels without rows; they are kept.
+        `tagwood.features.base.label_centroids`. Empty rows are labels without rows; they are kept.
     arity
         Largest number of children of a node, a power of two. Large values make shallow trees: faster to search and
         usually more precise; 2 is the classic Parabel tree.

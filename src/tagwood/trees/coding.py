@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tagwood._check import check_int
 from tagwood.trees.balanced import tree_from_splits
-from tagwood.trees.frequencies import LabelFrequencies
+from tagwood.trees.interpolated import LabelFrequencies
 from tagwood.trees.label_tree import LabelTree
 
 _F64 = NDArray[np.float64]

@@ -4,8 +4,7 @@ In: a dataset, a recipe, ranges; or rankings and their truth. Out: the best reci
 modules: ranges, trial (one measurement), study (many, kept in a folder), search; cuts (thresholds).
 """
 
-from tagwood.tuning.ranges import Ranges, default_ranges, parse_ranges, read_ranges
 from tagwood.tuning.search import tune
-from tagwood.tuning.study import Trial, Tuned
+from tagwood.tuning.study import Ranges, Trial, Tuned, default_ranges, parse_ranges, read_ranges
 
 __all__ = ["Ranges", "Trial", "Tuned", "default_ranges", "parse_ranges", "read_ranges", "tune"]

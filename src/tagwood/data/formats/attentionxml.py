@@ -11,9 +11,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.files import BadLines, numbered_lines, open_for_writing
+from tagwood.data.files import BadLines, existing, numbered_lines, open_for_writing, split_folder
 from tagwood.data.records import ReadOptions, Record, build_dataset, flat_text, need_texts
-from tagwood.data.splits import existing, split_folder
 from tagwood.errors import DataError
 
 

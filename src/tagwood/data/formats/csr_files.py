@@ -14,9 +14,8 @@ from scipy import sparse
 
 from tagwood._sparse import check_features, check_labels
 from tagwood.data.dataset import Dataset
-from tagwood.data.files import BadLines, decoded_lines, open_for_writing
+from tagwood.data.files import BadLines, decoded_lines, open_for_writing, split_folder
 from tagwood.data.records import ReadOptions, flat_text, vocab_of_names, with_vocab
-from tagwood.data.splits import split_folder
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 

@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.fields import ID, LABELS, join_text, pick
 from tagwood.data.files import open_for_writing
 from tagwood.data.records import (
+    ID,
+    LABELS,
     Named,
     ReadOptions,
     Record,
     build_dataset,
     is_valid_text,
+    join_text,
     line_records,
     need_texts,
+    pick,
 )
 from tagwood.data.vocab_files import clean_uri
 from tagwood.errors import DataError

@@ -10,10 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.fields import BODY, ID, LABELS, TITLE, join_text, pick
 from tagwood.data.formats.json_lines import labels_of
 from tagwood.data.formats.tables import LabelCells
-from tagwood.data.records import ReadOptions, Record, build_dataset, need_texts
+from tagwood.data.records import (
+    BODY,
+    ID,
+    LABELS,
+    TITLE,
+    ReadOptions,
+    Record,
+    build_dataset,
+    join_text,
+    need_texts,
+    pick,
+)
 from tagwood.errors import DataError, MissingExtraError
 
 _BATCH = 4096

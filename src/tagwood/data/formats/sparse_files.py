@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.files import BadLines, decoded_lines
+from tagwood.data.files import BadLines, decoded_lines, existing, split_folder
 from tagwood.data.formats.sparse_text import SparseRows, read_sparse_text, write_sparse_text
 from tagwood.data.records import ReadOptions, vocab_of_names, with_vocab
-from tagwood.data.splits import existing, split_folder
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 

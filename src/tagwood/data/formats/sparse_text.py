@@ -20,8 +20,10 @@ from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._sparse import CsrParts
+from tagwood.data.dataset import Dataset
 from tagwood.data.files import MAX_LINE, BadLines, open_for_writing, read_blocks
-from tagwood.errors import DataError
+from tagwood.data.records import ReadOptions, with_vocab
+from tagwood.errors import DataError, InputError
 
 _MAX_COUNT = 2**31 - 1
 _ROWS_PER_WRITE = 20_000
@@ -182,3 +184,25 @@ def _feature_cells(features: sparse.csr_array) -> list[str]:
 def _row_cells(indptr: NDArray[Any], cells: list[str], separator: str) -> list[str]:
     ends = indptr.tolist()
     return [separator.join(cells[begin:end]) for begin, end in pairwise(ends)]
+
+
+# SECTION data.formats.repository
+# The extreme classification repository's text format: ``N D L``, then ``l1,l2 f:v f:v`` per row.
+#
+# In: one file. Out: a `Dataset` with features. A row without labels starts with a space or with its first
+# feature; an empty line is a row without labels and features. Features that stand twice in a row are added up.
+
+
+def read(path: Path, options: ReadOptions) -> Dataset:
+    """Read a repository file."""
+    rows = read_sparse_text(path, options.bad, with_labels=True)
+    labels, vocab = with_vocab(rows.labels(), path, options)
+    return Dataset(labels, vocab, features=rows.features())
+
+
+def write(dataset: Dataset, path: Path) -> None:
+    """Write a repository file."""
+    if dataset.features is None:
+        raise InputError("the repository format holds features, but this dataset has none")
+    header = f"{dataset.n_rows} {dataset.features.shape[1]} {dataset.n_labels}"
+    write_sparse_text(path, dataset.features, dataset.labels, header)

@@ -14,11 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.fields import ID, LABELS, join_text, pick
 from tagwood.data.files import MAX_LINE, BadLines, decoded_lines, open_for_writing
 from tagwood.data.formats.annif_tsv import bracketed_uris, parse_uris
 from tagwood.data.formats.json_lines import labels_of
-from tagwood.data.records import Named, ReadOptions, Record, build_dataset, is_valid_text, need_texts
+from tagwood.data.records import (
+    ID,
+    LABELS,
+    Named,
+    ReadOptions,
+    Record,
+    build_dataset,
+    is_valid_text,
+    join_text,
+    need_texts,
+    pick,
+)
 from tagwood.errors import DataError
 
 _SEPARATORS = (";", "|")

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.fields import pick
-from tagwood.data.files import BadLines, open_for_writing
+from tagwood.data.files import BadLines, existing, open_for_writing, split_folder
 from tagwood.data.formats.json_lines import parse_object, text_of
 from tagwood.data.records import (
     LabelIds,
@@ -23,9 +22,9 @@ from tagwood.data.records import (
     build_dataset,
     line_records,
     need_texts,
+    pick,
     vocab_of_names,
 )
-from tagwood.data.splits import existing, split_folder
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError
 

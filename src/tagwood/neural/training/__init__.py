@@ -13,9 +13,18 @@ Decisions
 """
 
 from tagwood.neural.training.loop import shuffled, train
-from tagwood.neural.training.optimizer import make_optimizer, rate_factor
 from tagwood.neural.training.processes import gather_rows, run_processes, world
-from tagwood.neural.training.settings import Batches, History, Moment, Rows, Step, Training, in_words
+from tagwood.neural.training.settings import (
+    Batches,
+    History,
+    Moment,
+    Rows,
+    Step,
+    Training,
+    in_words,
+    make_optimizer,
+    rate_factor,
+)
 
 __all__ = [
     "Batches",

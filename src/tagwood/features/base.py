@@ -1,0 +1,349 @@
+"""`Encoder`: what turns texts into features. In: texts. Out: a row of features per text, sparse or dense."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import islice
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood import _kernels
+from tagwood._check import check_int, check_threads
+from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts
+from tagwood.errors import InputError
+from tagwood.storage import State
+
+# SECTION features.unicode
+# What the tokenizer knows of Unicode: two tables made from Python's own database.
+#
+# Texts are folded: NFKC, case folding, NFKC again. The kernels fold by table, one code point at a time; the few
+# texts with a code point whose form depends on its neighbours (combining marks, mostly) are folded by Python
+# beforehand.
+
+
+SEPARATOR, WORD, UNSPACED, MARK, IGNORED = range(5)
+COMPLEX: Final = 0xFFFFFFFF
+
+_N_CLASSES: Final = 0x34000  # no letter, digit or mark stands above
+
+# Scripts written without spaces: each character is a word of its own, and n-grams of words become character
+# n-grams.
+_UNSPACED: Final = (
+    (0x0E01, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1780, 0x17FF),  # Khmer
+    (0x3005, 0x3007),  # ideographic iteration mark and zero
+    (0x3041, 0x30FF),  # Hiragana, Katakana
+    (0x31F0, 0x31FF),  # Katakana extensions
+    (0x3400, 0x4DBF),  # Han
+    (0x4E00, 0x9FFF),
+    (0xA9E0, 0xA9FF),  # Myanmar extensions
+    (0xAA60, 0xAA7F),
+    (0xF900, 0xFAFF),
+    (0x1AFF0, 0x1B16F),  # Kana extensions
+    (0x20000, _N_CLASSES - 1),  # Han extensions
+)
+# Invisible inside a word: soft hyphen, joiners, direction marks, variation selectors.
+_IGNORED: Final = (
+    (0x00AD, 0x00AD),
+    (0x034F, 0x034F),
+    (0x061C, 0x061C),
+    (0x180B, 0x180F),
+    (0x200C, 0x200F),
+    (0x202A, 0x202E),
+    (0x2060, 0x2064),
+    (0x2066, 0x2069),
+    (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF),
+)
+_FOLDED_ONE_BY_ONE: Final = ((0x00, 0x1100), (0x1200, 0x3100), (0xFB00, 0xFB07), (0xFF00, 0xFFF0))
+_FOLDED_TO_THEMSELVES: Final = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xAC00, 0xD7A4))
+
+
+class CharTables(NamedTuple):
+    """The two tables the text kernels take."""
+
+    classes: NDArray[np.uint8]
+    folds: NDArray[np.uint32]
+
+
+def fold_text(text: str) -> str:
+    r"""Return the form in which words are compared: compatible characters and cases made equal.
+
+    Examples
+    --------
+    >>> fold_text("ＳＴＲＡẞＥ"), fold_text("e\u0301") == fold_text("É")
+    ('strasse', True)
+    """
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    r"""Return where the words of a text stand, as the tokenizer sees them: a character of an unspaced script is a word.
+
+    Examples
+    --------
+    >>> text = "An élan, 東京"
+    >>> [text[begin:end] for begin, end in word_spans(text)]
+    ['An', 'élan', '東', '京']
+    """
+    classes = _class_table()
+    spans: list[tuple[int, int]] = []
+    before = SEPARATOR
+    for place, char in enumerate(text):
+        kind = int(classes[ord(char)]) if ord(char) < _N_CLASSES else SEPARATOR
+        if kind in (MARK, IGNORED):
+            kind = before
+            joins = before != SEPARATOR
+        else:
+            joins = kind == before == WORD
+        if joins:
+            spans[-1] = (spans[-1][0], place + 1)
+        elif kind != SEPARATOR:
+            spans.append((place, place + 1))
+        before = kind
+    return spans
+
+
+@cache
+def char_tables(fold: bool) -> CharTables:
+    r"""Return the tables; without `fold` texts are taken as they are. Made at the first call (about 20 ms).
+
+    Examples
+    --------
+    >>> tables = char_tables(True)
+    >>> [int(tables.classes[ord(c)]) for c in " a東\u0301\u00ad"]
+    [0, 1, 2, 3, 4]
+    >>> chr(tables.folds[ord("É")])
+    'é'
+    """
+    folds = _fold_table() if fold else np.empty(0, dtype=np.uint32)
+    return CharTables(_class_table(), folds)
+
+
+@cache
+def _class_table() -> NDArray[np.uint8]:
+    everything = np.arange(_N_CLASSES, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+    classes = np.zeros(_N_CLASSES, dtype=np.uint8)
+    for run in re.finditer(r"\w+", everything):
+        classes[run.start() : run.end()] = WORD
+    for first, last in _UNSPACED:
+        span = classes[first : last + 1]
+        span[span == WORD] = UNSPACED
+    marks = [code for code in range(0x0300, 0x20000) if unicodedata.category(chr(code))[0] == "M"]
+    classes[marks] = MARK
+    for first, last in _IGNORED:
+        classes[first : last + 1] = IGNORED
+    # Digits belong to the words around them in every script.
+    for run in re.finditer(r"\d+", everything):
+        classes[run.start() : run.end()] = WORD
+    classes.setflags(write=False)
+    return classes
+
+
+@cache
+def _fold_table() -> NDArray[np.uint32]:
+    folds = np.full(0x10000, COMPLEX, dtype=np.uint32)
+    for first, stop in _FOLDED_ONE_BY_ONE:
+        folds[first:stop] = [_fold_entry(chr(code)) for code in range(first, stop)]
+    for first, stop in _FOLDED_TO_THEMSELVES:
+        folds[first:stop] = np.arange(first, stop)
+    folds.setflags(write=False)
+    return folds
+
+
+def _fold_entry(char: str) -> int:
+    folded = fold_text(char)
+    # Marks reorder and compose with what stands before them; Hangul vowels and finals (left out above)
+    # compose too.
+    if any(unicodedata.category(c)[0] == "M" or unicodedata.combining(c) for c in char + folded):
+        return COMPLEX
+    if not any(c == "_" or c.isalnum() or ord(c) in _IGNORED_CODES for c in folded):
+        return ord(" ") if len(folded) > 1 else ord(folded)
+    if len(folded) > 2 or any(0x1100 <= ord(c) < 0x1200 or ord(c) > 0xFFFF for c in folded):
+        return COMPLEX
+    return ord(folded[0]) | (ord(folded[1]) << 16 if len(folded) == 2 else 0)
+
+
+_IGNORED_CODES: Final = frozenset(code for first, last in _IGNORED for code in range(first, last + 1))
+
+
+# SECTION features.texts
+# Texts on their way to the kernels: checked, then packed as UTF-8 bytes and offsets, in bounded chunks.
+
+
+_MAX_ROWS: Final = 8192
+_MAX_CHARS: Final = 4_000_000
+
+
+class PackedTexts(NamedTuple):
+    """Texts as the kernels take them: row i is ``bytes[offsets[i]:offsets[i + 1]]``."""
+
+    bytes: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+
+def check_texts(texts: Any) -> Iterable[str]:
+    """Return `texts` if it is a collection or stream; its items are checked when they are packed."""
+    if type(texts) is list:
+        return texts
+    if isinstance(texts, np.ndarray):
+        if texts.ndim != 1:
+            raise InputError("texts must be a flat array", given=f"{texts.ndim} dimensions")
+        return texts.tolist()  # type: ignore[no-any-return]
+    if isinstance(texts, str | bytes):
+        raise InputError("texts must be a list of texts", given="one text", hint="Wrap it: [text].")
+    if not isinstance(texts, Iterable):
+        raise InputError("texts must be a list of texts", given=type(texts).__name__)
+    return texts
+
+
+def packed_chunks(texts: Iterable[str], folds: NDArray[np.uint32]) -> Iterator[PackedTexts]:
+    r"""Yield the texts in order, a few megabytes at a time; folded as far as a table cannot do it.
+
+    Examples
+    --------
+    >>> chunk, = packed_chunks(["fir", "öl"], np.empty(0, dtype=np.uint32))
+    >>> chunk.bytes.tobytes(), chunk.offsets.tolist()
+    (b'fir\xc3\xb6l', [0, 3, 6])
+    """
+    stream = iter(texts)
+    start = 0
+    while block := list(islice(stream, _MAX_ROWS)):
+        try:
+            for piece in _pieces(block):
+                yield _pack(piece, folds)
+        except (TypeError, AttributeError):
+            _blame(block, start)
+            raise
+        start += len(block)
+
+
+def _pieces(block: list[str]) -> Iterator[list[str]]:
+    if len(block) == 1 or sum(map(len, block)) <= _MAX_CHARS:
+        yield block
+    else:
+        yield from _pieces(block[: len(block) // 2])
+        yield from _pieces(block[len(block) // 2 :])
+
+
+def _pack(texts: list[str], folds: NDArray[np.uint32]) -> PackedTexts:
+    if all(map(str.isascii, texts)):
+        return _join("".join(texts).encode("ascii"), texts)
+    rows = [text.encode("utf-8", "surrogatepass") for text in texts]
+    packed = _join(b"".join(rows), rows)
+    if folds.size == 0:
+        return packed
+    odd = _kernels.complex_rows(packed.bytes, packed.offsets, folds)
+    if odd.size == 0:
+        return packed
+    for row in odd.tolist():
+        rows[row] = fold_text(texts[row]).encode("utf-8", "surrogatepass")
+    return _join(b"".join(rows), rows)
+
+
+def _join(joined: bytes, rows: list[str] | list[bytes]) -> PackedTexts:
+    if len(rows) == 1:
+        offsets = np.array((0, len(joined)))
+    else:
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=offsets[1:])
+    return PackedTexts(np.frombuffer(joined, dtype=np.uint8), offsets)
+
+
+def _blame(block: list[Any], start: int) -> None:
+    for place, text in enumerate(block, start):
+        if not isinstance(text, str):
+            raise InputError(
+                "texts must hold str only",
+                given=f"{type(text).__name__} at position {place}",
+                hint="Replace missing texts by ''."
+                if text is None
+                else "Convert it with str() or .decode().",
+            )
+
+
+# SECTION features.label_features
+# Label features: what a label looks like in the space of the rows (PIFA).
+#
+# In: X and Y. Out: V, one row per label.
+
+
+def label_centroids(
+    X: Any, Y: Any, max_features: int | None = None, threads: int | None = None
+) -> sparse.csr_array:
+    """Return V (n_labels, n_features): each label's rows of X summed up and scaled to norm 1.
+
+    Positive instance feature aggregation. Labels that stand on no row get an empty row.
+
+    Parameters
+    ----------
+    X
+        (n_rows, n_features) features, sparse or dense.
+    Y
+        (n_rows, n_labels) label sets, or the label ids of each row.
+    max_features
+        Keep only that many of a label's largest features; default all. About 100 build trees just as good in a
+        fraction of the time and memory.
+    threads
+        Number of threads; default all cores. The result does not depend on it.
+
+    Examples
+    --------
+    >>> label_centroids([[1.0, 0.0], [0.0, 1.0]], [[0, 1], [1]]).toarray().round(3)
+    array([[1.   , 0.   ],
+           [0.707, 0.707]], dtype=float32)
+    """
+    features = csr_parts(check_features(X))
+    labels = csr_parts(check_labels(Y, n_rows=features.n_rows).T.tocsr())
+    limit = features.n_cols if max_features is None else check_int(max_features, "max_features", low=1)
+    return centroid_parts(features, labels, limit, check_threads(threads)).to_scipy()
+
+
+def centroid_parts(features: CsrParts, label_rows: CsrParts, max_features: int, threads: int) -> CsrParts:
+    """Return V from checked kernel arrays; `label_rows` is Y transposed: the rows each label stands on."""
+    indptr, indices, data = _kernels.label_centroids(*features, *label_rows[:3], max_features, threads)
+    return CsrParts(indptr, indices, data, features.n_cols)
+
+
+Features: TypeAlias = "sparse.csr_array | NDArray[np.float32]"
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """The protocol of every encoder.
+
+    `fit` learns from texts, forgets earlier fits and returns self. `transform` changes nothing; row i of the
+    result belongs to text i, an empty text gives a row of zeros. `n_features` is the number of columns once
+    fitted.
+    """
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the features."""
+        ...
+
+    def fit(self, texts: Iterable[str]) -> Self:
+        """Learn from `texts`."""
+        ...
+
+    def transform(self, texts: Iterable[str]) -> Features:
+        """Return (n_texts, n_features) float32 features: a CSR array, or a dense array."""
+        ...
+
+    def state(self) -> State:
+        """Return everything needed to rebuild this encoder."""
+        ...
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild the encoder that `state` was taken from."""
+        ...

@@ -1,0 +1,261 @@
+"""`WordBags`: texts to bags of words and hashed word n-grams, for models that average embeddings.
+
+In: texts. Out: CSR rows of shares. Words are those of the TF-IDF tokenizer.
+
+Decisions: n-grams are hashed into buckets, and a bucket that no training n-gram fell into is no feature, so it costs no
+memory. In new texts an unknown n-gram counts like a feature whose embedding is zero, which is what fastText's untrained
+buckets amount to. Feature 0 stands in every text, so that no text is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood import _kernels
+from tagwood._sparse import CsrParts
+from tagwood.errors import InputError
+from tagwood.features.base import char_tables, check_texts, packed_chunks
+from tagwood.features.tfidf import Analysis, Limits, count_ngrams, learn_terms, stack_rows
+from tagwood.storage import State
+from tagwood.storage.state import unpack_strings
+
+# SECTION features.word_sequences
+# `WordSequences`: texts to sequences of word numbers, for models that read words in order.
+#
+# In: texts. Out: the numbers of each text's words. Words are those of the TF-IDF tokenizer.
+
+
+UNKNOWN = 1  # 0 is padding
+FIRST = 2  # number of the most frequent word
+_ROWS_FOR_THREADS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class WordSequences:
+    """The words a model knows, most frequent first.
+
+    Parameters
+    ----------
+    slots
+        uint64 table in which the kernel finds a word by its key.
+    spelling, offsets
+        UTF-8 bytes of the words one after the other, and their borders.
+
+    Examples
+    --------
+    >>> words = WordSequences.learn(["fir and oak", "oak"])
+    >>> words.n_words, words.words()[0]
+    (5, 'oak')
+    >>> borders, ids = words.rows(["Oak or oak", ""])
+    >>> borders.tolist(), ids.tolist()
+    ([0, 3, 4], [2, 1, 2, 1])
+    """
+
+    slots: NDArray[np.uint64]
+    spelling: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def learn(
+        cls, texts: Sequence[str], min_count: int = 1, *, most: int | None = None, threads: int = 1
+    ) -> WordSequences:
+        """Choose the words that stand in at least `min_count` texts, at most so many."""
+        analysis = Analysis((1, 1, 0, 0, 0), fold=True, sublinear=False)
+        try:
+            terms = learn_terms(texts, analysis, Limits(min_count, 1.0, most), threads)
+        except InputError as error:
+            if "n-gram" not in error.expected:
+                raise
+            raise InputError(
+                f"at least one word must stand in {min_count} texts or more",
+                given="none",
+                hint="Lower min_count, or check that the texts are not empty.",
+            ) from error
+        return cls(terms.slots, terms.spelling, terms.offsets)
+
+    @property
+    def n_words(self) -> int:
+        """Number of words, with padding (0) and the unknown word (1)."""
+        return int(self.offsets.size) - 1 + FIRST
+
+    def words(self) -> list[str]:
+        """Return the spellings; word i has number i + 2."""
+        return unpack_strings(self.spelling, self.offsets)
+
+    def rows(
+        self, texts: Iterable[str], longest: int = 1 << 30, threads: int = 1
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return borders and numbers of the first `longest` words of each text.
+
+        A text without words is one unknown word, so that no text is empty.
+        """
+        tables = char_tables(True)
+        borders, numbers = [np.zeros(1, dtype=np.int64)], [np.empty(0, dtype=np.int32)]
+        for chunk in packed_chunks(check_texts(texts), tables.folds):
+            n_threads = 1 if chunk.offsets.size <= _ROWS_FOR_THREADS else threads
+            indptr, ids = _kernels.word_rows(
+                *chunk, *tables, self.slots, self.n_words - FIRST, longest, n_threads
+            )
+            empty = np.flatnonzero(np.diff(indptr) == 0)
+            ids = np.insert(ids, indptr[empty], -1)
+            sizes = np.maximum(1, np.diff(indptr))
+            borders.append(borders[-1][-1] + np.cumsum(sizes))
+            numbers.append(np.where(ids < 0, UNKNOWN, ids + FIRST).astype(np.int32))
+        return np.concatenate(borders), np.concatenate(numbers)
+
+    def counts(self, texts: Iterable[str]) -> NDArray[np.int64]:
+        """Return the number of words in each text, known or not."""
+        tables = char_tables(True)
+        found = [np.empty(0, dtype=np.int64)]
+        for chunk in packed_chunks(check_texts(texts), tables.folds):
+            indptr, _ = _kernels.word_rows(*chunk, *tables, self.slots, self.n_words - FIRST, 1 << 30, 1)
+            found.append(np.diff(indptr))
+        return np.concatenate(found)
+
+    def state(self) -> State:
+        """Return the stored form."""
+        arrays: dict[str, NDArray[Any]] = {
+            "slots": self.slots,
+            "spelling": self.spelling,
+            "offsets": self.offsets,
+        }
+        return State("WordSequences", arrays=arrays)
+
+    @classmethod
+    def from_state(cls, state: State) -> WordSequences:
+        """Rebuild from the stored form; the kernel keeps inside the bounds checked here."""
+        slots = state.array("slots", np.uint64, (None,))
+        spelling, offsets = (
+            state.array("spelling", np.uint8, (None,)),
+            state.array("offsets", np.int64, (None,)),
+        )
+        n_words = offsets.size - 1
+        if n_words < 1 or slots.size != 1 << (2 * n_words).bit_length():
+            raise InputError("the arrays of stored word sequences must fit together")
+        return cls(slots, spelling, offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class WordBags:
+    """Which words and buckets are features.
+
+    Parameters
+    ----------
+    slots
+        uint64 table in which the kernels find a word by its key: word i is feature i + 1.
+    n_words
+        Number of words.
+    buckets
+        (2**bits,) feature of each bucket of n-grams, -1 for none; empty where words stand alone.
+    longest
+        Most words in an n-gram.
+    n_features
+        Number of features.
+
+    Examples
+    --------
+    >>> bags = WordBags.learn(["fir fir oak", "oak fir"], min_count=2)
+    >>> bags.n_words, bags.n_features
+    (2, 3)
+    >>> bags.rows(["oak, oak: birch"]).data.round(3)
+    array([0.333, 0.667], dtype=float32)
+    >>> bags.rows(["oak, oak: birch"], new=True).data.round(3)  # two pairs that nobody has seen
+    array([0.2, 0.4], dtype=float32)
+    """
+
+    slots: NDArray[np.uint64]
+    n_words: int
+    buckets: NDArray[np.int32]
+    longest: int
+    n_features: int
+
+    @classmethod
+    def learn(
+        cls,
+        texts: Sequence[str],
+        min_count: int = 1,
+        *,
+        longest: int = 2,
+        bits: int = 21,
+        threads: int = 1,
+    ) -> WordBags:
+        """Choose features: words, and buckets of n-grams, that stand in `min_count` texts or more.
+
+        Both are numbered by falling frequency, so that what is used most lies together in memory.
+        """
+        words = _frequent(texts, (1, 1, 0, 0, 0), min_count, threads)
+        if words.size == 0:
+            raise InputError(
+                f"at least one word must stand in {min_count} texts or more",
+                given="none",
+                hint="Lower min_count, or check that the texts are not empty.",
+            )
+        buckets = np.empty(0, dtype=np.int32)
+        used = np.empty(0, dtype=np.uint64)
+        if longest > 1:
+            used = _frequent(texts, (2, longest, 0, 0, bits), min_count, threads)
+            buckets = np.full(1 << bits, -1, dtype=np.int32)
+            buckets[used] = np.arange(words.size + 1, words.size + 1 + used.size, dtype=np.int32)
+        slots = _kernels.build_vocabulary(words)
+        return cls(slots, words.size, buckets, longest, 1 + words.size + used.size)
+
+    def rows(self, texts: Iterable[str], threads: int = 1, *, new: bool = False) -> CsrParts:
+        """Return (n_texts, n_features) shares: how much of a text each feature is.
+
+        N-grams of `new` texts that were not kept count, too: a text of which little is known is then nearer to nothing.
+        """
+        tables = char_tables(True)
+        pieces = [
+            CsrParts(
+                *_kernels.bag_rows(
+                    *chunk,
+                    *tables,
+                    self.slots,
+                    self.n_words,
+                    self.buckets,
+                    self.longest,
+                    self.n_features,
+                    new,
+                    1 if chunk.offsets.size <= _ROWS_FOR_THREADS else threads,
+                ),
+                self.n_features,
+            )
+            for chunk in packed_chunks(check_texts(texts), tables.folds)
+        ]
+        return pieces[0] if len(pieces) == 1 else stack_rows(pieces, self.n_features)
+
+    def state(self) -> State:
+        """Return the stored form."""
+        params = {"n_words": self.n_words, "longest": self.longest, "n_features": self.n_features}
+        return State("WordBags", params=params, arrays={"slots": self.slots, "buckets": self.buckets})
+
+    @classmethod
+    def from_state(cls, state: State) -> WordBags:
+        """Rebuild from the stored form; the kernels keep inside the bounds checked here, whatever the tables hold."""
+        slots, buckets = state.array("slots", np.uint64, (None,)), state.array("buckets", np.int32, (None,))
+        numbers: list[int] = [state.param(name, int) for name in ("n_words", "longest", "n_features")]
+        n_words, longest, n_features = numbers
+        fits = (
+            1 <= n_words < n_features <= np.iinfo(np.int32).max
+            and slots.size == 1 << (2 * n_words).bit_length()
+            and 1 <= longest <= 5
+            and buckets.size & (buckets.size - 1) == 0
+            and (longest == 1) == (buckets.size == 0)
+        )
+        if not fits:
+            raise InputError("the arrays of stored word bags must fit together")
+        return cls(slots, n_words, buckets, longest, n_features)
+
+
+def _frequent(texts: Sequence[str], lengths: Any, least: int, threads: int) -> NDArray[np.uint64]:
+    """Return the keys of the n-grams in at least `least` texts, most frequent first."""
+    analysis = Analysis(lengths, fold=True, sublinear=False)
+    keys, counts, _ = count_ngrams(packed_chunks(texts, char_tables(True).folds), analysis, threads)
+    kept = counts >= least
+    keys, counts = keys[kept], counts[kept]
+    return keys[np.lexsort((keys, -counts))]

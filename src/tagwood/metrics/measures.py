@@ -1,0 +1,340 @@
+"""`Ratio` and `LabelSums`: metrics as functions of sums over rows, so that rows can be resampled.
+
+In: a `Match` and metric names. Out: for each name something with a `value`, and with `sums(weights)` and
+`finish` for the resampling of rows (`resampling`): the value when row i counts weights[i] times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood.errors import InputError
+from tagwood.metrics.matching import Floats, Match, discounts
+
+# SECTION metrics.names
+# Names of metrics: ``"P@5"``, ``"PSP@3"``, ``"micro-F1"``; one table says what each one needs.
+#
+# In: what users write, in any case of letters. Out: `MetricName`, which `terms` knows how to compute.
+
+
+AT_K = ("P", "R", "RP", "nDCG", "PSP", "PSR", "PSnDCG", "coverage", "depth")
+"""Metrics of the first k labels of a ranking; ``@k`` is part of the name."""
+
+SETS = (
+    *(f"{how}-{what}" for how in ("micro", "macro", "weighted", "example") for what in ("P", "R", "F1")),
+    "hamming",
+)
+"""Metrics of label sets; with ``@k`` the set is the first k labels, without it all that were returned."""
+
+_BY_FOLD = {name.casefold(): name for name in (*AT_K, *SETS)}
+_FORM = re.compile(r"(?P<family>[A-Za-z0-9]+(?:-[A-Za-z0-9]+)?)(?:@(?P<k>[0-9]{1,9}))?")
+
+
+@dataclass(frozen=True)
+class MetricName:
+    """A metric: its family and the number of labels it looks at (None: all that were returned).
+
+    Examples
+    --------
+    >>> name = parse_metric("ndcg@5")
+    >>> str(name), name.k
+    ('nDCG@5', 5)
+    """
+
+    family: str
+    k: int | None
+
+    def __str__(self) -> str:
+        return self.family if self.k is None else f"{self.family}@{self.k}"
+
+    @property
+    def needs_counts(self) -> bool:
+        """Whether it weighs labels by their inverse propensity."""
+        return self.family.startswith("PS")
+
+    @property
+    def is_percent(self) -> bool:
+        """Whether tables show it times 100, as papers do."""
+        return self.family not in ("depth", "hamming")
+
+
+def parse_metric(text: str | MetricName) -> MetricName:
+    """Return the metric of that name, or raise `InputError` with the nearest one.
+
+    Examples
+    --------
+    >>> parse_metric("nDGC@3")
+    Traceback (most recent call last):
+    tagwood.errors.InputError: unknown metric 'nDGC@3'. Did you mean 'nDCG@3'?
+    """
+    if isinstance(text, MetricName):
+        return text
+    found = _FORM.fullmatch(text.strip()) if isinstance(text, str) else None
+    family = _BY_FOLD.get(found["family"].casefold()) if found else None
+    if found is None or family is None:
+        raise InputError(f"unknown metric {text!r}", hint=_suggest(text))
+    k = None if found["k"] is None else int(found["k"])
+    if k == 0 or (k is None and family in AT_K):
+        raise InputError(
+            f"metric {family} needs the number of labels to look at, 1 or more",
+            given=repr(text),
+            hint=f"For example '{family}@5'.",
+        )
+    return MetricName(family, k)
+
+
+def parse_metrics(texts: Iterable[str | MetricName]) -> list[MetricName]:
+    """Return the metrics of these names, each once, in the order given."""
+    if isinstance(texts, str):
+        texts = [texts]
+    names = list(dict.fromkeys(map(parse_metric, texts)))
+    if not names:
+        raise InputError("metrics must name at least one metric", given="none", hint="For example 'P@1'.")
+    return names
+
+
+def _suggest(text: object) -> str:
+    if isinstance(text, str):
+        family, at, k = text.strip().partition("@")
+        near = get_close_matches(family.casefold(), _BY_FOLD, n=1, cutoff=0.5)
+        if near:
+            name = _BY_FOLD[near[0]]
+            k = k if k.isdigit() and int(k) else "5"
+            return f"Did you mean '{name}@{k}'?" if at or name in AT_K else f"Did you mean '{name}'?"
+    return f"Known are {', '.join(f'{name}@k' for name in AT_K)}, {', '.join(SETS)}."
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """A metric that is one sum over rows divided by another; 0 / 0 counts as 0."""
+
+    over: Floats
+    under: Floats
+
+    def value(self) -> float:
+        """Return the metric of all rows, each counted once."""
+        return float(divide(self.over.sum(), self.under.sum()))
+
+    def sums(self, weights: Floats) -> Floats:
+        """Return the two sums, (2, n_repeats), for (n_repeats, n_rows) weights of the rows."""
+        return (weights @ self._pair).T
+
+    @cached_property
+    def _pair(self) -> Floats:
+        return np.column_stack([self.over, self.under])
+
+    def finish(self, sums: Floats) -> Floats:
+        """Return the (n_repeats,) values of the metric from `sums`."""
+        return divide(sums[0], sums[1])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSums:
+    """A metric of counts per label; hits, returned and true are (n_rows, n_labels) matrices of ones."""
+
+    hits: sparse.csr_array
+    returned: sparse.csr_array
+    true: sparse.csr_array
+    finish: Callable[[Floats], Floats]
+
+    def value(self) -> float:
+        """Return the metric of all rows, each counted once."""
+        return float(self.finish(self.counts()[:, None, :])[0])
+
+    def counts(self) -> Floats:
+        """Return (3, n_labels): how often each label was hit, returned, and true."""
+        parts = (self.hits, self.returned, self.true)
+        return np.stack([np.bincount(p.indices, minlength=p.shape[1]).astype(np.float64) for p in parts])
+
+    def sums(self, weights: Floats) -> Floats:
+        """Return the (3, n_repeats, n_labels) counts for (n_repeats, n_rows) weights of the rows."""
+        return np.stack([(part.T @ weights.T).T for part in (self.hits, self.returned, self.true)])
+
+
+Terms = Ratio | LabelSums
+
+
+@dataclass(eq=False)
+class _Rows:
+    """The numbers per row that the formulas below are made of, each computed once for all cutoffs."""
+
+    match: Match
+    cutoffs: Sequence[int]
+    weights: Floats | None
+    depths: Floats | None
+    known: dict[tuple[str, bool, bool], dict[int, Floats]] = field(default_factory=dict)
+
+    def gain(self, k: int, *, weighted: bool = False, discounted: bool = False) -> Floats:
+        key = ("gain", weighted, discounted)
+        if key not in self.known:
+            weights = self.weights if weighted else None
+            self.known[key] = self.match.gains(self.cutoffs, weights=weights, discounted=discounted)
+        return self.known[key][k]
+
+    def best(self, k: int, *, discounted: bool = False) -> Floats:
+        key = ("best", True, discounted)
+        if key not in self.known:
+            assert self.weights is not None
+            self.known[key] = self.match.best_gains(self.cutoffs, weights=self.weights, discounted=discounted)
+        return self.known[key][k]
+
+    def ideal(self, k: int) -> Floats:
+        """Return the discounted sum of a ranking that begins with all true labels; 1 where there are none."""
+        n_true = self.match.n_true
+        steps = np.cumsum(discounts(max(1, min(k, int(n_true.max())))))
+        return steps[np.clip(n_true, 1, steps.size) - 1]
+
+    def ones(self) -> Floats:
+        return np.ones(self.match.n_rows)
+
+
+def _precision(rows: _Rows, k: int) -> Ratio:
+    return Ratio(rows.gain(k) / k, rows.ones())
+
+
+def _recall(rows: _Rows, k: int) -> Ratio:
+    n_true = rows.match.n_true
+    return Ratio(rows.gain(k) / np.maximum(n_true, 1), (n_true > 0).astype(np.float64))
+
+
+def _r_precision(rows: _Rows, k: int) -> Ratio:
+    n_true = rows.match.n_true
+    return Ratio(rows.gain(k) / np.clip(n_true, 1, k), (n_true > 0).astype(np.float64))
+
+
+def _ndcg(rows: _Rows, k: int) -> Ratio:
+    return Ratio(rows.gain(k, discounted=True) / rows.ideal(k), rows.ones())
+
+
+def _ps_precision(rows: _Rows, k: int) -> Ratio:
+    return Ratio(rows.gain(k, weighted=True) / k, rows.best(k) / k)
+
+
+def _ps_recall(rows: _Rows, k: int) -> Ratio:
+    n_true = np.maximum(rows.match.n_true, 1)
+    return Ratio(rows.gain(k, weighted=True) / n_true, rows.best(k) / n_true)
+
+
+def _ps_ndcg(rows: _Rows, k: int) -> Ratio:
+    ideal = rows.ideal(k)
+    return Ratio(rows.gain(k, weighted=True, discounted=True) / ideal, rows.best(k, discounted=True) / ideal)
+
+
+def _depth(rows: _Rows, k: int) -> Ratio:
+    if rows.depths is None:
+        raise InputError("depth@k needs the depth of each label", hint="Pass label_depths.")
+    top = rows.match.ranking.top(k)
+    some = np.diff(top.indptr) > 0
+    deepest = np.zeros(top.n_rows)
+    if some.any():
+        deepest[some] = np.maximum.reduceat(rows.depths[top.labels], top.indptr[:-1][some])
+    return Ratio(deepest, some.astype(np.float64))
+
+
+_AT_K: dict[str, Callable[[_Rows, int], Ratio]] = {
+    "P": _precision,
+    "R": _recall,
+    "RP": _r_precision,
+    "nDCG": _ndcg,
+    "PSP": _ps_precision,
+    "PSR": _ps_recall,
+    "PSnDCG": _ps_ndcg,
+    "depth": _depth,
+}
+
+
+def _set_ratio(rows: _Rows, name: MetricName) -> Ratio:
+    """Return micro and example-based measures and the Hamming loss of label sets."""
+    hits = rows.gain(name.k or rows.match.longest)
+    returned, true = rows.match.n_returned(name.k).astype(np.float64), rows.match.n_true.astype(np.float64)
+    if name.family == "hamming":
+        return Ratio((returned + true - 2 * hits) / rows.match.n_labels, rows.ones())
+    how, what = name.family.split("-")
+    over, under = part_of(what, np.stack([hits, returned, true]))
+    return Ratio(over, under) if how == "micro" else Ratio(divide(over, under), rows.ones())
+
+
+def part_of(what: str, counts: Floats) -> tuple[Floats, Floats]:
+    """Return what P, R or F1 divides by what, from stacked (hits, returned, true)."""
+    hits, returned, true = counts
+    if what == "P":
+        return hits, returned
+    return (hits, true) if what == "R" else (2 * hits, returned + true)
+
+
+def _macro(what: str) -> Callable[[Floats], Floats]:
+    def finish(sums: Floats) -> Floats:
+        seen = (sums[1] + sums[2] > 0).sum(axis=-1)
+        return divide(divide(*part_of(what, sums)).sum(axis=-1), seen)
+
+    return finish
+
+
+def _weighted(what: str) -> Callable[[Floats], Floats]:
+    def finish(sums: Floats) -> Floats:
+        return divide((divide(*part_of(what, sums)) * sums[2]).sum(axis=-1), sums[2].sum(axis=-1))
+
+    return finish
+
+
+def _coverage(sums: Floats) -> Floats:
+    return divide((sums[0] > 0).sum(axis=-1), (sums[2] > 0).sum(axis=-1))
+
+
+def _label_sums(match: Match, name: MetricName) -> LabelSums:
+    how, _, what = name.family.partition("-")
+    finish = _coverage if how == "coverage" else _macro(what) if how == "macro" else _weighted(what)
+    top = match.top(name.k)
+    shape = (match.n_rows, match.n_labels)
+    indptr, labels, hit = top.ranking.indptr, top.ranking.labels, top.hits.astype(bool)
+    hit_indptr = np.concatenate([[0], np.cumsum(hit)])[indptr]
+    return LabelSums(
+        _ones(labels[hit], hit_indptr, shape),
+        _ones(labels, indptr, shape),
+        _ones(match.true_labels, match.true_indptr, shape),
+        finish,
+    )
+
+
+def terms_of(
+    match: Match,
+    names: Sequence[MetricName],
+    weights: Floats | None = None,
+    depths: Floats | None = None,
+) -> dict[MetricName, Terms]:
+    """Return the terms of each metric; `weights` are inverse propensities, for those that need them."""
+    cutoffs = [name.k or match.longest for name in names]
+    rows = _Rows(match, cutoffs, weights, depths)
+    terms: dict[MetricName, Terms] = {}
+    for name in names:
+        if name.family in _AT_K and name.k is not None:
+            terms[name] = _AT_K[name.family](rows, name.k)
+        elif name.family.startswith(("micro", "example", "hamming")):
+            terms[name] = _set_ratio(rows, name)
+        else:
+            terms[name] = _label_sums(match, name)
+    return terms
+
+
+def divide(over: Floats | float, under: Floats | float) -> Floats:
+    """Divide, with 0 where both are 0: the one zero-division rule of all metrics.
+
+    Examples
+    --------
+    >>> divide(np.array([1.0, 0.0]), np.array([2.0, 0.0]))
+    array([0.5, 0. ])
+    """
+    over, under = np.asarray(over, dtype=np.float64), np.asarray(under, dtype=np.float64)
+    return np.divide(over, under, out=np.zeros(np.broadcast(over, under).shape), where=under != 0)
+
+
+def _ones(labels: NDArray[np.int32], indptr: NDArray[np.int64], shape: tuple[int, int]) -> sparse.csr_array:
+    return sparse.csr_array((np.ones(labels.size), labels, indptr), shape=shape)

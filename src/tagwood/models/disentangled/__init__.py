@@ -1,0 +1,1 @@
+"""Label disentanglement: labels with several meanings get a copy in several leaves."""

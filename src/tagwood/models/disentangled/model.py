@@ -1,0 +1,321 @@
+"""`Disentangled`: a linear tree whose labels live in every leaf where their rows arrive (label disentanglement).
+
+In: features X and label sets Y. Out: a ranking. A tree is built, training rows are matched to its leaves, labels are
+re-assigned by a pure function, and matcher and ranker are trained for the new leaves.
+
+Decisions
+---------
+* The first round trains the matcher alone: the ranker of leaves that are about to change is of no use.
+* Rows are matched by matchers that have not seen them (`row_matching`); ``Assignment(rows="training")`` is the paper's
+  way, a matcher matching the rows it was trained on.
+* The first tree is built with leaves of `max_leaf_size` over the number of copies, so that leaves have about the
+  size the base would give them, and with that many times the base's `arity`, so that it is as deep as the base's.
+  Trees given to `fit` are taken as they are.
+* Leaves are kept even: what a leaf costs in training and search grows with its labels *and* with their rows, and leaves
+  that fill up to `max_leaf_size` with frequent labels cost twice what even ones do.
+* A label brings to each of its leaves only the rows matched there: a copy then costs as many rows as it serves. The
+  paper's way, all rows to all leaves, is ``Assignment(bring="all")``.
+* ``"auto"`` saves where it loses little: every leaf of a label has to be worth the work of training it (`coverage`),
+  copies that win fewer than three rows are noise, and a label has at most three leaves. Classifiers stop at twice the
+  base's tolerance, which lost nothing that could be told from chance on three sets, and copies are had for the time.
+  The rows of a copy come from a beam of eight, of which only the first four places decide on leaves: more rows make
+  better
+  classifiers, but a row's later leaves are no place for its labels.
+* ``alternative_update=False`` keeps the matcher, and with it leaves that lost all labels.
+* With ``"training"`` rows, nodes whose rows and children did not change keep their classifiers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood.errors import InputError
+from tagwood.models.disentangled.matching import blocks_of, match_unseen_rows, rows_of_copies, unchanged_nodes
+from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree.training import Progress, TreeTraining
+from tagwood.models.linear_tree.weights import TrainedBlocks, TreeWeights
+from tagwood.storage import State, storable
+from tagwood.trees.copies import reassign_by_gain, reassign_labels, without_empty_leaves
+from tagwood.trees.label_tree import LabelTree
+
+MERGES = ("max", "mean")
+ROWS = ("held-out", "training")
+BRING = ("all", "matched")
+AUTO = "auto"
+_MOST_CHILDREN = 1 << 20
+_LEAST_LEAVES = 8  # leaves per leaf that a row is matched to: a row that is matched to all says nothing
+_LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
+
+
+_WIDTH, _AUTO_WIDTH = 5, 4
+_BEAM, _AUTO_BEAM = 10, 8  # 10 as in `rank`: within it labels are found
+_AUTO_COPIES = 3  # most leaves of a label
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """How labels find their leaves.
+
+    Parameters
+    ----------
+    rows
+        ``"held-out"``: rows are matched by matchers that have not seen them; ``"training"``: by one that has.
+    width
+        Leaves per row that count when labels are given their leaves; with ``copies="auto"`` the first counts most. None
+        takes 5, and 4 with ``"auto"``, but never more than an eighth of the leaves.
+    room
+        With a number of copies: most labels of a leaf, as a multiple of its even share, which is `copies` times the
+        labels over the leaves. With ``copies="auto"`` it is the price of work that keeps leaves small.
+    bring
+        Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam sends there, or
+        ``"all"``, which is the paper's, a little more precise, and slower to train and to search. The beam is one of
+        10, with ``copies="auto"`` one of 8, and of `width` where that is more. Rows that are sent to none of the
+        label's leaves go to all of them.
+    growth
+        With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
+    work
+        With ``copies="auto"``: most work of training leaves, as a multiple of what it is without copies.
+    price
+        With ``copies="auto"``: what work has to win. As much work as training all leaves once would have to bring
+        this share of all positives into reach.
+    least_gain
+        With ``copies="auto"``: rows that one more copy must win.
+    slack
+        With ``copies="auto"``: tolerance of the classifiers, as a multiple of the base's. The last sweeps over a leaf's
+        rows bring less than the copies that can be trained in their time.
+    """
+
+    rows: str = "held-out"
+    width: int | None = None
+    room: float = 1.1
+    bring: str = "matched"
+    growth: float = 1.22
+    work: float = 1.6
+    price: float = 0.05
+    least_gain: int = 3
+    slack: float = 2.0
+
+    def check(self) -> None:
+        """Raise `InputError` for a value that does not fit."""
+        check_choice(self.rows, "rows", ROWS)
+        if self.width is not None:
+            check_int(self.width, "width", low=1)
+        check_float(self.room, "room", low=1.0)
+        check_choice(self.bring, "bring", BRING)
+        check_float(self.growth, "growth", low=1.0)
+        check_float(self.work, "work", low=1.0)
+        check_float(self.price, "price", low=0.0)
+        check_int(self.least_gain, "least_gain", low=1)
+        check_float(self.slack, "slack", low=1.0)
+
+
+@storable("Disentangled")
+class Disentangled(LinearTree):
+    """Rank labels by a linear tree in which a label may live in several leaves.
+
+    A label with several meanings pulls its leaf apart: some of its rows arrive elsewhere and miss it. Here a label is
+    put into the leaves where its rows arrive, and has a classifier of its own in each of them.
+
+    Parameters
+    ----------
+    base
+        The linear tree to start from, unfitted; default ``LinearTree()``. Its `seed` and `threads` are not looked at.
+    copies
+        Most leaves of a label. 2 is enough for nearly all of the gain; 1 only re-assigns labels; ``"auto"`` gives
+        further copies, two at most, only where they are worth their work, with a bound on the size of the model.
+    rounds
+        How often rows are matched and labels re-assigned before the last training.
+    alternative_update
+        Whether the matcher is trained again for the new leaves. False is faster and less precise.
+    merge
+        A label's score from its copies: ``"max"`` or ``"mean"``. ``"mean"`` has to look at more nodes.
+    assignment
+        How labels find their leaves; rarely needs a change.
+    seed, threads
+        As in `LinearTree`.
+
+    Examples
+    --------
+    >>> X = np.eye(4, dtype=np.float32)
+    >>> base = LinearTree(max_leaf_size=2)
+    >>> model = Disentangled(base, threads=1).fit(X, [[0], [1], [2], [3]])
+    >>> model.rank(X[2:3], k=1)[0][0][0]
+    2
+    """
+
+    def __init__(
+        self,
+        base: LinearTree | None = None,
+        *,
+        copies: int | str = 2,
+        rounds: int = 1,
+        alternative_update: bool = True,
+        merge: str = "max",
+        assignment: Assignment = Assignment(),  # noqa: B008 (frozen)
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.base = base
+        self.copies = copies
+        self.rounds = rounds
+        self.alternative_update = alternative_update
+        self.merge = merge
+        self.assignment = assignment
+        self.seed = seed
+        self.threads = threads
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a setting of the base: what `LinearTree` reads of itself is read of the base here."""
+        base = self.__dict__.get("base") or LinearTree()
+        if not name.startswith("_") and name in base.get_params():
+            return getattr(base, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def score_labels(self, X: Any, pairs: ArrayLike, merge: str | None = None) -> NDArray[np.float32]:
+        """Return the scores of given labels, over all their copies; `merge` is the model's unless given."""
+        return super().score_labels(X, pairs, self.merge if merge is None else merge)
+
+    def copy_counts(self, tree: int = 0) -> NDArray[np.int64]:
+        """Return the number of leaves that each label lives in."""
+        self._check_fitted()
+        return np.bincount(self.trees_[tree].tree.labels, minlength=self.n_labels_)
+
+    def state(self) -> State:
+        """Return the stored form of the model."""
+        self._check_fitted()
+        base = LinearTree() if self.base is None else self.base
+        plain = LinearTree(**base.get_params())
+        vars(plain).update({name: getattr(self, name) for name in _LEARNED})
+        own = {name: value for name, value in self.get_params().items() if name != "base"}
+        params = {"init": {**own, "assignment": asdict(self.assignment)}}
+        return State("Disentangled", params=params, parts={"model": plain.state()})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild the model from its stored form."""
+        init = dict(state.param("init", dict))
+        fitted = LinearTree.from_state(state.part("model"))
+        base = LinearTree(**fitted.get_params())
+        model = cls(base, **{**init, "assignment": _stored_assignment(init["assignment"])})
+        model._check_params()
+        vars(model).update({name: getattr(fitted, name) for name in _LEARNED})
+        return model
+
+    def _check_params(self) -> None:
+        if self.base is not None and type(self.base) is not LinearTree:
+            raise InputError("base must be a LinearTree", given=type(self.base).__name__)
+        self._plain()._check_params()
+        if self.copies != AUTO:
+            check_int(self.copies, "copies", low=1)
+        check_int(self.rounds, "rounds", low=1)
+        if not isinstance(self.alternative_update, bool):
+            raise InputError("alternative_update must be True or False", given=repr(self.alternative_update))
+        if self.rounds > 1 and not self.alternative_update:
+            raise InputError(
+                "several rounds need alternative_update=True",
+                given=f"rounds={self.rounds}",
+                hint="A matcher that stays the same matches rows to the same leaves.",
+            )
+        check_choice(self.merge, "merge", MERGES)
+        if not isinstance(self.assignment, Assignment):
+            raise InputError("assignment must be an Assignment", given=type(self.assignment).__name__)
+        self.assignment.check()
+        check_threads(self.threads)
+
+    def _plain(self, **changes: Any) -> LinearTree:
+        base = LinearTree() if self.base is None else self.base
+        return LinearTree(**{**base.get_params(), "seed": self.seed, "threads": self.threads, **changes})
+
+    def _merge(self, search: str) -> str:
+        return self.merge
+
+    def _trees(
+        self, V: sparse.csr_array, Y: sparse.csr_array, lam: float, threads: int, progress: Progress | None
+    ) -> list[LabelTree]:
+        copies = 1 if isinstance(self.copies, str) else self.copies
+        size = max(1, round(self.max_leaf_size / copies))
+        arity = min(self.arity << (copies - 1).bit_length(), max(self.arity, _MOST_CHILDREN))
+        return self._plain(max_leaf_size=size, arity=arity)._trees(V, Y, lam, threads, progress)
+
+    def _train(
+        self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, progress: Progress | None
+    ) -> TreeWeights:
+        known = None
+        rounds = self.rounds if tree.n_leaves > 1 else 0
+        if self.copies == AUTO and rounds:
+            loose = replace(training.solver, tolerance=self.assignment.slack * training.solver.tolerance)
+            training = replace(training, solver=loose)
+        for number in range(rounds):
+            if progress is not None:
+                progress("matching rows to leaves", number / self.rounds)
+            last = number == self.rounds - 1
+            tree, known, training = self._next_tree(training, tree, Y, last)
+        return training.train(tree, self._matcher_width(), progress, known)
+
+    def _next_tree(
+        self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, last: bool
+    ) -> tuple[LabelTree, TrainedBlocks | None, TreeTraining]:
+        """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
+        settings = self.assignment
+        seen, brings_matched = settings.rows == "training", settings.bring == "matched"
+        most = max(1, tree.n_leaves // _LEAST_LEAVES)
+        usual, beam = (_AUTO_WIDTH, _AUTO_BEAM) if self.copies == AUTO else (_WIDTH, _BEAM)
+        width, beam = min(usual, most) if settings.width is None else settings.width, min(beam, most)
+        looked = max(width, beam) if brings_matched else width
+        matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
+        if matcher is None or not seen:
+            matched = match_unseen_rows(training, tree, looked, width if self.copies == AUTO else None)
+        else:
+            matched = matcher.leaves(training.X, looked, training.threads)[0]
+        new = self._reassign(tree, Y, matched, width)
+        new_training = training
+        if last and brings_matched:
+            brought = rows_of_copies(training.weights.label_rows, new, matched)
+            new_training = replace(training, copy_rows=brought)
+        known = None
+        if not self.alternative_update and matcher is not None:
+            inner = np.flatnonzero(np.diff(tree.child_ptr) > 0)
+            return new, blocks_of(matcher, inner, inner), new_training
+        new, former = without_empty_leaves(new)  # the order of copies stays
+        if matcher is not None:
+            old_rows, new_rows = training.rows_of_nodes(tree), new_training.rows_of_nodes(new)
+            same = unchanged_nodes(old_rows, new, new_rows, former)
+            known = blocks_of(matcher, former[same], same) if same.size else None
+        return new, known, new_training
+
+    def _reassign(
+        self, tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.int32], width: int
+    ) -> LabelTree:
+        settings = self.assignment
+        if not isinstance(self.copies, str):
+            most = max(1, round(settings.room * self.copies * tree.n_labels / tree.n_leaves))
+            return reassign_labels(
+                tree, Y, matched[:, :width], self.copies, max_leaf_size=most, keep_empty=True
+            )
+        return reassign_by_gain(
+            tree,
+            Y,
+            matched,
+            width=width,
+            growth=settings.growth,
+            work=settings.work,
+            price=settings.price,
+            least_gain=settings.least_gain,
+            max_copies=_AUTO_COPIES,
+            brings_all=settings.bring == "all",
+            keep_empty=True,
+        )
+
+
+def _stored_assignment(values: dict[str, Any]) -> Assignment:
+    """Return how a stored model was trained. What later versions no longer know does not matter to a fitted model."""
+    known = {field.name for field in fields(Assignment)}
+    return Assignment(
+        **{name: value for name, value in values.items() if name in known and value is not None}
+    )

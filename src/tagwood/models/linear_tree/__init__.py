@@ -1,0 +1,1 @@
+"""The linear label tree (Parabel / XR-Linear class): the fast base of the toolkit."""

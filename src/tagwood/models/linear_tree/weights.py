@@ -1,0 +1,403 @@
+"""`TreeWeights`: a label tree with its trained classifiers. In: blocks from training. Out: searches.
+
+The layout is made for the one question a search asks, "which weights does this node have for feature f?": each node is
+a small hash table by feature (see `cpp/blocks.hpp`). The arrays are used as they lie on disk, so a model is
+memory-mapped in milliseconds, and rows searched together visit a node together, so its weights stay in cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood import _kernels
+from tagwood._check import check_choice
+from tagwood._sparse import CsrParts, csr_parts
+from tagwood.errors import InputError
+from tagwood.trees.label_tree import LabelTree
+
+# SECTION models.links
+# Links: how a margin becomes a probability-like score of at most 1. Scores multiply along a path.
+
+
+# Name -> power of the hinge in exp(-max(0, 1 - z)^power); 0 stands for the sigmoid.
+LINKS = {"sigmoid": 0, "l1-hinge": 1, "l2-hinge": 2, "l3-hinge": 3, "l4-hinge": 4}
+
+
+def link_power(link: str) -> int:
+    """Return the kernel's number for a link name, or raise `InputError`."""
+    return LINKS[check_choice(link, "link", LINKS)]
+
+
+def log_probability(margins: NDArray[Any], link: str) -> NDArray[np.float64]:
+    """Return log p for margins.
+
+    Examples
+    --------
+    >>> np.exp(log_probability(np.array([1.5, 0.0]), "l2-hinge")).round(4).tolist()
+    [1.0, 0.3679]
+    """
+    power = link_power(link)
+    z = np.asarray(margins, dtype=np.float64)
+    if power == 0:
+        return -np.logaddexp(0.0, -z)
+    return -(np.maximum(0.0, 1.0 - z) ** power)
+
+
+BLOCK_OUTPUTS = 256  # columns of a block are one byte
+BUCKET_SCAN = 32  # the kernels read this many slots at once, so as many spare ones end their arrays
+
+_EMPTY_MASK = np.empty(0, dtype=np.uint8)
+
+
+class ModelArrays(NamedTuple):
+    """What the search kernels read, in their order; `cpp/blocks.hpp` and `cpp/search.hpp` say what each one is."""
+
+    child_ptr: NDArray[np.int32]
+    label_ptr: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    block_ptr: NDArray[np.int64]
+    bucket_ptr: NDArray[np.int64]
+    buckets: NDArray[np.uint32]
+    slot_ptr: NDArray[np.int64]
+    remainder_ptr: NDArray[np.int64]
+    remainders: NDArray[np.uint8]
+    counts: NDArray[np.uint8]
+    entry_ptr: NDArray[np.int64]
+    columns: NDArray[np.uint8]
+    weights: NDArray[np.float32] | NDArray[np.float16] | NDArray[np.int8]
+    scales: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+
+class Found(NamedTuple):
+    """Result of a search: `k` places per row, the first `found` of them used."""
+
+    labels: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    found: NDArray[np.int32]
+    evaluated: NDArray[np.int32]
+    bound: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """How to search: `exact` or a beam of `width`; `max_nodes` bounds an exact search (0: no bound)."""
+
+    exact: bool = False
+    width: int = 10
+    max_nodes: int = 0
+    merge: str = "mean"
+    allowed: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TreeWeights:
+    """A trained label tree: the tree, its arrays and the link between margins and scores."""
+
+    tree: LabelTree
+    arrays: ModelArrays
+    link: str
+    link_power: int
+
+    @cached_property
+    def max_outputs(self) -> int:
+        """Largest number of outputs of a node."""
+        return int((np.diff(self.tree.child_ptr) + np.diff(self.tree.label_ptr)).max())
+
+    @cached_property
+    def _head(self) -> tuple[ModelArrays, int, int, int]:
+        return (self.arrays, self.tree.n_labels, self.max_outputs, self.link_power)
+
+    def search(self, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
+        """Find the best `k` labels of each row; copies of a label are joined as the plan says."""
+        if not self.tree.has_copies:
+            return self.search_places(X, k, plan, 0, threads)
+
+        return search_copies(self, X, k, plan, threads)
+
+    def search_places(self, X: CsrParts, k: int, plan: SearchPlan, copies: int, threads: int) -> Found:
+        """Call the kernel for the best `k` places; `copies`: 0 left apart, 1 joined by mean, 2 by maximum."""
+        label_mask = node_mask = _EMPTY_MASK
+        if plan.allowed is not None:
+            label_mask = plan.allowed.astype(np.uint8)
+            node_mask = self.tree.nodes_with(plan.allowed).astype(np.uint8)
+        # More than every node is no more: the kernel sets places for the whole beam aside.
+        width, max_nodes = min(plan.width, self.tree.n_nodes), min(plan.max_nodes, self.tree.n_nodes)
+        return Found(
+            *_kernels.search(
+                *self._head, *X, plan.exact, k, width, max_nodes, copies, label_mask, node_mask, threads
+            )
+        )
+
+    def leaves(self, X: CsrParts, width: int, threads: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the (n_rows, width) leaves a beam ends in, -1 where it found fewer, and their path scores."""
+        leaves, scores = _kernels.beam_leaves(*self._head, *X, width, threads)
+        return leaves.reshape(-1, width), scores.reshape(-1, width)
+
+    def margins(
+        self,
+        X: CsrParts,
+        rows: NDArray[np.int64],
+        nodes: NDArray[np.int32],
+        outputs: NDArray[np.int32],
+        threads: int,
+    ) -> NDArray[np.float32]:
+        """Return the margin of output ``outputs[i]`` of node ``nodes[i]`` for row ``rows[i]``."""
+        order = np.lexsort((nodes, rows))
+        ptr = np.searchsorted(rows[order], np.arange(X.n_rows + 1)).astype(np.int64)
+        arrays, n_labels, max_outputs, _ = self._head
+        found = _kernels.margins(
+            arrays, n_labels, max_outputs, *X, ptr, nodes[order], outputs[order], threads
+        )
+        out = np.empty(rows.size, dtype=np.float32)
+        out[order] = found
+        return out
+
+    def score_copies(
+        self, X: CsrParts, rows: NDArray[np.int64], copies: NDArray[np.int64], threads: int
+    ) -> NDArray[np.float64]:
+        """Return log scores of entries of ``tree.labels`` (places `copies`) for rows `rows`, without a search."""
+        tree = self.tree
+        node = tree.leaf_of_copy[copies]
+        output = (copies - tree.label_ptr[node]).astype(np.int32)
+        total = np.zeros(rows.size)
+        left = np.arange(rows.size)
+        while left.size:
+            z = self.margins(X, rows[left], node[left], output[left], threads)
+            total[left] += log_probability(z, self.link)
+            left = left[node[left] != 0]
+            above = tree.parent[node[left]]
+            output[left] = node[left] - tree.child_ptr[above]
+            node[left] = above
+        return total
+
+
+class TrainedBlocks(NamedTuple):
+    """Blocks as `train_blocks` returns them, for the nodes they belong to, in order."""
+
+    nodes: NDArray[np.int64]
+    arrays: tuple[NDArray[np.generic], ...]
+
+
+def assemble(
+    tree: LabelTree, trained: Sequence[TrainedBlocks], link: str, link_power: int, weight_dtype: str
+) -> TreeWeights:
+    """Join trained blocks into one model; nodes that were not trained yet have no outputs to search."""
+    nodes = np.concatenate([part.nodes for part in trained])
+    joined = [np.concatenate([part.arrays[i] for part in trained]) for i in range(11)]
+    bucket_sizes, buckets, slot_sizes, remainder_sizes, remainders, counts = joined[:6]
+    entry_sizes, columns, weights, scales, biases = joined[6:]
+    block_ptr = np.zeros(tree.n_nodes, dtype=np.int64)
+    first = np.flatnonzero(np.concatenate([[True], nodes[1:] != nodes[:-1]]))
+    block_ptr[nodes[first]] = first
+    arrays = ModelArrays(
+        tree.child_ptr,
+        tree.label_ptr,
+        tree.labels,
+        block_ptr,
+        _starts(bucket_sizes),
+        buckets,
+        _starts(slot_sizes),
+        _starts(remainder_sizes),
+        np.concatenate([remainders, np.zeros(BUCKET_SCAN, np.uint8)]),
+        np.concatenate([counts, np.zeros(BUCKET_SCAN, np.uint8)]),
+        _starts(entry_sizes),
+        columns,
+        weights.view(weight_dtype),
+        scales,
+        _bias_in_node_order(tree, nodes[first], biases),
+    )
+    return TreeWeights(tree, arrays, link, link_power)
+
+
+def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _bias_in_node_order(
+    tree: LabelTree, nodes: NDArray[np.int64], biases: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    counts = np.diff(tree.child_ptr) + np.diff(tree.label_ptr)
+    first = tree.child_ptr[:-1].astype(np.int64) - 1 + tree.label_ptr[:-1]
+    sizes = counts[nodes].astype(np.int64)
+    starts = _starts(sizes)
+    places = np.arange(starts[-1]) + np.repeat(first[nodes] - starts[:-1], sizes)
+    out = np.zeros(int(counts.sum()), dtype=np.float32)
+    out[places] = biases
+    return out
+
+
+def pair_scores(
+    weights: TreeWeights, X: CsrParts, pairs: NDArray[np.int64], merge: str, threads: int
+) -> NDArray[np.float64]:
+    """Return the scores of (row, label) pairs; copies of a label count by their mean or their best."""
+    order = np.argsort(weights.tree.labels, kind="stable")
+    starts = np.searchsorted(weights.tree.labels[order], np.arange(weights.tree.n_labels + 1))
+    first, count = starts[pairs[:, 1]], np.diff(starts)[pairs[:, 1]]
+    pair = np.repeat(np.arange(pairs.shape[0]), count)
+    offset = np.arange(pair.size) - np.repeat(np.cumsum(count) - count, count)
+    copies = order[np.repeat(first, count) + offset]
+    scores = np.exp(weights.score_copies(X, pairs[pair, 0], copies, threads))
+    if merge == "mean":
+        return np.bincount(pair, weights=scores, minlength=pairs.shape[0]) / np.maximum(count, 1)
+    best = np.zeros(pairs.shape[0])
+    np.maximum.at(best, pair, scores)
+    return best
+
+
+# SECTION models.copy_search
+# Search in trees where labels have copies: joined before the cut to k. In: a trained tree, rows. Out: `Found`.
+#
+# Decisions
+# ---------
+# * ``"max"``: a label counts by its best copy and stands once among the k, so a beam stops as early as one without
+#   copies, and finds the same as merging at its end.
+# * ``"mean"`` in a beam is the mean over the copies *found* in it (the paper's). It has to open the whole beam.
+# * Best-first search with ``"max"`` is exact as it is: every factor of a path is at most 1.
+# * Best-first search with ``"mean"`` takes the mean over *all* copies, found or not. A mean is never above its maximum,
+#   so a label outside the best m by maximum has a mean of at most the m-th maximum. Ask for m labels by maximum,
+#   score all copies of these, and stop when the k-th mean is at least the m-th maximum; otherwise ask for more.
+
+
+def search_copies(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
+    """Find the best `k` labels of each row in a tree with copies."""
+    if plan.merge == "max":
+        return weights.search_places(X, k, plan, 2, threads)
+    if plan.exact:
+        return _exact_mean(weights, X, k, plan, threads)
+    return weights.search_places(X, k, plan, 1, threads)
+
+
+def _exact_mean(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
+    if plan.max_nodes:
+        raise InputError(
+            "max_nodes needs copies merged by 'max'",
+            given="merge='mean'",
+            hint="A mean over all copies looks at nodes that a budget would leave out.",
+        )
+    n_labels = weights.tree.n_labels
+    labels = np.full((X.n_rows, k), -1, dtype=np.int32)
+    scores = np.zeros((X.n_rows, k), dtype=np.float32)
+    n_found, evaluated = np.zeros(X.n_rows, dtype=np.int32), np.zeros(X.n_rows, dtype=np.int32)
+    rows, most, whole = np.arange(X.n_rows), min(2 * k, n_labels), X.to_scipy()
+    while rows.size:
+        part = X if rows.size == X.n_rows else csr_parts(whole[rows])
+        found = weights.search_places(part, most, replace(plan, merge="max"), 2, threads)
+        evaluated[rows] += found.evaluated
+        best, means = _rank_by_mean(weights, part, found, most, k, threads)
+        last = found.scores.reshape(-1, most)[:, -1]
+        full = best.shape[1] == k
+        kth = means[:, -1] if full else np.zeros(rows.size)
+        done = (found.found < most) | (most >= n_labels) | (kth >= last)
+        ready = rows[done]
+        labels[ready, : best.shape[1]], scores[ready, : best.shape[1]] = best[done], means[done]
+        n_found[ready] = np.minimum(found.found[done], k)
+        rows, most = rows[~done], min(4 * most, n_labels)
+    return Found(labels.ravel(), scores.ravel(), n_found, evaluated, np.zeros(X.n_rows, dtype=np.float32))
+
+
+def _rank_by_mean(
+    weights: TreeWeights, X: CsrParts, found: Found, most: int, k: int, threads: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return the best `k` of the labels that a search by maximum found, by the mean over all their copies."""
+    labels = found.labels.reshape(-1, most)
+    row, place = np.nonzero(labels >= 0)
+    means = np.full(labels.shape, -1.0)
+    pairs = np.stack([row, labels[row, place]], axis=1).astype(np.int64)
+    with np.errstate(all="ignore"):  # a forged model may hold any number
+        scores = pair_scores(weights, X, pairs, "mean", threads)
+    means[row, place] = np.nan_to_num(scores, nan=0.0)
+    order = np.lexsort((labels, -means), axis=1)[:, :k]
+    best = np.take_along_axis(labels, order, axis=1)
+    kept = np.maximum(np.take_along_axis(means, order, axis=1), 0)
+    return best, kept.astype(np.float32)
+
+
+# SECTION models.block_reader
+# Read trained weights back out of their packed blocks, one node output at a time. For explanations, not for search.
+#
+# In: the arrays of `TreeWeights` (layout: `cpp/blocks.hpp`). Out: features and weights of one classifier.
+
+
+_FACTOR = 0x9E3779B1  # features are hashed by this odd factor modulo a power of two, so hashing can be undone
+
+
+class Classifier(NamedTuple):
+    """One linear classifier: `weights` of `features` (rising), and its bias."""
+
+    features: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    bias: float
+
+
+def read_classifier(model: TreeWeights, node: int, output: int, n_features: int) -> Classifier:
+    """Return the classifier of output number `output` (child or label) of a node."""
+    arrays = model.arrays
+    first = int(arrays.child_ptr[node]) - 1 + int(arrays.label_ptr[node])
+    bias = float(arrays.bias[first + output])
+    block = int(arrays.block_ptr[node]) + output // BLOCK_OUTPUTS
+    slots = slice(int(arrays.slot_ptr[block]), int(arrays.slot_ptr[block + 1]))
+    entries = slice(int(arrays.entry_ptr[block]), int(arrays.entry_ptr[block + 1]))
+    mine = np.flatnonzero(arrays.columns[entries] == output % BLOCK_OUTPUTS)
+    ends = np.cumsum(arrays.counts[slots].astype(np.int64) + 1)  # a slot has counts + 1 entries
+    slot = np.searchsorted(ends, mine, side="right")
+    features = _slot_features(model, block, n_features)[slot]
+    weights = arrays.weights[entries][mine].astype(np.float64) * float(arrays.scales[block])
+    order = np.argsort(features)
+    return Classifier(features[order], weights[order], bias)
+
+
+def _slot_features(model: TreeWeights, block: int, n_features: int) -> NDArray[np.int64]:
+    """Return the feature of each slot: bucket number and remainder make up its hash."""
+    arrays = model.arrays
+    begin, end = int(arrays.bucket_ptr[block]), int(arrays.bucket_ptr[block + 1])
+    first_slots = arrays.buckets[2 * begin : 2 * end : 2].astype(np.int64)
+    bits = (max(n_features, 2) - 1).bit_length()
+    remainder_bits = bits - ((first_slots.size - 1).bit_length() - 1)
+    bucket = np.repeat(np.arange(first_slots.size - 1, dtype=np.int64), np.diff(first_slots))
+    stored = slice(int(arrays.remainder_ptr[block]), int(arrays.remainder_ptr[block + 1]))
+    remainders = arrays.remainders[stored].astype(np.int64)
+    if remainder_bits > 8:  # low bytes of all slots, then their high bytes
+        remainders = remainders[: remainders.size // 2] + (remainders[remainders.size // 2 :] << 8)
+    hashed = (bucket << remainder_bits) + remainders
+    inverse = pow(_FACTOR, -1, 1 << bits)
+    # Both factors are below 2^31, so the product fits.
+    features: NDArray[np.int64] = hashed * inverse % (1 << bits)
+    return features
+
+
+def read_node(model: TreeWeights, node: int, n_features: int) -> sparse.csr_array:
+    """Return the weights of all outputs of a node, (n_outputs, n_features), without biases."""
+    arrays = model.arrays
+    n_outputs = int(
+        arrays.child_ptr[node + 1]
+        - arrays.child_ptr[node]
+        + arrays.label_ptr[node + 1]
+        - arrays.label_ptr[node]
+    )
+    blocks = [_read_block(model, node, place, n_features) for place in range(-(-n_outputs // BLOCK_OUTPUTS))]
+    if not blocks:
+        return sparse.csr_array((0, n_features), dtype=np.float64)
+    output, feature, weight = (np.concatenate([block[i] for block in blocks]) for i in range(3))
+    return sparse.csr_array((weight, (output, feature)), shape=(n_outputs, n_features))
+
+
+def _read_block(
+    model: TreeWeights, node: int, place: int, n_features: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return output, feature and weight of every entry of one block of a node."""
+    arrays = model.arrays
+    block = int(arrays.block_ptr[node]) + place
+    slots = slice(int(arrays.slot_ptr[block]), int(arrays.slot_ptr[block + 1]))
+    entries = slice(int(arrays.entry_ptr[block]), int(arrays.entry_ptr[block + 1]))
+    features = _slot_features(model, block, n_features)
+    feature = np.repeat(features, arrays.counts[slots].astype(np.int64) + 1)
+    output = arrays.columns[entries].astype(np.int64) + place * BLOCK_OUTPUTS
+    return output, feature, arrays.weights[entries].astype(np.float64) * float(arrays.scales[block])

@@ -1,0 +1,1 @@
+"""A fastText-style hierarchical softmax over any binary label tree."""

@@ -1,0 +1,1 @@
+"""Text encoders: transformers that turn texts into vectors."""

@@ -1,0 +1,209 @@
+"""Texts to tokens. In: texts, a tokenizer trained on the user's texts or read with weights. Out: `TokenRows`.
+
+Tokenizers are kept as the JSON text of the `tokenizers` library, which is stored with a model. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagwood.errors import DataError, InputError, MissingExtraError
+
+# SECTION neural.token_rows
+# `TokenRows`: the tokens of many texts, without padding. In: token ids of each text. Out: what encoder modules read.
+#
+# Tokenise once, then `take` the rows of each batch; `chunks` are the rows sorted by length, so that hardly any padding
+# is needed where a network wants rectangles.
+
+
+PADDING = 1.1  # cells of a rectangle per token in it, at most, where it has more than a few rows
+_FEW = 8  # rows: smaller rectangles cost more in calls than in padding
+
+
+@dataclass(frozen=True, eq=False)
+class TokenRows:
+    """Tokens of texts: row i is ``ids[indptr[i]:indptr[i + 1]]``; an empty text has none.
+
+    Parameters
+    ----------
+    ids
+        (n_tokens,) int32.
+    indptr
+        (n_rows + 1,) int64.
+
+    Examples
+    --------
+    >>> rows = TokenRows.of([[5, 6, 7], [], [8]])
+    >>> rows.take([2, 0]).ids.tolist(), rows.lengths.tolist(), len(rows)
+    ([8, 5, 6, 7], [3, 0, 1], 3)
+    """
+
+    ids: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]]) -> Self:
+        """Build from a list of token ids per text."""
+        listed = [np.asarray(row, dtype=np.int32) for row in rows]
+        indptr = np.zeros(len(listed) + 1, dtype=np.int64)
+        np.cumsum([row.size for row in listed], out=indptr[1:])
+        return cls(np.concatenate([*listed, np.empty(0, dtype=np.int32)]), indptr)
+
+    def __len__(self) -> int:
+        return int(self.indptr.size) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of tokens of each row."""
+        return np.diff(self.indptr)
+
+    def take(self, rows: NDArray[np.integer] | Sequence[int]) -> Self:
+        """Return some rows, in the order given; a row may be asked for twice."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        lengths = self.lengths[chosen]
+        indptr = np.zeros(chosen.size + 1, dtype=np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        places = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
+        return type(self)(self.ids[places], indptr)
+
+    def join(self, other: TokenRows) -> TokenRows:
+        """Return these rows, then those of `other`."""
+        indptr = np.concatenate([self.indptr, other.indptr[1:] + self.indptr[-1]])
+        return TokenRows(np.concatenate([self.ids, other.ids]), indptr)
+
+    def chunks(self, max_tokens: int) -> Iterator[NDArray[np.int64]]:
+        """Yield the numbers of rows that have tokens, in stretches of like length.
+
+        A stretch holds at most `max_tokens` cells with padding (one row at least), and hardly any of them is padding.
+        """
+        lengths = self.lengths
+        order = np.argsort(lengths, kind="stable")
+        order = order[np.searchsorted(lengths[order], 1) :]
+        sizes = lengths[order].tolist()
+        begin, tokens = 0, 0
+        for place, length in enumerate(sizes):
+            rows, cells = place - begin, (place - begin + 1) * length
+            if rows and (cells > max_tokens or (rows >= _FEW and cells > PADDING * (tokens + length))):
+                yield order[begin:place]
+                begin, tokens = place, 0
+            tokens += length
+        if begin < order.size:
+            yield order[begin:]
+
+    def padded(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        """Return (n, longest) ids of some rows and which of them are real, None where all are; padding has id 0."""
+        part = self.take(rows)
+        lengths = part.lengths
+        longest = int(lengths.max(initial=0))
+        if part.ids.size == lengths.size * longest:
+            return part.ids.astype(np.int64).reshape(lengths.size, longest), None
+        real = np.arange(longest) < lengths[:, None]
+        cells = np.zeros(real.shape, dtype=np.int64)
+        cells[real] = part.ids
+        return cells, real
+
+
+try:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+except ImportError as error:
+    raise MissingExtraError("a text encoder", extra="neural") from error
+
+_BLOCK = 8192  # texts that are tokenised together
+_RARE = 2  # a pair of letters that comes less often is not made one token
+
+
+def train_tokenizer(texts: Iterable[str], size: int, max_length: int) -> Tokenizer:
+    """Return a tokenizer with at most `size` tokens, learned from `texts`; it cuts texts at `max_length` tokens.
+
+    Byte pairs over lower-cased words: common words are one token, rare ones a few, and no letter is unknown, whatever
+    the script. Case, width and ligatures do not matter (NFKC); accents do.
+
+    Examples
+    --------
+    >>> tokenizer = train_tokenizer(["fir and oak", "fir or ash", "a fir"], 300, max_length=8)
+    >>> tokenize(tokenizer, ["Fir", "", "樹"]).lengths.tolist()
+    [1, 0, 4]
+    """
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=_RARE,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_clean(texts), trainer)
+    tokenizer.enable_truncation(max_length)
+    return tokenizer
+
+
+def read_tokenizer(folder: Path, max_length: int) -> Tokenizer:
+    """Return the tokenizer in a folder of Hugging Face files: its ``tokenizer.json``."""
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise DataError(
+            "an encoder folder must hold tokenizer.json",
+            path=folder,
+            hint="Save it with AutoTokenizer.from_pretrained(...).save_pretrained(folder).",
+        )
+    return parse_tokenizer(path.read_text(encoding="utf-8"), max_length)
+
+
+def parse_tokenizer(text: str, max_length: int) -> Tokenizer:
+    """Return the tokenizer of a JSON text; it cuts texts at `max_length` tokens and pads nothing."""
+    try:
+        tokenizer = Tokenizer.from_str(text)
+    except Exception as error:  # the library raises a bare Exception
+        raise InputError(
+            "a tokenizer must be JSON of the tokenizers library", given=str(error)[:80]
+        ) from error
+    # Once and for all: a tokenizer that is changed while another thread uses it raises.
+    tokenizer.enable_truncation(max_length)
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def tokenize(tokenizer: Tokenizer, texts: Iterable[str]) -> TokenRows:
+    """Return the tokens of each text, with marks of begin and end if the tokenizer has them; none for an empty text."""
+    marks = tokenizer.num_special_tokens_to_add(False)
+    rows: list[list[int]] = []
+    stream = _clean(texts)
+    while block := list(islice(stream, _BLOCK)):
+        found = tokenizer.encode_batch_fast(block)
+        rows.extend(one.ids if len(one.ids) > marks else [] for one in found)
+    return TokenRows.of(rows)
+
+
+def token_places(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
+    """Return where each token of a text stands in it: (begin, end) in letters, (0, 0) for marks of begin and end."""
+    return list(tokenizer.encode(next(_clean([text]))).offsets)
+
+
+def count_tokens(rows: TokenRows, size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return in how many rows each token stands."""
+    owner = np.repeat(np.arange(len(rows)), rows.lengths)
+    pairs = np.unique(owner * size + rows.ids)
+    return np.bincount(pairs % size, minlength=size)
+
+
+def _clean(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts without lone surrogates, which the tokenizer cannot take."""
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                "texts must hold str only",
+                given=f"{type(text).__name__} at position {place}",
+                hint="Replace missing texts by ''.",
+            )
+        yield text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

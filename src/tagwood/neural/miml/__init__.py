@@ -1,0 +1,1 @@
+"""MIML: a network for groups of samples that share labels."""

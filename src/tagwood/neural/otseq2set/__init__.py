@@ -1,0 +1,1 @@
+"""OTSeq2Set: generate label sets of variable size."""

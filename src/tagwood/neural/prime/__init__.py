@@ -1,0 +1,1 @@
+"""PRIME: a dual encoder with label prototypes."""

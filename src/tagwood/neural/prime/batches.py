@@ -1,0 +1,232 @@
+"""Which queries and labels meet in a step: batches of like queries (NGAME), and positives by inverse propensity.
+
+In: label sets, and the memory of query embeddings. Out: batches for the training loop, and the pairs of each.
+
+Decisions
+---------
+* A batch holds moments, not rows: ``epoch * n_rows + row``. Which positives are drawn depends on the moment and the
+  seed alone, so that neither a stop nor the number of processes changes them.
+* Clusters come from the splitter of the label trees (balanced spherical 2-means, native), over embeddings that
+  training itself left in the memory: nothing is encoded for it but once at the start. Embeddings longer than 64 are
+  projected to 64 random directions first, and few iterations are made: batches need like queries, not the best split.
+* Rows without labels are left out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood import _kernels
+from tagwood.metrics.propensity import LabelCounts, inverse_propensity
+from tagwood.neural.prime.loss import Pairs
+from tagwood.neural.prime.network import QueryMemory, entries_of
+from tagwood.neural.training import Rows
+
+_PROJECTED = 64  # directions that clustering looks at
+_ITERATIONS = 5
+_TOLERANCE = 1e-2
+
+
+class Drawn(NamedTuple):
+    """The pairs of a step.
+
+    rows
+        (n_queries,) rows of the queries.
+    labels
+        (n_batch_labels,) label ids, rising, each once.
+    pairs
+        Drawn positives and true labels, as places in the two.
+    """
+
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    pairs: Pairs
+
+
+class Positives:
+    """Draws positives of queries.
+
+    Parameters
+    ----------
+    Y
+        (n_rows, n_labels) label sets, canonical CSR.
+    count
+        Positives per query, fewer where a query has fewer labels; drawn without replacement.
+    by_propensity
+        Draw labels in proportion to their inverse propensity, rare ones more often; otherwise all alike.
+    seed
+        Of the draws.
+    """
+
+    def __init__(self, Y: sparse.csr_array, count: int, *, by_propensity: bool = True, seed: int = 0) -> None:
+        self.n_rows = int(Y.shape[0])
+        self.indptr, self.labels = Y.indptr.astype(np.int64), Y.indices.astype(np.int64)
+        counts = np.bincount(self.labels, minlength=Y.shape[1])
+        weights = inverse_propensity(LabelCounts(counts, max(1, self.n_rows)))
+        self.weights = weights if by_propensity else np.ones_like(weights)
+        self.count, self.seed = count, seed
+
+    def draw(self, moments: Rows) -> Drawn:
+        """Return the queries, labels and pairs of some moments.
+
+        Examples
+        --------
+        >>> Y = sparse.csr_array([[1.0, 1, 0], [0, 1, 1], [0, 0, 1]])
+        >>> drawn = Positives(Y, count=2).draw(np.array([0, 2]))
+        >>> drawn.rows.tolist(), drawn.labels.tolist()
+        ([0, 2], [0, 1, 2])
+        >>> drawn.pairs.true.tolist()
+        [[True, True, False], [False, False, True]]
+        """
+        rows = moments % self.n_rows
+        place, label = entries_of(self.indptr, self.labels, rows)
+        # Of exponential waiting times with these rates, the first ones are a draw without replacement.
+        waits = -np.log(_uniform(moments[place], label, self.seed)) / self.weights[label]
+        order = np.lexsort((waits, place))
+        first = np.searchsorted(place, np.arange(rows.size))
+        chosen = np.arange(order.size) - first[place[order]] < self.count
+        query, own = place[order][chosen], label[order][chosen]
+        labels, at = np.unique(own, return_inverse=True)
+        true = np.zeros((rows.size, labels.size), dtype=bool)
+        slot = np.searchsorted(labels, label)
+        here = labels[np.minimum(slot, max(0, labels.size - 1))] == label
+        true[place[here], slot[here]] = True
+        pairs = Pairs(torch.from_numpy(query), torch.from_numpy(at), torch.from_numpy(true))
+        return Drawn(rows, labels, pairs)
+
+
+def _uniform(moments: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
+    """Return one number in (0, 1) for each moment and label, the same ones whenever they are asked for."""
+    value = _mixed(moments.astype(np.uint64) ^ np.uint64(seed & 0xFFFFFFFFFFFFFFFF))
+    value = _mixed(value + labels.astype(np.uint64))
+    return ((value >> np.uint64(11)).astype(np.float64) + 0.5) / float(1 << 53)
+
+
+def _mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix bits, as splitmix64 does; whole numbers wrap around."""
+    value = (value + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+def cluster_queries(
+    embeddings: NDArray[np.float32], size: int, *, seed: int = 0, threads: int = 1
+) -> NDArray[np.int64]:
+    """Return the cluster of each query: like queries together, at most `size` in a cluster, all about as large.
+
+    Examples
+    --------
+    >>> vectors = np.array([[1, 0], [0, 1], [1, 0.1], [0.1, 1]], dtype=np.float32)
+    >>> found = cluster_queries(vectors, 2)
+    >>> bool(found[0] == found[2]), bool(found[1] == found[3]), bool(found[0] == found[1])
+    (True, True, False)
+    """
+    n_queries, dimension = embeddings.shape
+    if n_queries <= size:
+        return np.zeros(n_queries, dtype=np.int64)
+    if dimension > _PROJECTED:
+        random = np.random.default_rng(seed)
+        embeddings = embeddings @ random.standard_normal((dimension, _PROJECTED)).astype(np.float32)
+        dimension = _PROJECTED
+    norms = np.linalg.norm(embeddings, axis=1, keepdims=True)
+    unit = np.ascontiguousarray(embeddings / np.maximum(norms, 1e-12), dtype=np.float32)
+    uniform = np.ones(n_queries)
+    order, begin, end, left = _kernels.split_labels(
+        np.arange(0, unit.size + 1, dimension, dtype=np.int64),
+        np.tile(np.arange(dimension, dtype=np.int32), n_queries),
+        unit.ravel(),
+        dimension,
+        uniform,
+        uniform,
+        0.0,
+        0.0,
+        False,
+        size,
+        _ITERATIONS,
+        _TOLERANCE,
+        seed,
+        threads,
+    )
+    leaves = np.flatnonzero(left < 0)
+    leaves = leaves[np.argsort(begin[leaves])]
+    clusters = np.empty(n_queries, dtype=np.int64)
+    clusters[order] = np.repeat(np.arange(leaves.size), end[leaves] - begin[leaves])
+    return clusters
+
+
+def clustered_batches(
+    clusters: NDArray[np.int64], rows: Rows, batch_size: int, random: np.random.Generator
+) -> list[Rows]:
+    """Return the rows in batches of whole clusters, as far as sizes allow; clusters, rows in them and batches shuffled.
+
+    Examples
+    --------
+    >>> batches = clustered_batches(np.array([0, 1, 0, 1]), np.arange(4), 2, np.random.default_rng(0))
+    >>> sorted(sorted(batch.tolist()) for batch in batches)
+    [[0, 2], [1, 3]]
+    """
+    mixed = random.permutation(rows)
+    place = random.permutation(int(clusters.max(initial=0)) + 1)
+    order = mixed[np.argsort(place[clusters[mixed]], kind="stable")]
+    batches = [order[at : at + batch_size] for at in range(0, order.size, batch_size)]
+    return [batches[number] for number in random.permutation(len(batches))]
+
+
+class QueryBatches:
+    """Batches of an epoch for the training loop, as moments; with `clusters`, of like queries.
+
+    Parameters
+    ----------
+    memory
+        The embeddings that clusters are made of, and where the clusters are kept; None for batches in random order.
+    rows
+        Rows with labels.
+    n_rows
+        Number of all rows.
+    batch_size
+        Queries per batch.
+    cluster_size
+        Most queries of a cluster.
+    refresh
+        Epochs between clusterings.
+    seed, threads
+        Of clusterings.
+    """
+
+    def __init__(
+        self,
+        memory: QueryMemory | None,
+        rows: Rows,
+        n_rows: int,
+        batch_size: int,
+        *,
+        cluster_size: int = 32,
+        refresh: int = 5,
+        seed: int = 0,
+        threads: int = 1,
+    ) -> None:
+        self.memory, self.rows, self.n_rows, self.batch_size = memory, rows, n_rows, batch_size
+        self.cluster_size, self.refresh, self.seed, self.threads = cluster_size, refresh, seed, threads
+
+    def __call__(self, epoch: int, random: np.random.Generator) -> list[Rows]:
+        """Return the moments of each step of an epoch."""
+        clusters = np.arange(self.n_rows, dtype=np.int64)
+        if self.memory is not None:
+            if epoch % self.refresh == 0:
+                found = cluster_queries(
+                    self.memory.queries.cpu().numpy()[self.rows],
+                    self.cluster_size,
+                    seed=self.seed + epoch,
+                    threads=self.threads,
+                )
+                self.memory.clusters[torch.from_numpy(self.rows)] = torch.from_numpy(found).to(
+                    self.memory.clusters.device
+                )
+            clusters = self.memory.clusters.cpu().numpy()
+        batches = clustered_batches(clusters, self.rows, self.batch_size, random)
+        return [batch + epoch * self.n_rows for batch in batches]

@@ -1,0 +1,402 @@
+"""`Calibrator`: from the scores of a ranking to probabilities, on the ranked candidates only.
+
+In: a held-out ranking (say 50 candidates a row) and the true labels. Out: rankings of the same labels in the same order
+whose scores are probabilities. `set_rules` cuts them into label sets.
+
+Decisions
+---------
+* Labels are never reordered. ``"context"`` may give a label a larger probability than the one ranked before it; it then
+  takes that one's.
+* Isotonic curves are joined linearly between their steps, so probabilities hardly tie and thresholds cut finely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+from scipy.optimize import isotonic_regression
+
+from tagwood import _kernels
+from tagwood._check import Fitted, check_choice
+from tagwood.errors import InputError
+from tagwood.metrics.matching import match
+from tagwood.ranking import Ranking
+from tagwood.storage import State, storable
+
+# SECTION models.monotone
+# `MonotoneCurve`: a rising function fitted to 0/1 outcomes, from scores to probabilities.
+#
+# In: scores and whether each was right. Out: a piecewise linear curve that never falls, so labels keep their order.
+# Used by `calibration` and, for confidence per row, by `set_rules`.
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MonotoneCurve:
+    """A piecewise linear curve through knots, constant beyond them.
+
+    Parameters
+    ----------
+    x
+        (n_knots,) rising positions, at least one.
+    y
+        (n_knots,) values from 0 to 1 that never fall.
+
+    Examples
+    --------
+    >>> curve = MonotoneCurve.fit(np.array([1.0, 2, 3, 4]), np.array([0.0, 1, 0, 1]))
+    >>> curve(np.array([0.0, 1.75, 2.5, 9.0]))
+    array([0.  , 0.25, 0.5 , 1.  ])
+    """
+
+    x: Floats
+    y: Floats
+
+    @classmethod
+    def fit(cls, x: Floats, outcome: Floats) -> Self:
+        """Fit by isotonic regression (pool adjacent violators); equal scores count as one.
+
+        Each block of equal values becomes one knot at its mean score. Between knots the curve is linear, so that equal
+        probabilities are rare and a threshold can cut anywhere, not only between blocks.
+        """
+        place, of, count = np.unique(x, return_inverse=True, return_counts=True)
+        found = isotonic_regression(np.bincount(of, outcome) / count, weights=count)
+        starts = found.blocks[:-1]
+        weight = np.add.reduceat(count, starts)
+        knots = np.add.reduceat(place * count, starts) / weight
+        knots, first = np.unique(knots, return_index=True)  # blocks so close that rounding joined them
+        return cls(knots, np.clip(found.x[starts][first], 0.0, 1.0))
+
+    def __call__(self, x: Floats) -> Floats:
+        """Return the values at `x`."""
+        return np.interp(x, self.x, self.y)
+
+    def state(self) -> State:
+        """Return the knots."""
+        return State("MonotoneCurve", arrays={"x": self.x, "y": self.y})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild the curve; stored knots must rise."""
+        x, y = (state.array(name, np.float64, (None,)) for name in ("x", "y"))
+        rising = x.size == y.size >= 1 and np.all(np.diff(x) > 0) and np.all(np.diff(y) >= 0)
+        if not rising or not np.isfinite(x).all() or not (y[0] >= 0 and y[-1] <= 1):
+            raise InputError("a stored curve must have rising knots with values from 0 to 1")
+        return cls(x, y)
+
+
+# SECTION models.logistic
+# Logistic regression on a few dense columns by Newton's method: the inner fit of Platt and context calibration.
+
+
+_CHUNK = 1 << 16  # rows whose weighted copy is in memory at once
+
+
+def sigmoid(z: Floats) -> Floats:
+    """Return 1 / (1 + exp(-z)) without overflow."""
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * z)))
+
+
+def fit_logistic(columns: Floats, outcome: Floats, *, ridge: float = 1.0, steps: int = 50) -> Floats:
+    """Return the coefficients that maximise the likelihood minus ``ridge / 2 * |coefficients|²``.
+
+    The penalty spares the first column, the intercept. Outcomes may be shares from 0 to 1 (Platt's soft targets).
+
+    Examples
+    --------
+    >>> ones = np.ones((4, 1))
+    >>> sigmoid(fit_logistic(ones, np.array([1.0, 0, 0, 0]))).round(6)
+    array([0.25])
+    """
+    weights = np.zeros(columns.shape[1])
+    penalty = np.full(columns.shape[1], ridge)
+    penalty[0] = 1e-9
+    loss = _loss(columns, outcome, weights, penalty)
+    for _ in range(steps):
+        gradient, hessian = _derivatives(columns, outcome, weights, penalty)
+        step = linalg.solve(hessian, gradient, assume_a="pos")
+        size = 1.0
+        while (new := _loss(columns, outcome, weights - size * step, penalty)) > loss and size > 1e-6:
+            size /= 2
+        if size <= 1e-6:
+            break
+        weights = weights - size * step
+        done, loss = loss - new < 1e-9 * abs(loss), new
+        if done:
+            break
+    return weights
+
+
+def _loss(columns: Floats, outcome: Floats, weights: Floats, penalty: Floats) -> float:
+    z = columns @ weights
+    return float(np.sum(np.logaddexp(0.0, z) - outcome * z) + 0.5 * penalty @ weights**2)
+
+
+def _derivatives(columns: Floats, outcome: Floats, weights: Floats, penalty: Floats) -> tuple[Floats, Floats]:
+    share = sigmoid(columns @ weights)
+    gradient = columns.T @ (share - outcome) + penalty * weights
+    hessian = np.diag(penalty + 1e-9)
+    for begin in range(0, columns.shape[0], _CHUNK):
+        part = columns[begin : begin + _CHUNK]
+        curve = (share * (1.0 - share))[begin : begin + _CHUNK]
+        hessian += part.T @ (part * curve[:, None])
+    return gradient, hessian
+
+
+# SECTION models.score_context
+# What a label's score means in its row: the features of the ``"context"`` calibrator.
+#
+# In: a ranking. Out: one row of features per ranked label: its score, place, distance to its neighbours, the best score
+# and the sum of scores of its row, how frequent the label is, and all products of two of them.
+
+
+def log_odds(scores: NDArray[np.float32]) -> Floats:
+    """Return the log odds of scores that are shares of 1, kept within about ±14.
+
+    Examples
+    --------
+    >>> log_odds(np.array([0.5, 1.0], dtype=np.float32)).round(1)
+    array([ 0. , 13.8])
+    """
+    share = np.minimum(
+        np.maximum(scores, 1e-6, dtype=np.float64), 1 - 1e-6
+    )  # np.clip takes longer than the rest
+    return np.asarray(np.log(share) - np.log1p(-share))
+
+
+def context_features(ranking: Ranking, signal: Floats, frequencies: Floats | None) -> Floats:
+    """Return (n_entries, n_features) features of each ranked label, products of two included.
+
+    Parameters
+    ----------
+    ranking
+        Candidates, best first.
+    signal
+        Score of each entry on a scale where differences mean something, such as log odds.
+    frequencies
+        (n_labels,) training rows of each label, or None where they are unknown.
+    """
+    sizes = np.diff(ranking.indptr)
+    first = np.repeat(ranking.indptr[:-1], sizes)
+    last = np.repeat(ranking.indptr[1:], sizes) - 1
+    entry = np.arange(signal.size)
+    mass = np.concatenate([[0.0], np.cumsum(1.0 / (1.0 + np.exp(-np.clip(signal, -30, 30))))])[ranking.indptr]
+    columns = [
+        signal,
+        np.log1p(entry - first),
+        signal - signal[np.minimum(entry + 1, last)],  # gap to the next label, 0 at the end
+        signal[np.maximum(entry - 1, first)] - signal,  # gap to the one before, 0 at the start
+        signal[first],
+        np.repeat(np.log(np.diff(mass) + 1e-6), sizes),
+    ]
+    if frequencies is not None:
+        columns.append(np.log1p(frequencies[ranking.labels]))
+    return np.stack(columns, axis=1)
+
+
+def with_products(features: Floats) -> Floats:
+    """Return a column of ones, the features, and all products of two of them.
+
+    Examples
+    --------
+    >>> with_products(np.array([[2.0, 3.0]]))
+    array([[1., 2., 3., 4., 6., 9.]])
+    """
+    left, right = _pairs(features.shape[1])
+    ones = np.ones((features.shape[0], 1))
+    return np.hstack([ones, features, features[:, left] * features[:, right]])
+
+
+def weigh_products(features: Floats, weights: Floats) -> Floats:
+    """Return ``with_products(features) @ weights`` without making the products.
+
+    Examples
+    --------
+    >>> weigh_products(np.array([[2.0, 3.0]]), np.array([1.0, 0, 0, 0, 1, 10]))
+    array([97.])
+    """
+    n = features.shape[1]
+    square = np.zeros((n, n))
+    square[_pairs(n)] = weights[1 + n :]
+    return np.asarray(weights[0] + np.einsum("ij,ij->i", features @ square + weights[1 : 1 + n], features))
+
+
+@cache
+def _pairs(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    left, right = np.triu_indices(n)
+    return left, right
+
+
+def falling(values: Floats, ranking: Ranking) -> Floats:
+    """Return `values` with each one lowered to the smallest before it in its row: ranks stay as they are.
+
+    Examples
+    --------
+    >>> row = Ranking.from_lists([[(0, 3.0), (1, 2.0), (2, 1.0)], [(1, 0.5)]], n_labels=3)
+    >>> falling(np.array([0.5, 0.2, 0.4, 0.9]), row)
+    array([0.5, 0.2, 0.2, 0.9])
+    """
+    if values.size == 0:
+        return values
+    sizes = np.diff(ranking.indptr)
+    used = np.arange(sizes.max()) < sizes[:, None]
+    table = np.full(used.shape, np.inf)
+    table[used] = values
+    return np.asarray(np.minimum.accumulate(table, axis=1)[used])
+
+
+METHODS = ("isotonic", "platt", "context")
+
+
+@storable("Calibrator")
+class Calibrator(Fitted):
+    """Turn scores into probabilities that a label is right.
+
+    Fit it on rows the model was not trained on, and promise sets (`fit_set_rule`) on further rows: both would otherwise
+    be too sure of themselves.
+
+    Parameters
+    ----------
+    method
+        ``"context"``: a logistic model of the score, its place, the gaps to its neighbours, the row's best score and
+        sum, and the label's frequency where known, then an isotonic curve; the most precise, from about 1,000 rows on.
+        ``"isotonic"``: any rising curve of the score; from about 300 rows on. ``"platt"``: a logistic curve of the
+        score, two numbers, for few rows.
+
+    Attributes
+    ----------
+    n_labels_ : int
+
+    Examples
+    --------
+    >>> ranking = Ranking.from_lists([[(0, 0.9), (1, 0.2)], [(1, 0.9), (0, 0.2)]], n_labels=2)
+    >>> Calibrator("isotonic").fit(ranking, [[0], [0, 1]]).transform(ranking)[0]
+    [(0, 1.0), (1, 0.5)]
+    """
+
+    def __init__(self, method: str = "isotonic") -> None:
+        self.method = method
+
+    def fit(self, ranking: Ranking, Y: Any, *, frequencies: ArrayLike | None = None) -> Self:
+        """Learn from a held-out ranking and the true labels.
+
+        Parameters
+        ----------
+        ranking
+            Candidates of held-out rows, as many per row as will be calibrated later.
+        Y
+            (n_rows, n_labels) true labels of the same rows.
+        frequencies
+            (n_labels,) training rows of each label; only ``"context"`` uses them.
+        """
+        check_choice(self.method, "method", METHODS)
+        hits = match(Y, ranking).hits.astype(np.float64)
+        if hits.size == 0:
+            raise InputError("the ranking must hold at least one label", given="none")
+        if np.isinf(ranking.scores).any():
+            raise InputError("scores to calibrate must be finite", given="infinity")
+        self._as_odds = bool(ranking.scores.min() >= 0 and ranking.scores.max() <= 1)
+        self._frequencies = _check_frequencies(frequencies, ranking.n_labels, self.method)
+        self._weights = self._centre = self._scale = np.empty(0)
+        if self.method == "platt":
+            self._fit_platt(self._signal(ranking), hits)
+        if self.method == "context":
+            self._fit_context(ranking, hits)
+        self._curve = None if self.method == "platt" else MonotoneCurve.fit(self._signal(ranking), hits)
+        self.n_labels_ = ranking.n_labels
+        return self
+
+    def transform(self, ranking: Ranking) -> Ranking:
+        """Return the same labels in the same order with probabilities as scores."""
+        self._check_fitted()
+        if ranking.n_labels != self.n_labels_:
+            raise InputError(
+                f"the ranking must be over the {self.n_labels_:,} labels this Calibrator was fitted with",
+                given=f"{ranking.n_labels:,} labels",
+            )
+        return Ranking._trusted(ranking.indptr, ranking.labels, self._values(ranking), ranking.n_labels)
+
+    def state(self) -> State:
+        """Return the stored form."""
+        self._check_fitted()
+        arrays = {"weights": self._weights, "centre": self._centre, "scale": self._scale}
+        if self._frequencies is not None:
+            arrays["frequencies"] = self._frequencies
+        params = {"method": self.method, "as_odds": self._as_odds, "n_labels": self.n_labels_}
+        parts = {} if self._curve is None else {"curve": self._curve.state()}
+        return State("Calibrator", params=params, arrays=arrays, parts=parts)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild the calibrator; stored values are checked."""
+        new = cls(check_choice(state.param("method", str), "method", METHODS))
+        new._as_odds = state.param("as_odds", bool)
+        new.n_labels_ = state.param("n_labels", int)
+        known = "frequencies" in state.arrays
+        new._frequencies = state.array("frequencies", np.float64, (new.n_labels_,)) if known else None
+        n_base = (7 if known else 6) if new.method == "context" else 0
+        sizes = {"platt": 2, "context": 1 + n_base + n_base * (n_base + 1) // 2, "isotonic": 0}
+        new._weights = state.array("weights", np.float64, (sizes[new.method],))
+        new._centre = state.array("centre", np.float64, (n_base,))
+        new._scale = state.array("scale", np.float64, (n_base,))
+        learned = (new._weights, new._centre, new._scale)
+        if not all(np.isfinite(array).all() for array in learned) or np.any(new._scale <= 0):
+            raise InputError("a stored Calibrator must hold finite weights and positive scales")
+        if new.method == "platt" and new._weights[1] < 0:
+            raise InputError("a stored Platt curve must not fall")
+        new._curve = None if new.method == "platt" else MonotoneCurve.from_state(state.part("curve"))
+        return new
+
+    def _values(self, ranking: Ranking) -> NDArray[np.float32]:
+        if self.method == "isotonic" and self._curve is not None:
+            return _kernels.calibrate(ranking.scores, self._as_odds, self._curve.x, self._curve.y)
+        signal = self._signal(ranking)
+        if self._curve is None:
+            slope, offset = self._weights[1], self._weights[0]
+            return sigmoid(slope * signal + offset).astype(np.float32)
+        return self._curve(signal).astype(np.float32)
+
+    def _signal(self, ranking: Ranking) -> Floats:
+        """Return what the curve takes, falling inside each row: the score, or the context model's log odds."""
+        score = log_odds(ranking.scores) if self._as_odds else ranking.scores.astype(np.float64)
+        if self._weights.size == 0 or self.method != "context":
+            return score
+        features = (context_features(ranking, score, self._frequencies) - self._centre) / self._scale
+        return falling(weigh_products(np.clip(features, -5.0, 5.0), self._weights), ranking)
+
+    def _fit_platt(self, signal: Floats, hits: Floats) -> None:
+        # Platt's targets: as if one more right and one more wrong label had been seen.
+        n_right = hits.sum()
+        high, low = (n_right + 1) / (n_right + 2), 1 / (hits.size - n_right + 2)
+        columns = np.stack([np.ones(signal.size), signal], axis=1)
+        weights = fit_logistic(columns, np.where(hits > 0, high, low), ridge=1e-6)
+        if weights[1] < 0:  # worse than chance: a curve must not turn the order round
+            share = hits.mean()
+            weights = np.array([np.log((share + 1e-9) / (1 - share + 1e-9)), 0.0])
+        self._weights = weights
+
+    def _fit_context(self, ranking: Ranking, hits: Floats) -> None:
+        features = context_features(ranking, self._signal(ranking), self._frequencies)
+        self._centre = features.mean(axis=0)
+        self._scale = np.maximum(features.std(axis=0), 1e-9)
+        scaled = np.clip((features - self._centre) / self._scale, -5.0, 5.0)
+        self._weights = fit_logistic(with_products(scaled), hits)
+
+
+def _check_frequencies(frequencies: ArrayLike | None, n_labels: int, method: str) -> Floats | None:
+    if frequencies is None or method != "context":
+        return None
+    counts = np.array(frequencies, dtype=np.float64).ravel()
+    if counts.size != n_labels or not np.isfinite(counts).all() or np.any(counts < 0):
+        raise InputError(
+            f"frequencies must hold one count for each of the {n_labels:,} labels",
+            given=f"{counts.size:,} numbers",
+        )
+    return counts

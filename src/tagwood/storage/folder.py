@@ -1,0 +1,405 @@
+"""`Manifest`: the typed contents of manifest.json, checked field by field when it is read.
+
+In: JSON values as `seal` hands them over. Out: frozen records of the model's tree, its arrays and its files.
+Faults are ValueErrors here; `seal` adds the file's name and what to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tagwood.errors import StorageError
+from tagwood.storage.state import DTYPES, MAX_DEPTH, NAME, Json
+from tagwood.storage.tensors import parse_json, render_json
+
+# SECTION storage.digest
+# SHA-256 of files: of the whole, as `sha256sum` prints it, and of blocks, which threads share out.
+
+
+BLOCK = 16 << 20
+_CHUNK = 1 << 20
+
+
+class Digest(NamedTuple):
+    """The hashes of one file.
+
+    `sha256` is of the whole file. `blocks` is the hashes of its 16 MiB blocks, written one after the other,
+    and empty for a file of at most one block. Both are lower-case hex.
+    """
+
+    sha256: str
+    blocks: str
+
+    @property
+    def key(self) -> str:
+        """One short text for both."""
+        return hashlib.sha256((self.sha256 + self.blocks).encode()).hexdigest()
+
+
+def hash_file(fd: int, size: int, threads: int) -> Digest:
+    """Hash the `size` bytes of an open file, whole and by blocks."""
+    if size <= BLOCK:
+        return Digest(_hash_range(fd, 0, size), "")
+    with ThreadPoolExecutor(threads) as pool:
+        whole = pool.submit(_hash_range, fd, 0, size)
+        blocks = pool.map(
+            lambda begin: _hash_range(fd, begin, min(begin + BLOCK, size)), range(0, size, BLOCK)
+        )
+        return Digest(whole.result(), "".join(blocks))
+
+
+def find_damage(fd: int, size: int, expected: Digest, threads: int) -> tuple[int, int] | None:
+    """Return the first byte range whose hash is not the expected one, or None if all are."""
+    if size <= BLOCK:
+        return None if _hash_range(fd, 0, size) == expected.sha256 else (0, size)
+    begins = range(0, size, BLOCK)
+    with ThreadPoolExecutor(min(threads, len(begins))) as pool:
+        hashes = list(pool.map(lambda begin: _hash_range(fd, begin, min(begin + BLOCK, size)), begins))
+    for place, (begin, found) in enumerate(zip(begins, hashes, strict=True)):
+        if found != expected.blocks[64 * place : 64 * (place + 1)]:
+            return begin, min(begin + BLOCK, size)
+    return None
+
+
+def _hash_range(fd: int, begin: int, end: int) -> str:
+    # pread, not the memory map: a failing disk then is an OSError instead of the end of the process.
+    hasher = hashlib.sha256()
+    while begin < end:
+        chunk = os.pread(fd, min(_CHUNK, end - begin), begin)
+        if not chunk:
+            break
+        hasher.update(chunk)
+        begin += len(chunk)
+    return hasher.hexdigest()
+
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+ARRAYS = "arrays.safetensors"
+GOLDEN = "golden.safetensors"
+
+# A plain name: no separator, no leading dot, so it cannot point out of the folder.
+FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\.safetensors")
+_HEX = re.compile(r"[0-9a-f]*")
+_NONE = type(None)
+
+
+@dataclass(frozen=True)
+class ArrayRecord:
+    """One array: the file it lies in, its dtype and shape."""
+
+    file: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One model, or part of a model, in the tree of a manifest."""
+
+    kind: str
+    params: dict[str, Json]
+    arrays: dict[str, ArrayRecord]
+    parts: dict[str, Node]
+
+    def walk(self, prefix: str = "") -> list[tuple[str, ArrayRecord]]:
+        """Return (key in the file, record) of every array in this node and below: ``members/0/weights``."""
+        found = [(prefix + name, record) for name, record in self.arrays.items()]
+        for name, part in self.parts.items():
+            found += part.walk(f"{prefix}{name}/")
+        return found
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One file of the folder: its size and hashes."""
+
+    bytes: int
+    digest: Digest
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a model folder says about itself: the model's passport.
+
+    Attributes
+    ----------
+    format_version
+        Version of the folder format.
+    versions
+        tagwood, python, numpy and scipy at the time of saving.
+    created
+        UTC time of saving, ISO 8601.
+    notes, seed, training_seconds, fingerprint
+        As given to `save`, or None.
+    model
+        Tree of kinds, parameters and arrays.
+    golden
+        The stored inputs and expected rankings, or None.
+    files
+        Size and hashes of every other file, by name.
+    """
+
+    format_version: int
+    versions: dict[str, str]
+    created: str
+    notes: str | None
+    seed: int | None
+    training_seconds: float | None
+    fingerprint: str | None
+    model: Node
+    golden: Node | None
+    files: dict[str, FileRecord]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the manifest as JSON values, in the order of the file."""
+        return {
+            "format_version": self.format_version,
+            "versions": dict(self.versions),
+            "created": self.created,
+            "notes": self.notes,
+            "seed": self.seed,
+            "training_seconds": self.training_seconds,
+            "fingerprint": self.fingerprint,
+            "model": _node_to_json(self.model),
+            "golden": None if self.golden is None else _node_to_json(self.golden),
+            "files": {
+                name: {"bytes": file.bytes, "sha256": file.digest.sha256, "blocks": file.digest.blocks}
+                for name, file in self.files.items()
+            },
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Json]) -> Manifest:
+        """Read JSON values as `to_json` writes them; raise ValueError for anything else."""
+        _check_keys(value, cls.__dataclass_fields__.keys(), "the manifest")
+        versions = _field(value, "versions", dict)
+        if not all(isinstance(version, str) for version in versions.values()):
+            raise ValueError("'versions' must hold texts")
+        golden = _field(value, "golden", dict, _NONE)
+        manifest = cls(
+            format_version=_field(value, "format_version", int),
+            versions=versions,
+            created=_field(value, "created", str),
+            notes=_field(value, "notes", str, _NONE),
+            seed=_field(value, "seed", int, _NONE),
+            training_seconds=_field(value, "training_seconds", float, _NONE),
+            fingerprint=_field(value, "fingerprint", str, _NONE),
+            model=_read_node(_field(value, "model", dict), "model", MAX_DEPTH),
+            golden=None if golden is None else _read_node(golden, "golden", 1),
+            files={name: _read_file(name, file) for name, file in _field(value, "files", dict).items()},
+        )
+        _check_files(manifest)
+        return manifest
+
+
+def _node_to_json(node: Node) -> dict[str, Any]:
+    return {
+        "kind": node.kind,
+        "params": node.params,
+        "arrays": {
+            name: {"file": array.file, "dtype": array.dtype, "shape": list(array.shape)}
+            for name, array in node.arrays.items()
+        },
+        "parts": {name: _node_to_json(part) for name, part in node.parts.items()},
+    }
+
+
+def _read_node(value: Json, where: str, depth: int) -> Node:
+    if depth == 0:
+        raise ValueError(f"'{where}' is nested too deeply")
+    fields = _check_keys(value, Node.__dataclass_fields__.keys(), f"'{where}'")
+    kind = _field(fields, "kind", str)
+    arrays, parts = _field(fields, "arrays", dict), _field(fields, "parts", dict)
+    for name in (kind, *arrays, *parts):
+        if not NAME.fullmatch(name):
+            raise ValueError(f"'{where}' holds the impossible name {name!r}")
+    return Node(
+        kind,
+        _field(fields, "params", dict),
+        {name: _read_array(array, f"{where}.{name}") for name, array in arrays.items()},
+        {name: _read_node(part, f"{where}.{name}", depth - 1) for name, part in parts.items()},
+    )
+
+
+def _read_array(value: Json, where: str) -> ArrayRecord:
+    fields = _check_keys(value, ArrayRecord.__dataclass_fields__.keys(), f"'{where}'")
+    file, dtype, shape = (
+        _field(fields, "file", str),
+        _field(fields, "dtype", str),
+        _field(fields, "shape", list),
+    )
+    _check_file_name(file)
+    if dtype not in DTYPES:
+        raise ValueError(f"'{where}' has the unknown dtype {dtype!r}")
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"'{where}' has the impossible shape {shape}")
+    return ArrayRecord(file, dtype, tuple(shape))
+
+
+def _read_file(name: str, value: Json) -> FileRecord:
+    _check_file_name(name)
+    fields = _check_keys(value, {"bytes", "sha256", "blocks"}, f"file '{name}'")
+    size = _field(fields, "bytes", int)
+    sha256, blocks = _field(fields, "sha256", str), _field(fields, "blocks", str)
+    n_blocks = -(-size // BLOCK) if size > BLOCK else 0
+    if size < 0 or len(sha256) != 64 or len(blocks) != 64 * n_blocks or not _HEX.fullmatch(sha256 + blocks):
+        raise ValueError(f"size and hashes of file '{name}' do not fit together")
+    return FileRecord(size, Digest(sha256, blocks))
+
+
+def _check_file_name(name: str) -> None:
+    if not FILE_NAME.fullmatch(name):
+        raise ValueError(
+            f"it names the file {name!r}, but may only name plain .safetensors files inside the model folder"
+        )
+
+
+def _check_files(manifest: Manifest) -> None:
+    if manifest.golden is not None and manifest.golden.kind != "golden":
+        raise ValueError(f"'golden' is of the kind {manifest.golden.kind!r}")
+    records = manifest.model.walk() + (manifest.golden.walk() if manifest.golden else [])
+    named = {record.file for _, record in records}
+    if named != manifest.files.keys():
+        odd = sorted(named ^ manifest.files.keys())[0]
+        raise ValueError(f"its list of files and its arrays disagree about '{odd}'")
+
+
+def _check_keys(value: Json, expected: Any, what: str) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} must be an object")
+    if value.keys() != set(expected):
+        odd = sorted(value.keys() ^ set(expected))[0]
+        raise ValueError(f"{what} {'may not have' if odd in value else 'must have'} the field '{odd}'")
+    return value
+
+
+def _field(value: dict[str, Json], key: str, *types: type) -> Any:
+    found = value[key]
+    if type(found) not in types:  # not isinstance: True is no whole number here
+        wanted = " or ".join("null" if kind is _NONE else kind.__name__ for kind in types)
+        raise ValueError(f"'{key}' must be {wanted}, not {str(found)[:40]!r}")
+    return found
+
+
+# SECTION storage.seal
+# The seal of manifest.json: its own SHA-256 in its second line, so that an edited manifest is refused.
+#
+# The checksum covers every byte after itself, and the bytes before it are fixed, so no byte of the file can
+# change unnoticed, not even a space.
+
+
+FORMAT = "tagwood model"
+OPENING = f'{{\n  "format": "{FORMAT}",\n  "checksum": "'.encode()
+ASIDE = ".tagwood-old-"
+MAX_BYTES = 64 << 20
+RESTORE = "Copy the folder again from its source, or save the model again."
+
+
+def seal_manifest(manifest: Manifest) -> bytes:
+    """Return the bytes of manifest.json."""
+    raw = render_json({"format": FORMAT, "checksum": "", **manifest.to_json()})
+    rest = raw[len(OPENING) :]
+    return OPENING + hashlib.sha256(rest).hexdigest().encode() + rest
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
+    """Return what a model folder says about itself, without opening its arrays.
+
+    Raises `StorageError` if there is no such folder, or its manifest is missing, damaged, edited or of a
+    newer format.
+    """
+    folder = Path(folder)
+    path = folder / MANIFEST
+    raw = _read(folder, path)
+    try:
+        value = parse_json(raw)
+    except ValueError as error:
+        raise StorageError(f"the manifest is damaged: {error}.", path=path, hint=RESTORE) from None
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise StorageError(
+            "this is not the manifest of a tagwood model",
+            path=path,
+            hint="Give the folder that `save` wrote.",
+        )
+    _check_version(value.get("format_version"), value.get("versions"), path)
+    rest = raw[len(OPENING) + 64 :]
+    if raw[: -len(rest)] != OPENING + hashlib.sha256(rest).hexdigest().encode():
+        raise StorageError(
+            "the manifest was edited or damaged after it was saved: its checksum does not match.",
+            path=path,
+            hint=f"{RESTORE} Notes are changed by saving with other notes.",
+        )
+    del value["format"], value["checksum"]
+    try:
+        return Manifest.from_json(value)
+    except ValueError as error:
+        raise StorageError(f"the manifest does not make sense: {error}.", path=path, hint=RESTORE) from None
+
+
+def find_aside(folder: Path) -> list[Path]:
+    """Return the old models that interrupted saves left beside `folder`."""
+    name = re.escape(f"{ASIDE}{folder.name}-") + "[0-9a-f]{12}"  # exact: 'm' must not find those of 'm-2'
+    if not folder.parent.is_dir():
+        return []
+    return sorted(path for path in folder.parent.iterdir() if re.fullmatch(name, path.name))
+
+
+def _read(folder: Path, path: Path) -> bytes:
+    try:
+        info = path.lstat()
+        if not stat.S_ISREG(info.st_mode):
+            raise StorageError("this must be a regular file, not a link or folder", path=path, hint=RESTORE)
+        if info.st_size > MAX_BYTES:
+            raise StorageError(
+                f"the manifest has {info.st_size:,} bytes, more than the {MAX_BYTES:,} allowed",
+                path=path,
+                hint=RESTORE,
+            )
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _explain(folder, path, error) from error
+
+
+def _explain(folder: Path, path: Path, error: OSError) -> StorageError:
+    if not os.path.lexists(folder):
+        rescued = find_aside(folder)
+        hint = (
+            f"A save was interrupted; the model is safe in {rescued[-1]}: rename that folder back."
+            if rescued
+            else "Check the path; a model folder is what `save` wrote."
+        )
+        return StorageError("there is no such model folder", path=folder, hint=hint)
+    if not folder.is_dir():
+        return StorageError("a model is a folder, and this is a file", path=folder, hint="Give its folder.")
+    if isinstance(error, FileNotFoundError):
+        return StorageError(
+            "the file is missing, so this is no complete model folder", path=path, hint=RESTORE
+        )
+    return StorageError(
+        f"the file cannot be read ({error.strerror})", path=path, hint="Check its permissions and the disk."
+    )
+
+
+def _check_version(version: object, versions: object, path: Path) -> None:
+    if type(version) is not int or version < 1:
+        raise StorageError(
+            f"the manifest has the impossible format version {version!r}", path=path, hint=RESTORE
+        )
+    if version > FORMAT_VERSION:
+        writer = versions.get("tagwood") if isinstance(versions, dict) else None
+        by = f" by tagwood {writer}" if isinstance(writer, str) else ""
+        raise StorageError(
+            f"the model was saved{by} in format {version}, "
+            f"and this tagwood reads formats up to {FORMAT_VERSION}",
+            path=path,
+            hint="Upgrade with: pip install --upgrade tagwood",
+        )

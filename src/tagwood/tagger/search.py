@@ -1,0 +1,310 @@
+"""`LabelSearch`: texts to rankings and tags, with masked labels left out. The hot path of a Tagger.
+
+In: texts. Out: `Ranking`s of ids, `Tags` of names. One short text goes from the encoder to the model as plain arrays.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cached_property, partial
+from itertools import pairwise, repeat
+from typing import Any, NamedTuple, Self, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood._check import check_int
+from tagwood._sparse import normalize_rows
+from tagwood.data.vocab import LabelVocab, StringTable
+from tagwood.errors import InputError
+from tagwood.features.base import Encoder
+from tagwood.models.base import LabelModel, takes_texts
+from tagwood.models.linear_tree.model import LinearTree
+from tagwood.ranking import Ranking
+from tagwood.storage import State
+
+# SECTION tagger.label_keys
+# Labels as users name them: names, URIs or ids in, ids of the label table out; and changes of the table.
+
+
+Label: TypeAlias = str | int
+
+_SEARCHED = 200_000  # looking for a near name in more would take seconds
+
+
+def find_label(vocab: LabelVocab, label: Label) -> int:
+    """Return the id of a label given by name, URI or id.
+
+    Examples
+    --------
+    >>> find_label(LabelVocab.from_names(["oak", "maple"]), "mapel")
+    Traceback (most recent call last):
+    tagwood.errors.InputError: the label must be in the vocabulary; got 'mapel'. Did you mean 'maple'?
+    """
+    if not isinstance(label, str):
+        return check_int(label, "the label", low=0, high=len(vocab) - 1)
+    found = vocab.find(label)
+    if found is None and vocab.names is None and label.isdecimal() and int(label) < len(vocab):
+        found = int(label)
+    if found is not None:
+        return found
+    names = () if vocab.names is None or len(vocab) > _SEARCHED else list(vocab.names)
+    near = get_close_matches(label, names, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"It has {len(vocab):,} labels."
+    raise InputError("the label must be in the vocabulary", given=repr(label), hint=hint)
+
+
+def find_labels(vocab: LabelVocab, labels: Iterable[Label]) -> list[int]:
+    """Return the ids of several labels."""
+    if isinstance(labels, str):
+        raise InputError("labels must be a collection", given=repr(labels), hint=f"Wrap it: [{labels!r}].")
+    return [find_label(vocab, label) for label in labels]
+
+
+def updated_vocab(
+    vocab: LabelVocab,
+    rename: Mapping[Label, str],
+    mask: Iterable[Label],
+    unmask: Iterable[Label],
+) -> LabelVocab:
+    """Return the table with new names and other labels masked; ids stay."""
+    removed = vocab.removed_mask().copy()
+    removed[find_labels(vocab, mask)] = True
+    removed[find_labels(vocab, unmask)] = False
+    changed = replace(vocab, removed=removed if removed.any() else None)
+    if not rename:
+        return changed
+    names = list(vocab.names) if vocab.names is not None else list(map(str, range(len(vocab))))
+    for label, name in rename.items():
+        if not isinstance(name, str) or not name.strip():
+            raise InputError("a label's new name must be a text", given=repr(name))
+        names[find_label(vocab, label)] = name
+    in_use = [name for name, gone in zip(names, removed, strict=True) if not gone]
+    if vocab.uris is None and len(set(in_use)) < len(in_use):
+        twice = next(name for name in rename.values() if in_use.count(name) > 1)
+        raise InputError("labels without URIs must have names of their own", given=f"{twice!r} twice")
+    return replace(changed, names=StringTable.from_strings(names))
+
+
+def with_texts(
+    vocab: LabelVocab, texts: Mapping[str, str], counts: NDArray[np.int64]
+) -> tuple[LabelVocab, dict[int, str]]:
+    """Return the table grown by the names it does not know, and the texts by label id."""
+    new = [name for name in texts if vocab.find(name) is None]
+    if new:
+        vocab = vocab.add(new)
+    described = {vocab.id(name): text for name, text in texts.items()}
+    for label, text in described.items():
+        if not isinstance(text, str) or not text.strip():
+            raise InputError("a label's description must be a text", given=repr(text))
+        if label < counts.size and counts[label]:
+            raise InputError(
+                "only labels without training texts take descriptions",
+                given=f"{vocab.name(label)!r} with {counts[label]:,} texts",
+            )
+    return vocab, described
+
+
+def teach_labels(model: Any, vocab: LabelVocab, described: Mapping[int, str]) -> dict[int, str]:
+    """Let a model take in the labels that are new in the table, if it can; return the descriptions that are left.
+
+    A model that can has ``add_labels(texts)``; labels without a description have their name.
+    """
+    if not hasattr(model, "add_labels"):
+        return dict(described)
+    known = int(model.n_labels_)
+    if known < len(vocab):
+        model.add_labels([described.get(i, vocab.name(i)) for i in range(known, len(vocab))])
+    return {label: text for label, text in described.items() if label < known}
+
+
+def masked_ids(vocab: LabelVocab) -> list[int]:
+    """Return the ids of labels that are not to be suggested."""
+    return [] if vocab.removed is None else np.flatnonzero(vocab.removed).tolist()
+
+
+# SECTION tagger.label_texts
+# `LabelTexts`: labels that no training text has, known by a text that describes them and usable at once.
+#
+# In: label ids and texts. Out: rankings with these labels added; their score is the cosine of text and description. The
+# next training replaces this stopgap.
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTexts:
+    """Descriptions of labels."""
+
+    labels: NDArray[np.int32]
+    texts: StringTable
+    encoder: Encoder
+
+    @classmethod
+    def of(cls, texts: Mapping[int, str], encoder: Encoder) -> LabelTexts:
+        """Build from texts by label id."""
+        order = sorted(texts)
+        labels = np.array(order, dtype=np.int32)
+        return cls(labels, StringTable.from_strings(texts[label] for label in order), encoder)
+
+    def to_dict(self) -> dict[int, str]:
+        """Return the texts by label id."""
+        return dict(zip(self.labels.tolist(), self.texts, strict=True))
+
+    def join(self, ranking: Ranking, texts: list[str], k: int, left_out: Iterable[int]) -> Ranking:
+        """Return the best `k` labels of each text among those of a ranking and those described here."""
+        likeness = sparse.coo_array(self._unit(texts) @ self._features.T)
+        labels = self.labels[likeness.col]
+        use = (likeness.data > 0) & ~np.isin(labels, list(left_out))
+        shape = (ranking.n_rows, ranking.n_labels)
+        cells = (likeness.data[use], (likeness.row[use], labels[use]))
+        own = Ranking.from_csr(sparse.csr_array(sparse.coo_array(cells, shape=shape)))
+        return Ranking.merge([ranking, own], how="max").top(k)
+
+    @cached_property
+    def _features(self) -> sparse.csr_array:
+        return self._unit(list(self.texts))
+
+    def _unit(self, texts: list[str]) -> sparse.csr_array:
+        return normalize_rows(sparse.csr_array(self.encoder.transform(texts)))
+
+    def state(self) -> State:
+        """Return the stored form."""
+        arrays: dict[str, NDArray[Any]] = {"blob": self.texts.blob, "offsets": self.texts.offsets}
+        return State("LabelTexts", arrays={**arrays, "labels": self.labels})
+
+    @classmethod
+    def from_state(cls, state: State, encoder: Encoder) -> LabelTexts:
+        """Rebuild from the stored form and the encoder of the same model."""
+        labels = state.array("labels", np.int32, (None,))
+        offsets = state.array("offsets", np.int64, (labels.size + 1,))
+        return cls(labels, StringTable(state.array("blob", np.uint8, (None,)), offsets), encoder)
+
+
+# SECTION tagger.tags
+# `Tag` and `Tags`: what a Tagger answers. In: label ids and scores. Out: names, URIs, and a word on trust.
+
+
+class Tag(NamedTuple):
+    """One suggested label."""
+
+    label: int
+    name: str
+    uri: str | None
+    score: float
+
+
+class Tags(tuple[Tag, ...]):
+    """The labels of one text, best first; `review` says that a promise cannot be kept and a person should look.
+
+    Examples
+    --------
+    >>> tags = Tags([Tag(3, "oak", None, 0.9)])
+    >>> tags[0].name, len(tags), tags.review
+    ('oak', 1, False)
+    """
+
+    review = False
+
+    def __new__(cls, tags: Iterable[Tag] = (), *, review: bool = False) -> Self:
+        """Wrap tags."""
+        made = super().__new__(cls, tags)
+        if review:
+            made.review = True
+        return made
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the labels."""
+        return [tag.name for tag in self]
+
+
+# Tag(...) and Tags(...) without their Python layers: a batch makes hundreds of thousands.
+_NEW_TAG = cast(Callable[[Iterable[object]], Tag], partial(tuple.__new__, Tag))
+_NEW_TAGS = cast(Callable[[Iterable[Tag]], Tags], partial(tuple.__new__, Tags))
+_MANY_ROWS = 64
+
+
+class LabelSearch:
+    """Asks encoder and model, and knows the names of what they answer."""
+
+    def __init__(self, encoder: Encoder, model: LabelModel, vocab: LabelVocab) -> None:
+        self._vocab = vocab
+        self._model: Any = model
+        # Models outside the package take SciPy arrays; the linear tree also takes the encoder's own.
+        direct = isinstance(model, LinearTree) and hasattr(encoder, "transform_parts")
+        self._encode: Any = getattr(encoder, "transform_parts" if direct else "transform")
+        if takes_texts(model):
+            self._encode = list
+        self._masked = masked_ids(vocab)
+        self._n_known = int(getattr(model, "n_labels_", len(vocab)))
+        # Names and URIs by language, as far as they were asked for.
+        self._names: dict[str | None, tuple[dict[int, str], dict[int, str | None]]] = {}
+
+    def features(self, texts: list[str]) -> Any:
+        """Return the features of texts as the model takes them."""
+        return self._encode(texts)
+
+    def rank(self, texts: list[str], k: int, restrict: list[int] | None, exclude: list[int]) -> Ranking:
+        """Return the model's best `k` labels of each text."""
+        known = self._n_known
+        options: dict[str, Any] = {}
+        if restrict is not None:
+            options["restrict"] = [label for label in restrict if label < known]
+        if left_out := [label for label in self._masked + exclude if label < known]:
+            options["exclude"] = left_out
+        if options and not options.keys() <= inspect.signature(self._model.rank).parameters.keys():
+            raise InputError(
+                "restrict, exclude and masked labels need a model whose rank takes them",
+                given=type(self._model).__name__,
+            )
+        ranking: Ranking = self._model.rank(self._encode(texts), k=k, **options)
+        return ranking
+
+    def left_out(self, restrict: list[int] | None, exclude: list[int]) -> list[int]:
+        """Return all labels that must not be returned."""
+        others = [] if restrict is None else sorted(set(range(len(self._vocab))) - set(restrict))
+        return self._masked + exclude + others
+
+    def widened(self, ranking: Ranking) -> Ranking:
+        """Return a ranking of the model over the whole label table, which may have grown since training."""
+        return Ranking._trusted(ranking.indptr, ranking.labels, ranking.scores, len(self._vocab))
+
+    def tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
+        """Return the rows of a ranking with names."""
+        if ranking.n_rows < _MANY_ROWS:
+            return self._tags(ranking, review, language)
+        with _no_collection():
+            return self._tags(ranking, review, language)
+
+    def _tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
+        names, uris = self._names.setdefault(language, ({}, {}))
+        labels = ranking.labels.tolist()
+        for label in set(labels).difference(names):
+            names[label], uris[label] = self._vocab.name(label, language), self._vocab.uri(label)
+        uri: Iterable[str | None] = repeat(None)
+        if self._vocab.uris is not None:
+            uri = map(uris.__getitem__, labels)
+        columns = zip(labels, map(names.__getitem__, labels), uri, ranking.scores.tolist(), strict=False)
+        found = list(map(_NEW_TAG, columns))
+        ends = ranking.indptr.tolist()
+        if review is None:
+            return [_NEW_TAGS(found[begin:end]) for begin, end in pairwise(ends)]
+        places = zip(pairwise(ends), review.tolist(), strict=True)
+        return [Tags(found[begin:end], review=doubt) for (begin, end), doubt in places]
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Hold the garbage collector back: it would look through all tags again and again, and none is in a cycle."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
