@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import synthetic
 from benchmarks.peers import TOOLS
 from benchmarks.problems import Problem, synthetic_problem
 from benchmarks.runs import Runner
 from benchmarks.tables import machine, machine_line, markdown_table, number
-from tagwood.data import synthetic
 
 ROWS, LABELS, FEATURES, TEST_ROWS = 490_449, 670_091, 135_909, 20_000
 STEPS = (1 / 8, 1 / 4, 1 / 2, 1)

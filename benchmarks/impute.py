@@ -18,11 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from experiments.grouping import random_groups
 from scipy import sparse
 
 from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
-from tagwood.groups import impute_labels, random_groups
+from tagwood.groups import impute_labels
 from tagwood.models.linear_tree.model import LinearTree
 
 ROOT = Path(__file__).parent.parent

@@ -122,7 +122,7 @@ def bag_rows(folder: Path) -> list[dict[str, Any]]:
 
 def synthetic_rows(n_rows: int, n_labels: int, n_features: int, per_row: float) -> list[dict[str, Any]]:
     """Return a power-law problem as texts: a word for each feature, in random order."""
-    from tagwood.data import synthetic
+    from benchmarks import synthetic
 
     made = synthetic.power_law(n_rows, 10, n_labels, n_features, nnz_per_row=per_row, seed=0)
     random = np.random.default_rng(0)

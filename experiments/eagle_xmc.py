@@ -14,7 +14,8 @@ from scipy import sparse
 
 from experiments.eagle_mentions import mentions
 from experiments.eagle_problems import THREADS, Problem, docstrings, groups_of, load
-from tagwood.groups import clustered_groups, impute_from_scores, impute_labels, random_groups
+from experiments.grouping import clustered_groups, random_groups
+from tagwood.groups import impute_from_scores, impute_labels
 
 Job = tuple[str, Callable[[], dict[str, Any]]]
 PAPER = {

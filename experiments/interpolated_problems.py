@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from benchmarks.synthetic import power_law
 from scipy import sparse
 
 from tagwood._sparse import normalize_rows
 from tagwood.data import read_dataset
-from tagwood.data.synthetic import power_law
 from tagwood.features import TfidfEncoder
 from tagwood.features.base import label_centroids
 

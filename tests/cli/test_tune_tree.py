@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from benchmarks.synthetic import power_law
 from library import make_library
 from scipy import sparse
 
 from tagwood import Tagger
 from tagwood.cli.app import run
-from tagwood.data.synthetic import power_law
 
 OPTIONS = ["--set", "tree.arity=2", "--set", "tree.max_leaf_size=1", "-j", "1", "--lam", "1"]
 

@@ -1,9 +1,8 @@
 """What the contract tests share: the problem every model solves, and each model fitted to it once."""
 
 import pytest
+from checkerboard import checkerboard
 from model_factories import MODELS
-
-from tagwood.data.synthetic import checkerboard
 
 
 @pytest.fixture(scope="session")

@@ -5,11 +5,11 @@ import inspect
 
 import numpy as np
 import pytest
+from checkerboard import checkerboard
 from scipy import sparse
 from sklearn.base import clone
 
 import tagwood
-from tagwood.data.synthetic import checkerboard
 from tagwood.errors import InputError, NotFittedError
 from tagwood.models.base import LabelModel
 from tagwood.ranking import Ranking

@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from benchmarks import synthetic
 from tagwood import Dataset, LinearTree, TfidfEncoder
-from tagwood.data import synthetic
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
 from tagwood.planning import figures as label_figures

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 from library import make_library
 
+from benchmarks import synthetic
 from tagwood import Dataset, LinearTree, Solver, Tagger, TfidfEncoder
-from tagwood.data import synthetic
 from tagwood.errors import InputError
 from tagwood.planning import Limits, choose_point, forecast_training, measure_figures
 from tagwood.planning.forecast import n_fits, parse_coefficients, read_coefficients

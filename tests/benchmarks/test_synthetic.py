@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+from checkerboard import checkerboard
 from scipy import sparse
 
-from tagwood.data import synthetic
+from benchmarks import synthetic
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
 from tagwood.ranking import Ranking
@@ -28,20 +29,20 @@ def zipf() -> synthetic.Problem:
 
 @pytest.mark.parametrize("n_colours", [2, 3, 12])
 def test_centroids_solve_the_checkerboard_exactly(n_colours):
-    problem = synthetic.checkerboard(n_labels=12, n_colours=n_colours)
+    problem = checkerboard(n_labels=12, n_colours=n_colours)
     assert hits(problem, ranked_by_centroid(problem, 12 // n_colours)) == 1.0
 
 
 def test_checkerboard_shows_each_label_and_each_row_something():
     for seed in range(20):
-        problem = synthetic.checkerboard(n_rows=7, n_labels=9, n_colours=4, n_features=5, seed=seed)
+        problem = checkerboard(n_rows=7, n_labels=9, n_colours=4, n_features=5, seed=seed)
         assert problem.Y_train.sum(axis=0).min() >= 1
         assert problem.Y_train.sum(axis=1).min() >= 1
         assert problem.Y_train.sum() < problem.Y_test.sum()
 
 
 def test_checkerboard_rows_have_norm_one():
-    norms = sparse.linalg.norm(synthetic.checkerboard().X_train, axis=1)
+    norms = sparse.linalg.norm(checkerboard().X_train, axis=1)
     np.testing.assert_allclose(norms, 1, rtol=1e-6)
 
 

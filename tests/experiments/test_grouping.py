@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from experiments.grouping import clustered_groups, random_groups
 
 from tagwood.errors import InputError
-from tagwood.groups import clustered_groups, random_groups
 
 
 @pytest.fixture(scope="module")
