@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-NATIVE := $(wildcard cpp/*.cpp cpp/*.hpp) CMakeLists.txt pyproject.toml
+CPP := $(wildcard cpp/*.cpp cpp/*/*.cpp cpp/*/*.hpp)
+NATIVE := $(CPP) CMakeLists.txt pyproject.toml
 EXTRAS := neural,serve,plots,scale,skos,tune,dev
 
 .DEFAULT_GOAL := help
@@ -30,13 +31,13 @@ check: $(VENV)/.all ## Lint, types, import directions, C++ format, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror cpp/*.cpp cpp/*.hpp
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/codespell src tests cpp docs benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
 fix: $(VENV)/.all ## Mend what the linters can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i cpp/*.cpp cpp/*.hpp
+	$(BIN)/clang-format -i $(CPP)
 
 bench: $(VENV)/.all ## Measure, side by side with the peers; results go to docs/benchmarks
 	$(BIN)/python -m benchmarks

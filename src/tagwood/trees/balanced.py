@@ -62,7 +62,7 @@ def split_labels(
     seed: int = 0,
     threads: int = 1,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Run the native splitter; see `cpp/split.hpp` for the meaning of the four arrays."""
+    """Run the native splitter; see `cpp/tree/split.hpp` for the meaning of the four arrays."""
     check_int(max_leaf_size, "max_leaf_size", low=1)
     check_int(seed, "seed", low=0, high=(1 << 64) - 1)
     if V.n_rows == 0:

@@ -27,7 +27,7 @@ from tagwood.trees.label_tree import LabelTree
 _F64 = NDArray[np.float64]
 _I64 = NDArray[np.int64]
 
-_TIE = 1e-9  # as in cpp/split_sides.cpp: sums that differ by no more than this share are equal
+_TIE = 1e-9  # as in cpp/tree/split.cpp: sums that differ by no more than this share are equal
 
 
 def build_fano_tree(frequencies: ArrayLike, max_leaf_size: int = 1) -> LabelTree:

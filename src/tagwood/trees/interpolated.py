@@ -119,7 +119,7 @@ def interpolated_frequencies(
     """Return f(λ) over all labels of `frequencies` taken as the labels of one node; sums to 1.
 
     λ=0 gives every label the same weight, λ=1 its marginal frequency, λ=2 its coding frequency; `gamma` smooths. The
-    splitter computes the same inside each node (`cpp/split_sides.cpp`).
+    splitter computes the same inside each node (`cpp/tree/split.cpp`).
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """A reader and a writer of packed weights in plain NumPy.
 
-In: the hash tables of `cpp/blocks.hpp`. Out: one matrix per node; and back.
+In: the hash tables of `cpp/tree/blocks.hpp`. Out: one matrix per node; and back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`TreeWeights`: a label tree with its trained classifiers. In: blocks from training. Out: searches.
 
 The layout is made for the one question a search asks, "which weights does this node have for feature f?": each node is
-a small hash table by feature (see `cpp/blocks.hpp`). The arrays are used as they lie on disk, so a model is
+a small hash table by feature (see `cpp/tree/blocks.hpp`). The arrays are used as they lie on disk, so a model is
 memory-mapped in milliseconds, and rows searched together visit a node together, so its weights stay in cache.
 """
 
@@ -57,7 +57,7 @@ _EMPTY_MASK = np.empty(0, dtype=np.uint8)
 
 
 class ModelArrays(NamedTuple):
-    """What the search kernels read, in their order; `cpp/blocks.hpp` and `cpp/search.hpp` say what each one is."""
+    """Arguments of the search kernels, in their order; described in `cpp/tree/blocks.hpp` and `cpp/tree/search.hpp`."""
 
     child_ptr: NDArray[np.int32]
     label_ptr: NDArray[np.int32]
@@ -323,7 +323,7 @@ def _rank_by_mean(
 # SECTION models.block_reader
 # Read trained weights back out of their packed blocks, one node output at a time. For explanations, not for search.
 #
-# In: the arrays of `TreeWeights` (layout: `cpp/blocks.hpp`). Out: features and weights of one classifier.
+# In: the arrays of `TreeWeights` (layout: `cpp/tree/blocks.hpp`). Out: features and weights of one classifier.
 
 
 _FACTOR = 0x9E3779B1  # features are hashed by this odd factor modulo a power of two, so hashing can be undone

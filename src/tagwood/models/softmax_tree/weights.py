@@ -18,7 +18,7 @@ from tagwood.models.linear_tree.training import Progress
 from tagwood.storage import State
 from tagwood.trees.label_tree import LabelTree
 
-FIRST, SECOND, EVEN = -1, -2, -3  # decisions without a vector; as in cpp/softmax_tree.hpp
+FIRST, SECOND, EVEN = -1, -2, -3  # decisions without a vector; as in cpp/softmax/softmax.hpp
 _I32 = NDArray[np.int32]
 _F32 = NDArray[np.float32]
 _LINE = 64  # bytes of a cache line
