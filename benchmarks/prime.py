@@ -22,7 +22,7 @@ from benchmarks.measure import ROOT, fastest, run_job
 from benchmarks.prime_problem import Bench, make_texts, start_training
 from benchmarks.tables import machine, machine_line, markdown_table, number
 from tagwood.neural.encoders.text_encoder import TextEncoder
-from tagwood.neural.training.settings import make_optimizer
+from tagwood.neural.training import make_optimizer
 
 OUT = ROOT / "docs" / "benchmarks"
 ENCODERS = ("bag", "small", "minilm")

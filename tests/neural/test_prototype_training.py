@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from process_group import run_processes
 from prototype_problem import SETTINGS, numbers_of, trained_module, trained_numbers
 
 from tagwood.neural.prime.settings import PRESETS, settle
-from tagwood.neural.training import run_processes
 
 
 @pytest.fixture(autouse=True)

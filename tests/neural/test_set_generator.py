@@ -200,7 +200,7 @@ def test_rows_without_labels_are_refused():
         ({"word_vectors": 3}, "word_vectors must be the path"),
         ({"word_vectors": "nowhere.txt"}, "word_vectors must be a file"),
         ({"learning_rate": 0.0}, "learning_rate must be"),
-        ({"device": "abacus"}, "device must be one"),
+        ({"device": "abacus"}, "device must be available"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(options, message):

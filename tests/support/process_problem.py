@@ -1,4 +1,4 @@
-"""What test_processes.py runs in processes of their own: they can import it, since this folder is on the path."""
+"""A training run for test_processes.py; the new processes can import it because this folder is on the path."""
 
 from __future__ import annotations
 
@@ -64,7 +64,3 @@ def trained_weights(shared, folder):
 
 def all_weights(folder):
     return trained_weights(False, None), trained_weights(True, None), trained_weights(False, folder)
-
-
-def fail():
-    raise ValueError("no such thing")

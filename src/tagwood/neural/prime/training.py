@@ -30,8 +30,16 @@ from tagwood.neural.prime.batches import Positives, QueryBatches, cluster_querie
 from tagwood.neural.prime.loss import PrototypeLoss, Scores, prototype_loss
 from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, QueryMemory
 from tagwood.neural.prime.settings import Settings
-from tagwood.neural.training import History, Moment, Rows, gather_rows, train, world
-from tagwood.neural.training.processes import gather_objects, share_of
+from tagwood.neural.training import (
+    History,
+    Moment,
+    Rows,
+    gather_objects,
+    gather_rows,
+    share_of,
+    train,
+    world,
+)
 from tagwood.ranking import Ranking
 from tagwood.trees.balanced import split_labels
 

@@ -1,15 +1,11 @@
-"""Several processes that train one model: who takes which rows, and how gradients are put together.
+"""Data-parallel training: how the rows of a batch are divided among processes and how their gradients are averaged.
 
-In: nothing, or a process group that is running. Out: the same weights in every process. Alone, all of it does nothing.
+In: the `torch.distributed` process group of this process, if there is one. Out: equal weights in every process.
+Without a process group every function is a no-op. Start the processes with ``torchrun`` or another launcher.
 """
 
 from __future__ import annotations
 
-import tempfile
-import traceback
-from collections.abc import Callable
-from multiprocessing.connection import wait
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,21 +15,18 @@ import torch.distributed.nn.functional as differentiable
 from numpy.typing import NDArray
 from torch import nn
 
-from tagwood._check import check_int
-from tagwood.errors import TagwoodError
-
 _Value = TypeVar("_Value")
 
 
 def world() -> tuple[int, int]:
-    """Return the number of this process and how many there are; (0, 1) without a process group."""
+    """Return the rank of this process and the number of processes; (0, 1) without a process group."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
     return 0, 1
 
 
 def share_of(rows: NDArray[np.int64], rank: int, size: int) -> NDArray[np.int64]:
-    """Return the part of a batch that process `rank` of `size` works on.
+    """Return the rows of a batch that process `rank` of `size` computes.
 
     Examples
     --------
@@ -43,15 +36,15 @@ def share_of(rows: NDArray[np.int64], rank: int, size: int) -> NDArray[np.int64]
     return np.array_split(rows, size)[rank]
 
 
-def same_start(module: nn.Module) -> None:
-    """Give every process the weights and buffers of the first one."""
+def broadcast_weights(module: nn.Module) -> None:
+    """Copy the weights and buffers of the first process to all others."""
     if world()[1] > 1:
         for tensor in module.state_dict().values():
             dist.broadcast(tensor, src=0)
 
 
 def average_gradients(weights: list[nn.Parameter], extra: list[float]) -> list[float]:
-    """Replace gradients, and a few numbers, by their means over all processes; return the numbers."""
+    """Replace gradients by their means over all processes; return the means of the extra numbers."""
     size = world()[1]
     if size == 1:
         return extra
@@ -68,10 +61,10 @@ def average_gradients(weights: list[nn.Parameter], extra: list[float]) -> list[f
 
 
 def gather_rows(rows: torch.Tensor) -> torch.Tensor:
-    """Return the rows of all processes, one below the other, with gradients to where each came from.
+    """Return the concatenated rows of all processes; gradients flow back to the process of each row.
 
-    For losses that compare the rows of a batch with each other. Every process then computes the loss of the whole
-    batch; `train(..., shared_loss=True)` puts the gradients together. All processes must have as many rows.
+    For losses that compare the rows of a batch with each other: every process computes the loss of the whole batch,
+    and `train(..., shared_loss=True)` combines the gradients. All processes must have the same number of rows.
     """
     if world()[1] == 1:
         return rows
@@ -79,7 +72,7 @@ def gather_rows(rows: torch.Tensor) -> torch.Tensor:
 
 
 def from_first(value: _Value) -> _Value:
-    """Return what the first process has."""
+    """Return the value of the first process."""
     if world()[1] == 1:
         return value
     box: list[Any] = [value]
@@ -88,66 +81,10 @@ def from_first(value: _Value) -> _Value:
 
 
 def gather_objects(value: _Value) -> list[_Value]:
-    """Return what every process has, in their order."""
+    """Return the values of all processes by rank."""
     size = world()[1]
     if size == 1:
         return [value]
     found: list[Any] = [None] * size
     dist.all_gather_object(found, value)
     return found
-
-
-def run_processes(count: int, work: Callable[..., _Value], *arguments: Any) -> _Value:
-    """Run ``work(*arguments)`` in `count` new processes that form a gloo group; return what the first one returns.
-
-    `work` must be a function of a module, and arguments and result must be picklable. On clusters, use ``torchrun``
-    instead: training only looks at the process group it finds.
-    """
-    check_int(count, "count", low=1)
-    context = torch.multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder:
-        meeting = (Path(folder) / "meeting").as_uri()
-        pipes = [context.Pipe(duplex=False) for _ in range(count)]
-        processes = [
-            context.Process(
-                target=_work, args=(rank, count, meeting, pipes[rank][1], work, arguments), daemon=True
-            )
-            for rank in range(count)
-        ]
-        for process, (_, sender) in zip(processes, pipes, strict=True):
-            process.start()
-            sender.close()  # so that the end of the process ends the pipe
-        outcome = _outcomes([receiver for receiver, _ in pipes])
-        for process in processes:
-            if not all(ok for ok, _ in outcome):
-                process.terminate()  # it may wait for one that failed
-            process.join()
-    failed = [words for ok, words in outcome if not ok]
-    if failed:
-        raise TagwoodError(f"every process must finish; {len(failed)} of {count} failed", given=failed[0])
-    return outcome[0][1]  # type: ignore[no-any-return]
-
-
-def _outcomes(receivers: list[Any]) -> list[tuple[bool, Any]]:
-    """Return what the processes sent; after a failure, those that sent nothing yet are not waited for."""
-    found: dict[Any, tuple[bool, Any]] = {}
-    receiver: Any
-    while len(found) < len(receivers) and all(ok for ok, _ in found.values()):
-        for receiver in wait([r for r in receivers if r not in found]):
-            try:
-                found[receiver] = receiver.recv()
-            except EOFError:
-                found[receiver] = (False, "a process that ended without a word")
-    return [found[receiver] for receiver in receivers if receiver in found]
-
-
-def _work(rank: int, count: int, meeting: str, sender: Any, work: Callable[..., Any], arguments: Any) -> None:
-    torch.set_num_threads(1)
-    try:
-        dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=count)
-        value = work(*arguments)
-        dist.barrier()
-        dist.destroy_process_group()
-        sender.send((True, value if rank == 0 else None))
-    except Exception:
-        sender.send((False, traceback.format_exc()))
