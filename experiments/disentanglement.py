@@ -27,22 +27,22 @@ from experiments.disentanglement_data import (
 )
 from experiments.disentanglement_page import write
 from experiments.rankings import compare_seeds
-from tagwood import Assignment, Disentangled, LinearTree, Ranking, compare
+from tagwood import CopySettings, Disentangled, LinearTree, Ranking, compare
 from tagwood._sparse import csr_parts
 from tagwood.trees.copies import count_covered, duplicate_at_random
 from tagwood.trees.label_tree import LabelTree
 
 SETS = ("eurlex57k", "tibkat-gnd-en", "yso-titles", "debian-depends-no-hubs", "tate-subjects")
 METRICS = ["P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5"]
-PAPER = Assignment(rows="training", width=10, bring="all", room=1000)
+PAPER = CopySettings(rows="training", leaves_per_row=10, bring="all", max_leaf_load=1000)
 MODELS: dict[str, Callable[[], LinearTree]] = {
     "base": lambda: LinearTree(threads=1),
     "copies=1": lambda: Disentangled(copies=1, threads=1),
-    "copies=2, no update": lambda: Disentangled(alternative_update=False, threads=1),
+    "copies=2, no update": lambda: Disentangled(retrain_matcher=False, threads=1),
     "copies=2": lambda: Disentangled(threads=1),
     "copies=2, mean": lambda: Disentangled(merge="mean", threads=1),
-    "copies=2, all rows": lambda: Disentangled(assignment=Assignment(bring="all"), threads=1),
-    "copies=2, paper's assignment": lambda: Disentangled(assignment=PAPER, merge="mean", threads=1),
+    "copies=2, all rows": lambda: Disentangled(copy_settings=CopySettings(bring="all"), threads=1),
+    "copies=2, paper's assignment": lambda: Disentangled(copy_settings=PAPER, merge="mean", threads=1),
     "copies=auto": lambda: Disentangled(copies="auto", threads=1),
 }
 FIGURE2 = ("copies=2", "random")

@@ -107,7 +107,7 @@ def measure(problem: Problem, tree: LabelTree, seed: int) -> dict[str, float]:
     ranking = model.rank(problem.X_test, k=5, search="exact")
     report = evaluate(problem.Y_test, ranking, metrics=METRICS, label_depths=tree.label_depths())
     point = {name: report[name] * (100 if name.startswith("P@") else 1) for name in METRICS}
-    beam = model.rank(problem.X_test, k=5, width=10)
+    beam = model.rank(problem.X_test, k=5, beam_width=10)
     point["beam_P@1"] = 100 * evaluate(problem.Y_test, beam, metrics=["P@1"])["P@1"]
     for k in (1, 5):
         point[f"exact_nodes_{k}"] = float(model.search_effort(problem.X_test, k)[0].mean())

@@ -20,7 +20,7 @@ arity = 8
 lam = 0.5
 
 [model]
-cost = 0.5
+C = 0.5
 threads = 1
 weights = "float16"
 seed = 7
@@ -34,7 +34,7 @@ rule = "precision>=0.9"
 def test_sections_become_the_parts_of_a_tagger():
     tagger = parse_recipe(TEXT).tagger()
     assert repr(tagger.encoder) == "TfidfEncoder(ngrams=(1, 1), min_df=3, threads=1)"
-    model = LinearTree(arity=8, lam=0.5, cost=0.5, solver=Solver(weights="float16"), seed=7, threads=1)
+    model = LinearTree(arity=8, lam=0.5, C=0.5, solver=Solver(weights="float16"), seed=7, threads=1)
     assert repr(tagger.model) == repr(model)
     assert tagger.groups == GroupRule(method="eagle-0")
     assert tagger.sets == SetRules(rule="precision>=0.9")
@@ -72,11 +72,11 @@ def test_overrides_take_toml_values_and_plain_words(setting, section, key, value
 
 
 def test_copies_in_tree_make_a_tree_with_copies():
-    settings = ["tree.copies=auto", "tree.copies_growth=1.2", "tree.arity=4", "model.cost=2", "model.seed=5"]
+    settings = ["tree.copies=auto", "tree.copies_growth=1.2", "tree.arity=4", "model.C=2", "model.seed=5"]
     tagger = Recipe().override(settings).tagger()
     model = tagger.model
     assert isinstance(model, Disentangled)
-    assert (model.copies, model.assignment.growth, model.arity, model.cost, model.seed) == (
+    assert (model.copies, model.copy_settings.growth, model.arity, model.C, model.seed) == (
         "auto",
         1.2,
         4,
@@ -85,7 +85,7 @@ def test_copies_in_tree_make_a_tree_with_copies():
     )
     again = parse_recipe(recipe_of(tagger).to_toml()).tagger()
     assert repr(again.model) == repr(
-        Disentangled(model._plain(), copies="auto", assignment=model.assignment, seed=5)
+        Disentangled(model._plain(), copies="auto", copy_settings=model.copy_settings, seed=5)
     )
     assert "copies" not in recipe_of(Tagger()).sections["tree"]
 
@@ -94,7 +94,7 @@ def test_copies_in_tree_make_a_tree_with_copies():
     ("settings", "message"),
     [
         (["tree.arty=3"], r"\[tree\] must have only known keys; got 'arty'. Did you mean 'arity'"),
-        (["modl.cost=3"], "must have only known sections; got 'modl'. Did you mean 'model'"),
+        (["modl.C=3"], "must have only known sections; got 'modl'. Did you mean 'model'"),
         (["model.arity=3"], r"got 'arity'. It belongs to \[tree\]"),
         (["tree.lam"], "a setting must be section.key=value; got 'tree.lam'"),
         (["lam=1"], "a setting must be section.key=value"),
@@ -102,7 +102,7 @@ def test_copies_in_tree_make_a_tree_with_copies():
         (["model.link=sigmid"], "Did you mean 'sigmoid'"),
         (["tree.copies=0"], "copies must be"),
         (["tree.copies=2", "model.kind=softmax-tree"], "'softmax-tree' must be given only its own settings"),
-        (["model.cost=much"], "cost must be a number"),
+        (["model.C=much"], "C must be a number"),
         (["features.ngrams=3"], "ngrams must be a pair"),
         (["sets.rule=precisio>=0.9"], "got 'precisio>=0.9'"),
     ],

@@ -27,7 +27,7 @@ class Driver(Adapter):
 
     def batch(self, model: Any, rows: Any, k: int) -> Any:
         tree, search, width = model
-        return tree.rank(rows, k=k, width=width, search=search)
+        return tree.rank(rows, k=k, beam_width=width, search=search)
 
     def to_csr(self, answer: Any, n_labels: int) -> Any:
         shape = (answer.n_rows, n_labels)
@@ -35,5 +35,5 @@ class Driver(Adapter):
 
     def more_figures(self, model: Any, X: Any, k: int) -> dict[str, float]:
         tree, search, width = model
-        nodes, _ = tree.search_effort(X, k, width=width, search=search)
+        nodes, _ = tree.search_effort(X, k, beam_width=width, search=search)
         return {"nodes_per_row": float(nodes.mean())}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tagwood.features import ConcatEncoder, TfidfEncoder
     from tagwood.groups import impute_labels
     from tagwood.metrics import compare, evaluate
-    from tagwood.models.disentangled.model import Assignment, Disentangled
+    from tagwood.models.disentangled.model import CopySettings, Disentangled
     from tagwood.models.ensemble.model import Ensemble
     from tagwood.models.linear_tree.model import LinearTree
     from tagwood.models.linear_tree.training import Solver
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __version__ = version("tagwood")
 
 __all__ = [
-    "Assignment",
     "ConcatEncoder",
+    "CopySettings",
     "Dataset",
     "Disentangled",
     "Ensemble",
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Assignment": "tagwood.models.disentangled.model",
+    "CopySettings": "tagwood.models.disentangled.model",
     "ConcatEncoder": "tagwood.features",
     "Dataset": "tagwood.data",
     "Disentangled": "tagwood.models.disentangled.model",

@@ -5,9 +5,9 @@ nowhere else.
 
 Examples
 --------
->>> recipe = parse_recipe("[features]\nngrams = [1, 1]").override(["tree.arity=8", "model.cost=2"])
+>>> recipe = parse_recipe("[features]\nngrams = [1, 1]").override(["tree.arity=8", "model.C=2"])
 >>> tagger = recipe.tagger()
->>> tagger.encoder.ngrams, tagger.model.arity, tagger.model.cost
+>>> tagger.encoder.ngrams, tagger.model.arity, tagger.model.C
 ((1, 1), 8, 2)
 """
 
@@ -30,7 +30,7 @@ from tagwood.features.base import Encoder
 from tagwood.features.concat import ConcatEncoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import LabelModel
-from tagwood.models.disentangled.model import Assignment, Disentangled
+from tagwood.models.disentangled.model import CopySettings, Disentangled
 from tagwood.models.linear_tree.model import LinearTree
 from tagwood.models.linear_tree.training import Solver
 from tagwood.tagger.fitting import GroupRule, SetRules, default_encoder
@@ -215,8 +215,8 @@ _TREE_KEYS = (
     "tree",
     "lam",
 )  # parameters of the model that shape its tree
-# Any of these in [tree] makes a linear tree one whose labels have copies; settings of the assignment have a prefix.
-_COPY_KEYS = ("copies", "rounds", "alternative_update", "merge")
+# Any of these in [tree] makes a linear tree one whose labels have copies; fields of CopySettings have a prefix.
+_COPY_KEYS = ("copies", "rounds", "retrain_matcher", "merge")
 _PREFIX = "copies_"
 _ALL = ("seed", "threads")  # of the whole run, in [model]
 
@@ -239,7 +239,7 @@ def _without_twice(names: Iterable[str]) -> list[str]:
 KEYS: dict[str, list[str]] = {
     "features": FEATURE_KEYS,
     "groups": _names(GroupRule),
-    "tree": [*_TREE_KEYS, *_COPY_KEYS, *(f"{_PREFIX}{name}" for name in _names(Assignment))],
+    "tree": [*_TREE_KEYS, *_COPY_KEYS, *(f"{_PREFIX}{name}" for name in _names(CopySettings))],
     "model": [
         "kind",
         *_without_twice(
@@ -338,7 +338,7 @@ def recipe_of(tagger: Tagger) -> Recipe:
     copies: dict[str, Any] = {}
     if isinstance(model, Disentangled):
         copies = {name: getattr(model, name) for name in _COPY_KEYS}
-        copies |= {f"{_PREFIX}{name}": v for name, v in dataclasses.asdict(model.assignment).items()}
+        copies |= {f"{_PREFIX}{name}": v for name, v in dataclasses.asdict(model.copy_settings).items()}
         model = model._plain()
     kind = next((kind for kind, known in MODELS.items() if known.describes(model)), None)
     features = describe_encoder(encoder)
@@ -389,7 +389,9 @@ def _model(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> LabelModel:
 def _with_copies(base: LinearTree, settings: Mapping[str, Any]) -> Disentangled:
     own = {key: value for key, value in settings.items() if key in _COPY_KEYS}
     where = {key.removeprefix(_PREFIX): value for key, value in settings.items() if key not in own}
-    return Disentangled(base, **own, assignment=Assignment(**where), seed=base.seed, threads=base.threads)
+    return Disentangled(
+        base, **own, copy_settings=CopySettings(**where), seed=base.seed, threads=base.threads
+    )
 
 
 def _known(name: str, known: Iterable[str], what: str, where: str) -> None:

@@ -44,12 +44,12 @@ def test_train_says_what_it_made_and_measures_it(folder, tmp_path, capsys):
 
 
 def test_train_reads_a_recipe_and_overrides_it(folder, tmp_path, capsys):
-    (tmp_path / "r.toml").write_text("[features]\nngrams = [1, 1]\n[model]\ncost = 2\nthreads = 1\n")
+    (tmp_path / "r.toml").write_text("[features]\nngrams = [1, 1]\n[model]\nC = 2\nthreads = 1\n")
     target = str(tmp_path / "m")
-    options = ["--recipe", str(tmp_path / "r.toml"), "--set", "model.cost=0.5", "--test-fraction", "0"]
+    options = ["--recipe", str(tmp_path / "r.toml"), "--set", "model.C=0.5", "--test-fraction", "0"]
     assert run(["train", str(folder / "library.csv"), "-O", target, *options]) == 0
     loaded = Tagger.load(target)
-    assert (loaded.encoder_.ngrams, loaded.model_.cost, loaded.n_rows_) == ((1, 1), 0.5, 600)
+    assert (loaded.encoder_.ngrams, loaded.model_.C, loaded.n_rows_) == ((1, 1), 0.5, 600)
     assert "All rows were used" in capsys.readouterr().err
 
 
@@ -161,7 +161,7 @@ def test_labels_that_the_model_does_not_know_count_as_missed(model, tmp_path, ca
         (["train", "{data}", "-O", "{model}"], "there is a model in this folder already"),
         (["train", "{none}", "-O", "{new}"], "there is no such file"),
         (["train", "{data}", "-O", "{new}", "--set", "tree.arty=3"], "Did you mean 'arity'?"),
-        (["train", "{data}", "-O", "{new}", "--set", "model.cost=-1"], "cost must be a number"),
+        (["train", "{data}", "-O", "{new}", "--set", "model.C=-1"], "C must be a number"),
         (["train", "{data}", "-O", "{new}", "--recipe", "{none}"], "No such file"),
         (
             ["train", "{data}", "-O", "{new}", "--test-fraction", "2"],

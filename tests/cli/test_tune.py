@@ -19,7 +19,7 @@ def folder(tmp_path_factory):
     with (folder / "library.jsonl").open("w") as file:
         for text, labels in zip(*make_library(120), strict=True):
             file.write(json.dumps({"text": text, "labels": labels}) + "\n")
-    (folder / "ranges.toml").write_text("[model]\ncost = [0.5, 2]\n[features]\nngrams = [[1, 1]]\n")
+    (folder / "ranges.toml").write_text("[model]\nC = [0.5, 2]\n[features]\nngrams = [[1, 1]]\n")
     return folder
 
 
@@ -44,8 +44,8 @@ def test_the_recipe_found_trains_a_model(folder, tmp_path, tune, capsys):
     arguments = ["train", str(folder / "library.jsonl"), "-O", target, "--recipe", facts["recipe"], "-j", "1"]
     assert run(arguments) == 0
     model = Tagger.load(target)
-    expected = (tuple(best.get("features.ngrams", (1, 2))), best.get("model.cost", 1.0))
-    assert (model.encoder_.ngrams, model.model_.cost) == expected
+    expected = (tuple(best.get("features.ngrams", (1, 2))), best.get("model.C", 1.0))
+    assert (model.encoder_.ngrams, model.model_.C) == expected
 
 
 def test_ctrl_c_shows_and_keeps_what_was_finished(tmp_path, tune, monkeypatch, capsys):
@@ -80,7 +80,7 @@ def test_ctrl_c_before_the_first_result_is_an_interrupt(tune, monkeypatch, capsy
     ("more", "message"),
     [
         (["--metric", "P@x"], "unknown metric 'P@x'"),
-        (["--set", "model.cst=1"], "Did you mean 'cost'?"),
+        (["--set", "model.CC=1"], "Did you mean 'C'?"),
         (["--ranges", "none.toml"], "none.toml: No such file"),
         (["--minutes", "-1"], "minutes must be a number greater than 0"),
         (["--docs-limit", "1"], "must have labels"),

@@ -57,7 +57,7 @@ def test_exact_search_is_exact_for_both_merges(seed, n_labels, n_copies, link, k
 @given(**PROBLEMS)
 def test_a_beam_over_everything_is_exact_too(seed, n_labels, n_copies, link, k):
     weights, X = made(seed, n_labels, n_copies, link)
-    found = weights.search(X, k, SearchPlan(width=weights.tree.n_nodes, merge="max"), 1)
+    found = weights.search(X, k, SearchPlan(beam_width=weights.tree.n_nodes, merge="max"), 1)
     assert_best(found, k, all_scores(weights, X, "max"))
 
 
@@ -66,7 +66,7 @@ def test_a_beam_over_everything_is_exact_too(seed, n_labels, n_copies, link, k):
 def test_beams_join_the_copies_they_find(seed, n_labels, n_copies, link, k, width, merge, masked):
     weights, X = made(seed, n_labels, n_copies, link)
     mask = np.random.default_rng(seed).random(n_labels) < 0.6 if masked else None
-    found = weights.search(X, k, SearchPlan(width=width, merge=merge, allowed=mask), 1)
+    found = weights.search(X, k, SearchPlan(beam_width=width, merge=merge, allowed=mask), 1)
     bits = (np.empty(0, np.uint8),) * 2 if mask is None else (mask, weights.tree.nodes_with(mask))
     head = (weights.arrays, n_labels, weights.max_outputs, weights.link_power)
     copies = {"mean": reference_search.MEAN, "max": reference_search.MAX}[merge]

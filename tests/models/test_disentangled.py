@@ -7,7 +7,7 @@ from tree_problems import planted_problem, same_arrays
 from two_topics import two_topic_matrices
 
 import tagwood
-from tagwood import Assignment, Disentangled, LinearTree, evaluate
+from tagwood import CopySettings, Disentangled, LinearTree, evaluate
 from tagwood._sparse import csr_parts
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
@@ -43,8 +43,8 @@ def p1(model, X, Y):
 
 def made_training(X, Y, **changes):
     settings = {
-        "X": csr_parts(X), "weights": entry_weights(Y, None, None), "cost": 1.0, "solver": Solver(),
-        "link": "l3-hinge", "seed": 0, "threads": 1,
+        "X": csr_parts(X), "weights": entry_weights(Y, None, None), "C": 1.0, "solver": Solver(),
+        "seed": 0, "threads": 1,
     }  # fmt: skip
     return TreeTraining(**{**settings, **changes})
 
@@ -85,10 +85,12 @@ def test_more_positives_are_in_reach_than_before(toy):
 def test_auto_stops_its_classifiers_sooner(toy):
     X, Y, X_test, _ = toy
 
-    def scores(tolerance, slack, leaf=8, copies="auto"):
+    def scores(tolerance, tolerance_factor, leaf=8, copies="auto"):
         base = LinearTree(max_leaf_size=leaf, arity=2, solver=Solver(tolerance=tolerance))
         return (
-            Disentangled(base, copies=copies, assignment=Assignment(slack=slack), threads=1)
+            Disentangled(
+                base, copies=copies, copy_settings=CopySettings(tolerance_factor=tolerance_factor), threads=1
+            )
             .fit(X, Y)
             .rank(X_test)
             .scores
@@ -103,7 +105,9 @@ def test_auto_stops_its_classifiers_sooner(toy):
 def test_auto_grows_no_more_than_allowed(toy):
     X, Y, _, _ = toy
     for growth in (1.0, 1.2, 1.5):
-        model = Disentangled(BASE, copies="auto", assignment=Assignment(growth=growth), threads=1).fit(X, Y)
+        model = Disentangled(BASE, copies="auto", copy_settings=CopySettings(growth=growth), threads=1).fit(
+            X, Y
+        )
         assert model.copy_counts().sum() <= growth * Y.shape[1]
     assert 2 <= model.copy_counts().max() <= 3
 
@@ -113,9 +117,9 @@ def test_auto_grows_no_more_than_allowed(toy):
     [
         {"copies": "auto"},
         {"copies": 3, "merge": "mean"},
-        {"alternative_update": False},
-        {"assignment": Assignment(rows="training", bring="all")},
-        {"assignment": Assignment(rows="training", width=2), "rounds": 2},
+        {"retrain_matcher": False},
+        {"copy_settings": CopySettings(rows="training", bring="all")},
+        {"copy_settings": CopySettings(rows="training", leaves_per_row=2), "rounds": 2},
     ],
 )
 @pytest.mark.parametrize("search", ["beam", "exact"])
@@ -126,7 +130,7 @@ def test_every_setting_finds_planted_labels_and_is_stored(problem, settings, sea
     assert Y[np.arange(X.shape[0]), best].mean() > 0.95
     loaded = tagwood.load(tagwood.save(model, tmp_path / "model"))
     assert loaded.rank(X, search=search) == model.rank(X, search=search)
-    assert loaded.get_params()["assignment"] == model.assignment
+    assert loaded.get_params()["copy_settings"] == model.copy_settings
 
 
 @pytest.mark.parametrize("lam", [0.5, 1.2])
@@ -172,7 +176,7 @@ def test_a_matcher_that_is_kept_stays_as_it_is(problem):
     training = made_training(X, Y)
     base = LinearTree(max_leaf_size=5, arity=4, threads=1).fit(X, Y)
     matcher = training.train_matcher(base.trees_[0].tree)
-    model = Disentangled(LinearTree(max_leaf_size=10, arity=4), alternative_update=False, threads=1).fit(
+    model = Disentangled(LinearTree(max_leaf_size=10, arity=4), retrain_matcher=False, threads=1).fit(
         X, Y, tree=base.trees_[0].tree
     )
     assert model.trees_[0].tree.parent.tolist() == base.trees_[0].tree.parent.tolist()
@@ -222,9 +226,9 @@ def test_nothing_is_trained_again_where_no_label_moves(monkeypatch):
         TreeTraining, "_train_nodes", lambda self, tree, nodes, *rest: trained.extend(nodes.tolist())
         or original(self, tree, nodes, *rest),
     )  # fmt: skip
-    settings = Assignment(rows="training", width=1, bring="all")
+    settings = CopySettings(rows="training", leaves_per_row=1, bring="all")
     eye = sparse.csr_array(np.repeat(np.eye(8, dtype=np.float32), 5, axis=0))
-    model = Disentangled(LinearTree(max_leaf_size=2, arity=2), copies=1, assignment=settings, threads=1)
+    model = Disentangled(LinearTree(max_leaf_size=2, arity=2), copies=1, copy_settings=settings, threads=1)
     model.fit(eye, eye)
     assert len(trained) == len(set(trained)) == model.trees_[0].tree.n_nodes
 
@@ -286,7 +290,9 @@ def test_the_first_tree_is_as_deep_as_the_base_would_be():
 @pytest.mark.parametrize("copies", [1, 2])
 def test_leaves_stay_even(toy, copies):
     X, Y, _, _ = toy
-    model = Disentangled(BASE, copies=copies, assignment=Assignment(room=1.0), threads=1).fit(X, Y)
+    model = Disentangled(BASE, copies=copies, copy_settings=CopySettings(max_leaf_load=1.0), threads=1).fit(
+        X, Y
+    )
     sizes = np.diff(model.trees_[0].tree.label_ptr)
     assert sizes.max() <= 12
 
@@ -295,8 +301,8 @@ def test_settings_that_are_gone_do_not_keep_a_model_from_loading(problem):
     X, Y = problem
     model = Disentangled(BASE, copies="auto", threads=1).fit(X, Y)
     state = model.state()
-    state.params["init"]["assignment"] |= {"least_share": 0.005, "room": None}
-    assert Disentangled.from_state(state).assignment == model.assignment
+    state.params["init"]["copy_settings"] |= {"least_share": 0.005, "max_leaf_load": None}
+    assert Disentangled.from_state(state).copy_settings == model.copy_settings
 
 
 def test_scores_of_labels_follow_the_merge(problem):
@@ -319,16 +325,16 @@ def test_one_leaf_stays_one_leaf(problem):
         ({"copies": 0}, "copies"),
         ({"copies": "many"}, "copies"),
         ({"rounds": 0}, "rounds"),
-        ({"rounds": 2, "alternative_update": False}, "several rounds need alternative_update=True"),
-        ({"alternative_update": 1}, "alternative_update must be True or False"),
+        ({"rounds": 2, "retrain_matcher": False}, "several rounds need retrain_matcher=True"),
+        ({"retrain_matcher": 1}, "retrain_matcher must be True or False"),
         ({"merge": "sum"}, "merge"),
-        ({"assignment": {"width": 3}}, "assignment must be an Assignment"),
-        ({"assignment": Assignment(rows="test")}, "rows"),
-        ({"assignment": Assignment(bring="none")}, "bring"),
-        ({"assignment": Assignment(room=0.5)}, "room"),
-        ({"assignment": Assignment(price=-1.0)}, "price"),
-        ({"assignment": Assignment(work=0.5)}, "work"),
-        ({"assignment": Assignment(slack=0.5)}, "slack"),
+        ({"copy_settings": {"leaves_per_row": 3}}, "copy_settings must be a CopySettings"),
+        ({"copy_settings": CopySettings(rows="test")}, "rows"),
+        ({"copy_settings": CopySettings(bring="none")}, "bring"),
+        ({"copy_settings": CopySettings(max_leaf_load=0.5)}, "max_leaf_load"),
+        ({"copy_settings": CopySettings(price=-1.0)}, "price"),
+        ({"copy_settings": CopySettings(work=0.5)}, "work"),
+        ({"copy_settings": CopySettings(tolerance_factor=0.5)}, "tolerance_factor"),
         ({"base": LinearTree(arity=1)}, "arity"),
         ({"base": Disentangled()}, "base must be a LinearTree"),
     ],

@@ -26,7 +26,7 @@ def problem():
 
 
 def fit(X, Y, solver="hinge", tree=LEAF, **options):
-    return LinearTree(solver=TIGHT[solver], tail=0.0, threads=1).fit(X, Y, tree=tree, **options)
+    return LinearTree(solver=TIGHT[solver], rare_label_weight=0.0, threads=1).fit(X, Y, tree=tree, **options)
 
 
 def weights_of(model, node=0):
@@ -57,7 +57,7 @@ def test_a_row_of_weight_2_counts_as_two_rows(problem, solver, tree):
 def test_the_weight_of_a_row_multiplies_the_cost(problem):
     X, Y = problem
     weighted = fit(X, Y, sample_weight=np.full(30, 0.25))
-    cheaper = LinearTree(cost=0.25, tail=0.0, solver=TIGHT["hinge"], threads=1).fit(X, Y, tree=LEAF)
+    cheaper = LinearTree(C=0.25, rare_label_weight=0.0, solver=TIGHT["hinge"], threads=1).fit(X, Y, tree=LEAF)
     np.testing.assert_allclose(weights_of(weighted), weights_of(cheaper), atol=3e-3)
 
 
@@ -125,7 +125,7 @@ def test_tail_raises_the_scores_of_rare_labels():
     Y = np.zeros((200, 2), dtype=np.float32)
     Y[:, 0] = rng.random(200) < 0.9
     Y[:, 1] = rng.random(200) < 0.05
-    plain, tail = (LinearTree(tail=t, threads=1).fit(X, Y) for t in (0.0, 1.0))
+    plain, tail = (LinearTree(rare_label_weight=t, threads=1).fit(X, Y) for t in (0.0, 1.0))
     pairs = [(row, 1) for row in range(200)]
     assert tail.score_labels(X, pairs).mean() > plain.score_labels(X, pairs).mean()
     assert not same_arrays(plain.trees_[0], tail.trees_[0])

@@ -1,5 +1,7 @@
 """`LinearTree`: trees, classifiers, ensembles, negatives, parameters and interrupts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from reference import blocks as reference_blocks
@@ -42,7 +44,7 @@ def test_it_finds_planted_labels(model, problem):
 
 def test_one_vs_all_is_a_tree_of_one_leaf():
     X, Y = small_problem()
-    model = LinearTree(max_leaf_size=20, tail=0.0, solver=TIGHT, threads=1).fit(X, Y)
+    model = LinearTree(max_leaf_size=20, rare_label_weight=0.0, solver=TIGHT, threads=1).fit(X, Y)
     assert model.trees_[0].tree.n_nodes == 1
     W, b = weights_of(model)
     with_bias = np.column_stack([X.toarray(), np.ones(X.shape[0])]).astype(np.float64)
@@ -70,7 +72,7 @@ def test_stored_types_agree_within_their_precision(problem):
     scores = {
         weights: LinearTree(max_leaf_size=4, solver=Solver(weights=weights), threads=1)
         .fit(X, Y)
-        .rank(X, k=20, width=20)
+        .rank(X, k=20, beam_width=20)
         .to_csr()
         .toarray()
         for weights in ("float32", "float16", "int8")
@@ -149,7 +151,9 @@ def test_an_ensemble_is_the_mean_of_its_trees(problem):
 def test_matcher_negatives_show_a_leaf_the_rows_that_the_levels_above_send():
     X, Y = small_problem()
     tree = LabelTree.from_nested([list(range(10)), list(range(10, 20))])
-    model = LinearTree(negatives="teacher+matcher", tail=0.0, solver=TIGHT, threads=1).fit(X, Y, tree=tree)
+    model = LinearTree(
+        rare_label_weight=0.0, solver=replace(TIGHT, negatives="teacher+matcher"), threads=1
+    ).fit(X, Y, tree=tree)
     # A beam of 10 keeps both leaves, so both see every row: each label is trained one-vs-all.
     W, b = weights_of(model, node=2)
     with_bias = np.column_stack([X.toarray(), np.ones(X.shape[0])]).astype(np.float64)
@@ -157,7 +161,7 @@ def test_matcher_negatives_show_a_leaf_the_rows_that_the_levels_above_send():
         y = np.where(Y.toarray()[:, 10 + output] > 0, 1.0, -1.0)
         best = reference_train.train_output(with_bias, y, np.ones(y.size), reference_train.SQUARED_HINGE)
         np.testing.assert_allclose(np.append(W[output], b[output]), best, atol=3e-3)
-    teacher = LinearTree(tail=0.0, solver=TIGHT, threads=1).fit(X, Y, tree=tree)
+    teacher = LinearTree(rare_label_weight=0.0, solver=TIGHT, threads=1).fit(X, Y, tree=tree)
     assert np.abs(weights_of(teacher, node=2)[0] - W).max() > 0.01
     np.testing.assert_array_equal(weights_of(teacher, node=0)[0], weights_of(model, node=0)[0])
 
@@ -166,7 +170,9 @@ def test_matcher_negatives_work_in_deep_trees_with_leaves_at_different_depths(pr
     X, Y = problem
     tree = random_tree(np.random.default_rng(3), 20, 4)
     assert np.unique(tree.depth[tree.leaves]).size > 1
-    models = [LinearTree(negatives="teacher+matcher", threads=t).fit(X, Y, tree=tree) for t in (1, 2)]
+    models = [
+        LinearTree(solver=Solver(negatives="teacher+matcher"), threads=t).fit(X, Y, tree=tree) for t in (1, 2)
+    ]
     assert same_arrays(models[0].trees_[0], models[1].trees_[0])
     best = models[0].rank(X, k=1).labels
     assert Y[np.arange(X.shape[0]), best].mean() > 0.9
@@ -179,12 +185,12 @@ def test_matcher_negatives_work_in_deep_trees_with_leaves_at_different_depths(pr
         ({"arity": 6}, "arity must be a power of two; got 6"),
         ({"max_leaf_size": 0}, "max_leaf_size must be a whole number of at least 1; got 0"),
         ({"n_trees": 0}, "n_trees must be a whole number of at least 1; got 0"),
-        ({"cost": 0}, "cost must be a number from 1e-09 to 1000000000.0; got 0"),
-        ({"cost": float("nan")}, "cost must be a number"),
-        ({"cost": 1e-300}, "cost must be a number"),
-        ({"negatives": "matcher"}, "negatives must be one of 'teacher', 'teacher\\+matcher'"),
-        ({"tail": 1.5}, "tail must be a number from 0 to 1; got 1.5"),
-        ({"link": "l5-hinge"}, "link must be one of 'sigmoid'"),
+        ({"C": 0}, "C must be a number from 1e-09 to 1000000000.0; got 0"),
+        ({"C": float("nan")}, "C must be a number"),
+        ({"C": 1e-300}, "C must be a number"),
+        ({"solver": Solver(negatives="matcher")}, "negatives must be one of 'teacher', 'teacher\\+matcher'"),
+        ({"rare_label_weight": 1.5}, "rare_label_weight must be a number from 0 to 1; got 1.5"),
+        ({"solver": Solver(link="l5-hinge")}, "link must be one of 'sigmoid'"),
         ({"solver": "fast"}, "solver must be a Solver; got str"),
         ({"solver": Solver(loss="hinge")}, "loss must be one of 'squared-hinge', 'logistic'"),
         ({"solver": Solver(weights="int4")}, "weights must be one of .* Did you mean 'int8'"),
@@ -239,7 +245,7 @@ def test_a_label_without_rows_comes_after_every_other_label(problem):
     for arity in (2, 64):
         model = LinearTree(arity=arity, max_leaf_size=4, threads=1).fit(X, wider)
         for search in ("beam", "exact"):
-            for row in model.rank(X, k=23, width=30, search=search):
+            for row in model.rank(X, k=23, beam_width=30, search=search):
                 unseen = [label < 3 for label, _ in row]
                 assert sum(unseen) == 3
                 assert all(unseen[-3:])

@@ -40,7 +40,7 @@ def twin_search(model, X, k, *, exact, width=10, copies=reference_search.MEAN, t
 @pytest.mark.parametrize("search, exact", [("beam", False), ("exact", True)])
 def test_rankings_are_those_of_the_twin(model, problem, search, exact):
     X = problem[0][:30]
-    ranking = model.rank(X, k=5, search=search, width=3)
+    ranking = model.rank(X, k=5, search=search, beam_width=3)
     labels, scores, found = twin_search(model, X, 5, exact=exact, width=3)
     np.testing.assert_allclose(ranking.scores, scores, rtol=1e-4, atol=1e-6)
     assert found.tolist() == np.diff(ranking.indptr).tolist()
@@ -58,7 +58,9 @@ def test_rankings_are_those_of_the_twin(model, problem, search, exact):
 def test_exact_search_equals_the_scores_of_all_labels(seed, n_labels, n_copies, link, k):
     rng = np.random.default_rng(seed)
     X, Y = planted_problem(seed, 12, n_labels, 8)
-    model = LinearTree(link=link, threads=1).fit(X, Y, tree=random_tree(rng, n_labels, n_copies))
+    model = LinearTree(solver=Solver(link=link), threads=1).fit(
+        X, Y, tree=random_tree(rng, n_labels, n_copies)
+    )
     pairs = [(row, label) for row in range(12) for label in range(n_labels)]
     every = model.score_labels(X, pairs, merge="max").reshape(12, n_labels)
     ranking = model.rank(X, k=k, search="exact")
@@ -75,9 +77,9 @@ def test_exact_search_equals_the_scores_of_all_labels(seed, n_labels, n_copies, 
 
 def test_a_beam_as_wide_as_the_tree_finds_what_exact_search_finds(model, problem):
     exact = model.rank(problem[0], k=4, search="exact")
-    wide = model.rank(problem[0], k=4, width=model.trees_[0].tree.n_nodes)
+    wide = model.rank(problem[0], k=4, beam_width=model.trees_[0].tree.n_nodes)
     np.testing.assert_array_equal(exact.scores, wide.scores)
-    assert model.rank(problem[0], k=4, width=10**30) == wide
+    assert model.rank(problem[0], k=4, beam_width=10**30) == wide
 
 
 def test_only_allowed_labels_are_returned(model, problem):
@@ -87,16 +89,16 @@ def test_only_allowed_labels_are_returned(model, problem):
         only = model.rank(X, k=20, search=search, restrict=some)
         assert set(only.labels.tolist()) <= set(some)
         assert np.diff(only.indptr).tolist() == [4] * X.shape[0]
-        without = model.rank(X, k=20, width=99, search=search, exclude=some)
+        without = model.rank(X, k=20, beam_width=99, search=search, exclude=some)
         assert set(without.labels.tolist()) == set(range(20)) - set(some)
         both = model.rank(X, k=20, search=search, restrict=some, exclude=[3])
         assert set(both.labels.tolist()) == {0, 4, 17}
         assert model.rank(X, search=search, restrict=[]).labels.size == 0
         assert model.rank(X, search=search, exclude=[]) == model.rank(X, search=search)
-    wide = model.rank(X, k=20, width=99)
+    wide = model.rank(X, k=20, beam_width=99)
     kept = wide.to_csr().toarray()[:, some]
     np.testing.assert_array_equal(
-        model.rank(X, k=20, width=99, restrict=some).to_csr().toarray()[:, some], kept
+        model.rank(X, k=20, beam_width=99, restrict=some).to_csr().toarray()[:, some], kept
     )
 
 
@@ -109,7 +111,7 @@ def test_ids_that_are_no_labels_are_refused(model, problem, name, ids):
 
 def test_scores_of_given_labels_are_those_of_the_ranking(model, problem):
     X = problem[0][:20]
-    ranking = model.rank(X, k=20, width=99)
+    ranking = model.rank(X, k=20, beam_width=99)
     rows = np.repeat(np.arange(20), np.diff(ranking.indptr))
     pairs = np.column_stack([rows, ranking.labels])
     np.testing.assert_allclose(model.score_labels(X, pairs), ranking.scores, rtol=1e-4, atol=1e-6)
@@ -124,7 +126,7 @@ def test_scores_of_given_labels_are_those_of_the_ranking(model, problem):
 def test_scores_of_labels_with_copies_are_merged(problem, merge):
     X, Y = problem
     model = LinearTree(threads=1).fit(X, Y, tree=random_tree(np.random.default_rng(1), 20, 8))
-    ranking = model.rank(X, k=20, **({"width": 99} if merge == "mean" else {"search": "exact"}))
+    ranking = model.rank(X, k=20, **({"beam_width": 99} if merge == "mean" else {"search": "exact"}))
     pairs = np.column_stack([np.repeat(np.arange(X.shape[0]), np.diff(ranking.indptr)), ranking.labels])
     np.testing.assert_allclose(
         model.score_labels(X, pairs, merge=merge), ranking.scores, rtol=1e-4, atol=1e-6
@@ -134,7 +136,7 @@ def test_scores_of_labels_with_copies_are_merged(problem, merge):
 def test_scores_of_an_ensemble_are_means(problem):
     X, Y = problem
     model = LinearTree(n_trees=2, max_leaf_size=4, threads=1).fit(X, Y)
-    ranking = model.rank(X, k=5, width=99)
+    ranking = model.rank(X, k=5, beam_width=99)
     pairs = np.column_stack([np.repeat(np.arange(X.shape[0]), np.diff(ranking.indptr)), ranking.labels])
     np.testing.assert_allclose(model.score_labels(X, pairs), ranking.scores, rtol=1e-4, atol=1e-6)
 
@@ -163,12 +165,12 @@ def test_a_budget_limits_the_nodes_of_an_exact_search(model, problem):
     assert few.max() == 2
     assert few_bound.max() > 0
     assert np.all(few <= nodes)
-    wide, beam_bound = model.search_effort(X[:60], k=3, search="beam", width=10)
+    wide, beam_bound = model.search_effort(X[:60], k=3, search="beam", beam_width=10)
     assert set(beam_bound.tolist()) == {-1}
     assert nodes[:60].mean() <= wide.mean()  # both visit the best node first and stop early
     assert wide.mean() < 1 + model.trees_[0].tree.n_nodes / 2
     assert np.all(
-        model.search_effort(X, k=3, search="beam", width=10)[0][:60] - wide <= 2
+        model.search_effort(X, k=3, search="beam", beam_width=10)[0][:60] - wide <= 2
     )  # leaves in one go
     full = model.rank(X, k=3, search="exact")
     short = model.rank(X, k=3, search="exact", max_nodes=2)
@@ -182,7 +184,7 @@ def test_a_budget_limits_the_nodes_of_an_exact_search(model, problem):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"width": 0}, "width must be a whole number of at least 1; got 0"),
+        ({"beam_width": 0}, "beam_width must be a whole number of at least 1; got 0"),
         ({"search": "best"}, "search must be one of 'beam', 'exact'; got 'best'"),
         ({"search": "exact", "max_nodes": 0}, "max_nodes must be a whole number of at least 1; got 0"),
         ({"max_nodes": 5}, "max_nodes belongs to search='exact'; got search='beam'"),

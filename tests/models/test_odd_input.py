@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from tree_problems import planted_problem, same_arrays
 
-from tagwood import LinearTree
+from tagwood import LinearTree, Solver
 from tagwood.errors import InputError
 
 
@@ -152,19 +152,21 @@ def test_a_row_without_labels_takes_no_part(problem):
     more = sparse.vstack([X, sparse.csr_array(rng.random((9, 40)).astype(np.float32))], format="csr")
     none = sparse.vstack([Y, sparse.csr_array((9, 20), dtype=np.float32)], format="csr")
     for negatives in ("teacher", "teacher+matcher"):
-        params = {"negatives": negatives, "tail": 0.0}  # the number of rows enters the propensities of labels
+        params = {
+            "solver": Solver(negatives=negatives),
+            "rare_label_weight": 0.0,
+        }  # the number of rows enters the propensities of labels
         assert same_arrays(fit(more, none, **params).trees_[0], fit(X, Y, **params).trees_[0])
 
 
 @pytest.mark.parametrize("negatives", ["teacher", "teacher+matcher"])
 @pytest.mark.parametrize("loss", ["squared-hinge", "logistic"])
 def test_a_label_without_rows_is_kept_and_comes_last(problem, negatives, loss):
-    from tagwood import Solver
 
     X, Y = problem
     wider = sparse.hstack([Y, sparse.csr_array((60, 2), dtype=np.float32)], format="csr")
-    model = fit(X, wider, negatives=negatives, solver=Solver(loss=loss))
-    ranking = model.rank(X, k=22, width=99)
+    model = fit(X, wider, solver=Solver(loss=loss, negatives=negatives))
+    ranking = model.rank(X, k=22, beam_width=99)
     assert np.diff(ranking.indptr).tolist() == [22] * 60
     own = (Y.toarray() > 0).sum(axis=1)
     for row in range(60):
@@ -192,7 +194,7 @@ def test_rows_that_are_all_empty_are_learned_by_their_frequency():
 def test_large_finite_values_give_numbers(problem):
     X, Y = problem
     for link in ("sigmoid", "l3-hinge"):
-        model = fit(X, Y, link=link)
+        model = fit(X, Y, solver=Solver(link=link))
         ranking = model.rank(X * np.float32(1e37), k=5)
         assert np.isfinite(ranking.scores).all()
         assert np.all(np.diff(ranking.indptr) == 5)

@@ -31,11 +31,11 @@ def texts():
 
 
 def test_a_clone_has_equal_parameters_and_no_memory():
-    model = LinearTree(cost=0.5, solver=Solver(bias=2.0), threads=1).fit(np.eye(3), [[0], [1], [2]])
+    model = LinearTree(C=0.5, solver=Solver(bias=2.0), threads=1).fit(np.eye(3), [[0], [1], [2]])
     other = clone(model)
     assert other.get_params() == model.get_params()
     assert repr(other) == repr(model)
-    assert repr(model).startswith("LinearTree(cost=0.5, solver=Solver(")
+    assert repr(model).startswith("LinearTree(C=0.5, solver=Solver(")
     assert repr(model).endswith("), threads=1)")
     check_is_fitted(model)
     with pytest.raises(SklearnNotFitted):
@@ -66,10 +66,10 @@ def precision_at_1(model, X, Y):
 
 def test_a_grid_search_over_cost():
     X, Y = planted_problem(n_rows=60)
-    grid = {"cost": [1e-3, 1.0], "max_leaf_size": [4, 100]}
+    grid = {"C": [1e-3, 1.0], "max_leaf_size": [4, 100]}
     search = GridSearchCV(LinearTree(threads=1), grid, scoring=precision_at_1, cv=3, error_score="raise")
     search.fit(X, Y)
-    assert search.best_params_["cost"] == 1.0
+    assert search.best_params_["C"] == 1.0
     assert search.best_score_ > 0.8
     assert search.best_estimator_.rank(X, k=1).n_rows == 60
 
@@ -77,10 +77,10 @@ def test_a_grid_search_over_cost():
 def test_a_grid_search_through_a_pipeline_with_a_metric_of_scikit_learn(texts):
     words, Y = texts
     pipeline = Pipeline([("tfidf", TfidfVectorizer()), ("model", LinearTree(threads=1))])
-    grid = {"model__cost": [1e-4, 1.0], "tfidf__sublinear_tf": [False, True]}
+    grid = {"model__C": [1e-4, 1.0], "tfidf__sublinear_tf": [False, True]}
     scorer = make_scorer(f1_score, average="micro", zero_division=0.0)
     search = GridSearchCV(pipeline, grid, scoring=scorer, cv=2, error_score="raise").fit(words, Y)
-    assert search.best_params_["model__cost"] == 1.0
+    assert search.best_params_["model__C"] == 1.0
     assert search.best_score_ > 0.9
 
 

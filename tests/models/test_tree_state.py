@@ -132,8 +132,8 @@ def test_parameters_that_do_not_fit_are_refused(model, tmp_path, params):
 
 
 @pytest.mark.parametrize(
-    "change", [{"link": "none"}, {"n_trees": 2}, {"n_trees": 0}, {"solver": {"loss": "x"}}, {"solver": 3}, {"new": 1},
-               {"cost": -1}, {"threads": "all"}]
+    "change", [{"solver": {"link": "none"}}, {"n_trees": 2}, {"n_trees": 0}, {"solver": {"loss": "x"}}, {"solver": 3},
+               {"new": 1}, {"C": -1}, {"threads": "all"}]
 )  # fmt: skip
 def test_settings_that_do_not_fit_are_refused(model, tmp_path, change):
     init = {**model.state().params["init"], **change}

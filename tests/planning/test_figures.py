@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import synthetic
-from tagwood import Dataset, LinearTree, TfidfEncoder
+from tagwood import Dataset, LinearTree, Solver, TfidfEncoder
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
 from tagwood.planning import figures as label_figures
@@ -97,7 +97,7 @@ def test_rows_visit_at_least_one_node_and_at_most_one_per_label(data):
 def test_matcher_negatives_add_visits(data):
     labels = measure_figures(data, ENCODER).labels
     plain, matched = (
-        tree_shape(labels, LinearTree(max_leaf_size=10, negatives=kind), (0.6, 0.4))
+        tree_shape(labels, LinearTree(max_leaf_size=10, solver=Solver(negatives=kind)), (0.6, 0.4))
         for kind in ("teacher", "teacher+matcher")
     )
     assert matched.levels[-1].visits > plain.levels[-1].visits

@@ -16,10 +16,10 @@ MODELS: dict[str, Callable[[], Any]] = {
     ),
     "LinearTree, three trees": lambda: LinearTree(n_trees=3, max_leaf_size=3, threads=1),
     "LinearTree, matcher": lambda: LinearTree(
-        arity=2, max_leaf_size=2, negatives="teacher+matcher", tail=1.0, threads=1
+        arity=2, max_leaf_size=2, solver=Solver(negatives="teacher+matcher"), rare_label_weight=1.0, threads=1
     ),
     "LinearTree, logistic": lambda: LinearTree(
-        max_leaf_size=3, link="sigmoid", solver=Solver(loss="logistic", weights="float16"), threads=1
+        max_leaf_size=3, solver=Solver(link="sigmoid", loss="logistic", weights="float16"), threads=1
     ),
     "Disentangled": lambda: Disentangled(LinearTree(max_leaf_size=4), threads=1),
     "Disentangled, auto, three trees": lambda: Disentangled(

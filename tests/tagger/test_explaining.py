@@ -28,8 +28,7 @@ MODELS = {
     "three trees, float16, sigmoid": LinearTree(
         n_trees=3,
         max_leaf_size=5,
-        link="sigmoid",
-        solver=Solver(loss="logistic", weights="float16"),
+        solver=Solver(link="sigmoid", loss="logistic", weights="float16"),
         threads=1,
     ),
 }
@@ -73,13 +72,13 @@ def test_a_label_is_called_pruned_exactly_where_the_beam_does_not_return_it(widt
     X, Y = random_problem(seed=1)
     model = LinearTree(arity=4, max_leaf_size=2, threads=1).fit(X, Y)
     tree = model.trees_[0].tree
-    found = model.rank(X[:10], k=40, width=width)
+    found = model.rank(X[:10], k=40, beam_width=width)
     cases = 0
     for row in range(10):
         x = csr_parts(check_features(X[row : row + 1]))
         returned = {label for label, _ in found[row]}
         for label in range(40):
-            lost = find_pruning(model, x, label, width=width)
+            lost = find_pruning(model, x, label, beam_width=width)
             assert bool(lost) == (label not in returned)
             for where in lost:
                 cases += 1
@@ -95,7 +94,7 @@ def test_masked_branches_do_not_compete():
     x = csr_parts(check_features(X[:1]))
     allowed = np.zeros(40, dtype=bool)
     allowed[7] = True
-    assert find_pruning(model, x, 7, width=1, allowed=allowed) == []
+    assert find_pruning(model, x, 7, beam_width=1, allowed=allowed) == []
 
 
 def test_words_that_make_a_topic_speak_for_it_and_others_do_not(tagger):
@@ -157,9 +156,9 @@ def test_labels_of_leaves_at_any_depth_are_followed():
     model = LinearTree(threads=1).fit(X, Y, tree=tree)
     x = csr_parts(check_features(X[:1]))
     assert [len(explain_label(model, x, label)[0].steps) for label in (0, 2, 5)] == [2, 3, 3]
-    returned = {label for label, _ in model.rank(X[:1], k=6, width=1)[0]}
+    returned = {label for label, _ in model.rank(X[:1], k=6, beam_width=1)[0]}
     for label in range(6):
-        assert bool(find_pruning(model, x, label, width=1)) == (label not in returned)
+        assert bool(find_pruning(model, x, label, beam_width=1)) == (label not in returned)
 
 
 def test_hashed_features_are_named_by_the_words_of_the_text(library):

@@ -60,10 +60,8 @@ def test_a_recipe_names_the_kind_of_generator(kind):
     assert isinstance(tagger.model, SetGenerator)
     assert (tagger.model.kind, tagger.model.hidden, tagger.model.light_conv) == (kind, 32, False)
     assert repr(parse_recipe(recipe_of(tagger).to_toml()).tagger()) == repr(tagger)
-    with pytest.raises(
-        InputError, match=f"the model '{kind}' must be given only its own settings; got 'cost'"
-    ):
-        Recipe().override([f"model.kind={kind}", "model.cost=2"]).tagger()
+    with pytest.raises(InputError, match=f"the model '{kind}' must be given only its own settings; got 'C'"):
+        Recipe().override([f"model.kind={kind}", "model.C=2"]).tagger()
 
 
 def test_train_makes_a_generator_that_the_other_commands_use(tmp_path, capsys):

@@ -84,8 +84,8 @@ def test_a_recipe_names_the_kind_of_model():
             "kind must be one of 'linear-tree', 'softmax-tree', .*; got 'softmax'. Did you mean",
         ),
         (
-            ["model.kind=softmax-tree", "model.cost=2"],
-            "'softmax-tree' must be given only its own.*got 'cost'",
+            ["model.kind=softmax-tree", "model.C=2"],
+            "'softmax-tree' must be given only its own.*got 'C'",
         ),
         (["model.kind=softmax-tree", "tree.arity=2"], "got 'arity'. Known: tree, lam, dimension"),
         (["model.epochs=2"], "the model 'linear-tree' must be given only its own settings; got 'epochs'"),

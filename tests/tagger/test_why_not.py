@@ -144,7 +144,9 @@ def fitted(kind):
     texts = [words(label) for label in range(N_LABELS) for _ in range(4)]
     labels = [[NAMES[label]] for label in range(N_LABELS) for _ in range(4)]
     encoder = TfidfEncoder(ngrams=(1, 1), sublinear_tf=False)
-    model = kind(solver=Solver(tolerance=1e-4, weights="float32", threshold=0.0), tail=0.0, threads=1)
+    model = kind(
+        solver=Solver(tolerance=1e-4, weights="float32", threshold=0.0), rare_label_weight=0.0, threads=1
+    )
     tagger = Tagger(encoder, model, sets=SetRules(holdout=0.0))
     return tagger.fit(texts, labels, vocab=LabelVocab.from_names(NAMES))
 

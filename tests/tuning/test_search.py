@@ -18,7 +18,7 @@ pytest.importorskip("optuna")
 
 BASE = parse_recipe("[model]\nthreads = 1")
 # With min_df = 1000 no feature is left: such a trial can only fail or be bad, so the search has a right answer.
-RANGES = parse_ranges("[features]\nmin_df = [1, 1000]\n[model]\ncost = {low = 0.1, high = 10.0, log = true}")
+RANGES = parse_ranges("[features]\nmin_df = [1, 1000]\n[model]\nC = {low = 0.1, high = 10.0, log = true}")
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +69,8 @@ def test_a_search_goes_on_where_it_was_and_takes_no_other(data, tmp_path):
         ({"metric": "P@2"}, "metric"),
         ({"seed": 1}, "seed"),
         ({"holdout": 0.5}, "share held out"),
-        ({"recipe": parse_recipe("[model]\ncost = 2")}, "recipe"),
-        ({"ranges": parse_ranges("[model]\ncost = [1, 2]")}, "ranges"),
+        ({"recipe": parse_recipe("[model]\nC = 2")}, "recipe"),
+        ({"ranges": parse_ranges("[model]\nC = [1, 2]")}, "ranges"),
     ]:
         with pytest.raises(InputError, match=f"holds a search with another {word}"):
             search(data, tmp_path / "t", **change)
@@ -98,11 +98,11 @@ def test_an_interrupt_keeps_finished_trials_and_the_next_call_goes_on(data, tmp_
             data,
             tmp_path / "t",
             max_trials=9,
-            ranges=parse_ranges("[model]\ncost = [1, 2]"),
+            ranges=parse_ranges("[model]\nC = [1, 2]"),
             each=seen.append,
         )
     assert len(seen[-1].trials) == 2
-    after = search(data, tmp_path / "t", max_trials=1, ranges=parse_ranges("[model]\ncost = [1, 2]"))
+    after = search(data, tmp_path / "t", max_trials=1, ranges=parse_ranges("[model]\nC = [1, 2]"))
     assert [trial for trial in after.trials if trial.number < 3] == seen[-1].trials
     assert {trial.number for trial in after.trials} == {0, 1, 3}
     assert (tmp_path / "t" / "best.toml").is_file()
@@ -145,7 +145,7 @@ def test_a_trial_that_outlives_the_time_is_given_up(data, tmp_path, monkeypatch)
     def slow(words, share):
         now[0] += 20.0 if words.startswith("trial 1") else 0.0
 
-    ranges = parse_ranges("[model]\ncost = [1, 2]")
+    ranges = parse_ranges("[model]\nC = [1, 2]")
     found = search(data, tmp_path / "t", ranges=ranges, minutes=0.5, max_trials=None, progress=slow)
     assert [trial.number for trial in found.trials] == [0]
     assert found.failures == {}
@@ -155,16 +155,16 @@ def test_trials_that_cannot_work_are_counted_and_the_search_goes_on(data, tmp_pa
     real = module.measure
 
     def picky(recipe, *rest):
-        if recipe.sections["model"].get("cost") == 2:
+        if recipe.sections["model"].get("C") == 2:
             raise InputError("no feature is left")
         return real(recipe, *rest)
 
     monkeypatch.setattr(module, "measure", picky)
-    ranges = parse_ranges("[model]\ncost = [1, 2]")
+    ranges = parse_ranges("[model]\nC = [1, 2]")
     found = search(data, tmp_path / "t", max_trials=9, ranges=ranges)
     assert set(found.failures.values()) == {"no feature is left."}
     assert len(found.trials) + len(found.failures) == 9
-    assert all(trial.settings.get("model.cost") != 2 for trial in found.trials)
+    assert all(trial.settings.get("model.C") != 2 for trial in found.trials)
 
 
 def test_a_given_recipe_that_does_not_work_is_an_error(data, tmp_path):

@@ -142,7 +142,7 @@ def tree_shape(labels: LabelFigures, model: LinearTree, together: tuple[float, f
         leaf = depth == n_levels
         outputs = labels.n_labels / count if leaf else float(2 ** widths[depth])
         visits = _visits(labels, count, together[0] if leaf else together[1])
-        if model.negatives == "teacher+matcher" and depth:
+        if model.solver.negatives == "teacher+matcher" and depth:
             visits = max(visits, int(labels.row_counts.sum()) * min(count, _MATCHED))
         below = labels.used if leaf else nodes[depth + 1]
         levels.append(Level(count, outputs, visits, visits / max(1.0, below / count)))

@@ -372,7 +372,7 @@ def _not_found(
 ) -> Verdict:
     lost: list[Pruned] = []
     if isinstance(tagger.model_, LinearTree) and label < tagger.model_.n_labels_:
-        lost = find_pruning(tagger.model_, x, label, width=_WIDTH, allowed=allowed)
+        lost = find_pruning(tagger.model_, x, label, beam_width=_WIDTH, allowed=allowed)
         if len(lost) < len(tagger.model_.trees_):
             lost = []  # some tree looked at it
     none_known = " None of the text's words are known to the model." if x.indices.size == 0 else ""
@@ -383,7 +383,7 @@ def _not_found(
     where = max(lost, key=lambda one: one.score)
     words = (
         f"not suggested: the search left its branch (node {where.node}, depth {where.depth}, "
-        f"score {where.score:.3g}) behind; the last of {where.width} places went to node {where.competitor} "
+        f"score {where.score:.3g}) behind; the last of {where.beam_width} places went to node {where.competitor} "
         f"with {where.competitor_score:.3g}.{none_known}"
     )
     return Verdict("pruned", words, where.node, where.competitor)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # --------
 # >>> ranges = parse_ranges("[model]\ncost = {low = 0.1, high = 10, log = true}\nlink = ['l2-hinge', 'l3-hinge']")
 # >>> list(ranges.of), ranges.of["model.link"].values
-# (['model.cost', 'model.link'], ('l2-hinge', 'l3-hinge'))  # noqa: ERA001
+# (['model.C', 'model.link'], ('l2-hinge', 'l3-hinge'))  # noqa: ERA001
 
 
 # What is left out is left out on purpose: n_trees (more are always a little better and cost as much again),
@@ -52,9 +52,9 @@ max_leaf_size = {low = 25, high = 400, log = true}
 lam = [0.0, 0.25, 0.5, 1.0]
 
 [model]
-cost = {low = 0.1, high = 10.0, log = true}
+C = {low = 0.1, high = 10.0, log = true}
 link = ["l1-hinge", "l2-hinge", "l3-hinge", "l4-hinge", "sigmoid"]
-tail = {low = 0.0, high = 1.0, step = 0.25}
+rare_label_weight = {low = 0.0, high = 1.0, step = 0.25}
 negatives = ["teacher", "teacher+matcher"]
 """
 _SPAN_KEYS = {"low", "high", "step", "log"}

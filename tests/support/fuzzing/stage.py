@@ -27,7 +27,7 @@ arity = 4
 lam = 0.5
 
 [model]
-cost = 1.0
+C = 1.0
 threads = 1
 keep_texts = 5
 

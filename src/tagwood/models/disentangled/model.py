@@ -6,22 +6,22 @@ re-assigned by a pure function, and matcher and ranker are trained for the new l
 Decisions
 ---------
 * The first round trains the matcher alone: the ranker of leaves that are about to change is of no use.
-* Rows are matched by matchers that have not seen them (`row_matching`); ``Assignment(rows="training")`` is the paper's
-  way, a matcher matching the rows it was trained on.
+* Rows are matched by matchers that have not seen them (`matching`). The paper's way, a matcher that matches the rows it
+  was trained on, is ``CopySettings(rows="training")``.
 * The first tree is built with leaves of `max_leaf_size` over the number of copies, so that leaves have about the
   size the base would give them, and with that many times the base's `arity`, so that it is as deep as the base's.
   Trees given to `fit` are taken as they are.
 * Leaves are kept even: what a leaf costs in training and search grows with its labels *and* with their rows, and leaves
   that fill up to `max_leaf_size` with frequent labels cost twice what even ones do.
 * A label brings to each of its leaves only the rows matched there: a copy then costs as many rows as it serves. The
-  paper's way, all rows to all leaves, is ``Assignment(bring="all")``.
+  paper's way, all rows to all leaves, is ``CopySettings(bring="all")``.
 * ``"auto"`` saves where it loses little: every leaf of a label has to be worth the work of training it (`coverage`),
   copies that win fewer than three rows are noise, and a label has at most three leaves. Classifiers stop at twice the
   base's tolerance, which lost nothing that could be told from chance on three sets, and copies are had for the time.
   The rows of a copy come from a beam of eight, of which only the first four places decide on leaves: more rows make
   better
   classifiers, but a row's later leaves are no place for its labels.
-* ``alternative_update=False`` keeps the matcher, and with it leaves that lost all labels.
+* ``retrain_matcher=False`` keeps the matcher, and with it leaves that lost all labels.
 * With ``"training"`` rows, nodes whose rows and children did not change keep their classifiers.
 """
 
@@ -59,24 +59,24 @@ _AUTO_COPIES = 3  # most leaves of a label
 
 
 @dataclass(frozen=True)
-class Assignment:
+class CopySettings:
     """How labels find their leaves.
 
     Parameters
     ----------
     rows
         ``"held-out"``: rows are matched by matchers that have not seen them; ``"training"``: by one that has.
-    width
+    leaves_per_row
         Leaves per row that count when labels are given their leaves; with ``copies="auto"`` the first counts most. None
         takes 5, and 4 with ``"auto"``, but never more than an eighth of the leaves.
-    room
+    max_leaf_load
         With a number of copies: most labels of a leaf, as a multiple of its even share, which is `copies` times the
         labels over the leaves. With ``copies="auto"`` it is the price of work that keeps leaves small.
     bring
         Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam sends there, or
         ``"all"``, which is the paper's, a little more precise, and slower to train and to search. The beam is one of
-        10, with ``copies="auto"`` one of 8, and of `width` where that is more. Rows that are sent to none of the
-        label's leaves go to all of them.
+        10, with ``copies="auto"`` one of 8, and of `leaves_per_row` where that is more. Rows that are sent to none of
+        the label's leaves go to all of them.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
     work
@@ -86,33 +86,33 @@ class Assignment:
         this share of all positives into reach.
     least_gain
         With ``copies="auto"``: rows that one more copy must win.
-    slack
+    tolerance_factor
         With ``copies="auto"``: tolerance of the classifiers, as a multiple of the base's. The last sweeps over a leaf's
         rows bring less than the copies that can be trained in their time.
     """
 
     rows: str = "held-out"
-    width: int | None = None
-    room: float = 1.1
+    leaves_per_row: int | None = None
+    max_leaf_load: float = 1.1
     bring: str = "matched"
     growth: float = 1.22
     work: float = 1.6
     price: float = 0.05
     least_gain: int = 3
-    slack: float = 2.0
+    tolerance_factor: float = 2.0
 
     def check(self) -> None:
         """Raise `InputError` for a value that does not fit."""
         check_choice(self.rows, "rows", ROWS)
-        if self.width is not None:
-            check_int(self.width, "width", low=1)
-        check_float(self.room, "room", low=1.0)
+        if self.leaves_per_row is not None:
+            check_int(self.leaves_per_row, "leaves_per_row", low=1)
+        check_float(self.max_leaf_load, "max_leaf_load", low=1.0)
         check_choice(self.bring, "bring", BRING)
         check_float(self.growth, "growth", low=1.0)
         check_float(self.work, "work", low=1.0)
         check_float(self.price, "price", low=0.0)
         check_int(self.least_gain, "least_gain", low=1)
-        check_float(self.slack, "slack", low=1.0)
+        check_float(self.tolerance_factor, "tolerance_factor", low=1.0)
 
 
 @storable("Disentangled")
@@ -131,11 +131,11 @@ class Disentangled(LinearTree):
         further copies, two at most, only where they are worth their work, with a bound on the size of the model.
     rounds
         How often rows are matched and labels re-assigned before the last training.
-    alternative_update
+    retrain_matcher
         Whether the matcher is trained again for the new leaves. False is faster and less precise.
     merge
         A label's score from its copies: ``"max"`` or ``"mean"``. ``"mean"`` has to look at more nodes.
-    assignment
+    copy_settings
         How labels find their leaves; rarely needs a change.
     seed, threads
         As in `LinearTree`.
@@ -155,18 +155,18 @@ class Disentangled(LinearTree):
         *,
         copies: int | str = 2,
         rounds: int = 1,
-        alternative_update: bool = True,
+        retrain_matcher: bool = True,
         merge: str = "max",
-        assignment: Assignment = Assignment(),  # noqa: B008 (frozen)
+        copy_settings: CopySettings = CopySettings(),  # noqa: B008 (frozen)
         seed: int = 0,
         threads: int | None = None,
     ) -> None:
         self.base = base
         self.copies = copies
         self.rounds = rounds
-        self.alternative_update = alternative_update
+        self.retrain_matcher = retrain_matcher
         self.merge = merge
-        self.assignment = assignment
+        self.copy_settings = copy_settings
         self.seed = seed
         self.threads = threads
 
@@ -193,7 +193,7 @@ class Disentangled(LinearTree):
         plain = LinearTree(**base.get_params())
         vars(plain).update({name: getattr(self, name) for name in _LEARNED})
         own = {name: value for name, value in self.get_params().items() if name != "base"}
-        params = {"init": {**own, "assignment": asdict(self.assignment)}}
+        params = {"init": {**own, "copy_settings": asdict(self.copy_settings)}}
         return State("Disentangled", params=params, parts={"model": plain.state()})
 
     @classmethod
@@ -202,7 +202,7 @@ class Disentangled(LinearTree):
         init = dict(state.param("init", dict))
         fitted = LinearTree.from_state(state.part("model"))
         base = LinearTree(**fitted.get_params())
-        model = cls(base, **{**init, "assignment": _stored_assignment(init["assignment"])})
+        model = cls(base, **{**init, "copy_settings": _stored_settings(init["copy_settings"])})
         model._check_params()
         vars(model).update({name: getattr(fitted, name) for name in _LEARNED})
         return model
@@ -214,18 +214,18 @@ class Disentangled(LinearTree):
         if self.copies != AUTO:
             check_int(self.copies, "copies", low=1)
         check_int(self.rounds, "rounds", low=1)
-        if not isinstance(self.alternative_update, bool):
-            raise InputError("alternative_update must be True or False", given=repr(self.alternative_update))
-        if self.rounds > 1 and not self.alternative_update:
+        if not isinstance(self.retrain_matcher, bool):
+            raise InputError("retrain_matcher must be True or False", given=repr(self.retrain_matcher))
+        if self.rounds > 1 and not self.retrain_matcher:
             raise InputError(
-                "several rounds need alternative_update=True",
+                "several rounds need retrain_matcher=True",
                 given=f"rounds={self.rounds}",
                 hint="A matcher that stays the same matches rows to the same leaves.",
             )
         check_choice(self.merge, "merge", MERGES)
-        if not isinstance(self.assignment, Assignment):
-            raise InputError("assignment must be an Assignment", given=type(self.assignment).__name__)
-        self.assignment.check()
+        if not isinstance(self.copy_settings, CopySettings):
+            raise InputError("copy_settings must be a CopySettings", given=type(self.copy_settings).__name__)
+        self.copy_settings.check()
         check_threads(self.threads)
 
     def _plain(self, **changes: Any) -> LinearTree:
@@ -249,7 +249,9 @@ class Disentangled(LinearTree):
         known = None
         rounds = self.rounds if tree.n_leaves > 1 else 0
         if self.copies == AUTO and rounds:
-            loose = replace(training.solver, tolerance=self.assignment.slack * training.solver.tolerance)
+            loose = replace(
+                training.solver, tolerance=self.copy_settings.tolerance_factor * training.solver.tolerance
+            )
             training = replace(training, solver=loose)
         for number in range(rounds):
             if progress is not None:
@@ -262,13 +264,16 @@ class Disentangled(LinearTree):
         self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, last: bool
     ) -> tuple[LabelTree, TrainedBlocks | None, TreeTraining]:
         """Match rows, re-assign labels; return the new tree, blocks of it that need no training, and how to train."""
-        settings = self.assignment
+        settings = self.copy_settings
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
         most = max(1, tree.n_leaves // _LEAST_LEAVES)
         usual, beam = (_AUTO_WIDTH, _AUTO_BEAM) if self.copies == AUTO else (_WIDTH, _BEAM)
-        width, beam = min(usual, most) if settings.width is None else settings.width, min(beam, most)
+        width, beam = (
+            min(usual, most) if settings.leaves_per_row is None else settings.leaves_per_row,
+            min(beam, most),
+        )
         looked = max(width, beam) if brings_matched else width
-        matcher = training.train_matcher(tree) if seen or not self.alternative_update else None
+        matcher = training.train_matcher(tree) if seen or not self.retrain_matcher else None
         if matcher is None or not seen:
             matched = match_unseen_rows(training, tree, looked, width if self.copies == AUTO else None)
         else:
@@ -279,7 +284,7 @@ class Disentangled(LinearTree):
             brought = rows_of_copies(training.weights.label_rows, new, matched)
             new_training = replace(training, copy_rows=brought)
         known = None
-        if not self.alternative_update and matcher is not None:
+        if not self.retrain_matcher and matcher is not None:
             inner = np.flatnonzero(np.diff(tree.child_ptr) > 0)
             return new, blocks_of(matcher, inner, inner), new_training
         new, former = without_empty_leaves(new)  # the order of copies stays
@@ -292,9 +297,9 @@ class Disentangled(LinearTree):
     def _reassign(
         self, tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.int32], width: int
     ) -> LabelTree:
-        settings = self.assignment
+        settings = self.copy_settings
         if not isinstance(self.copies, str):
-            most = max(1, round(settings.room * self.copies * tree.n_labels / tree.n_leaves))
+            most = max(1, round(settings.max_leaf_load * self.copies * tree.n_labels / tree.n_leaves))
             return reassign_labels(
                 tree, Y, matched[:, :width], self.copies, max_leaf_size=most, keep_empty=True
             )
@@ -313,9 +318,9 @@ class Disentangled(LinearTree):
         )
 
 
-def _stored_assignment(values: dict[str, Any]) -> Assignment:
+def _stored_settings(values: dict[str, Any]) -> CopySettings:
     """Return how a stored model was trained. What later versions no longer know does not matter to a fitted model."""
-    known = {field.name for field in fields(Assignment)}
-    return Assignment(
+    known = {field.name for field in fields(CopySettings)}
+    return CopySettings(
         **{name: value for name, value in values.items() if name in known and value is not None}
     )

@@ -77,7 +77,7 @@ class Ensemble(FittedModel):
     --------
     >>> from tagwood.models.linear_tree.model import LinearTree
     >>> X, Y = np.eye(3, dtype=np.float32), [[0], [1], [2]]
-    >>> one, two = (LinearTree(threads=1, cost=cost).fit(X, Y) for cost in (1.0, 2.0))
+    >>> one, two = (LinearTree(threads=1, C=C).fit(X, Y) for C in (1.0, 2.0))
     >>> Ensemble([one, two]).rank(X, k=1).labels.tolist()
     [0, 1, 2]
     """

@@ -70,7 +70,7 @@ class Pruned:
     score: float
     competitor: int
     competitor_score: float
-    width: int
+    beam_width: int
 
 
 def explain_label(model: LinearTree, x: CsrParts, label: int, n_top: int = 8) -> list[LabelPath]:
@@ -90,11 +90,13 @@ def find_pruning(
     x: CsrParts,
     label: int,
     *,
-    width: int = 10,
+    beam_width: int = 10,
     allowed: NDArray[np.bool_] | None = None,
 ) -> list[Pruned]:
     """Return where each tree's beam left `label` behind; trees whose beam reaches it are not in the list."""
-    lost = (_lost(weights, number, x, label, width, allowed) for number, weights in enumerate(model.trees_))
+    lost = (
+        _lost(weights, number, x, label, beam_width, allowed) for number, weights in enumerate(model.trees_)
+    )
     return [where for where in lost if where is not None]
 
 
@@ -134,7 +136,12 @@ def _step(
 
 
 def _lost(
-    weights: TreeWeights, number: int, x: CsrParts, label: int, width: int, allowed: NDArray[np.bool_] | None
+    weights: TreeWeights,
+    number: int,
+    x: CsrParts,
+    label: int,
+    beam_width: int,
+    allowed: NDArray[np.bool_] | None,
 ) -> Pruned | None:
     """Walk the beam level by level, as the search does, and stop where no way to the label is left in it."""
     tree = weights.tree
@@ -144,12 +151,12 @@ def _lost(
     while any(tree.child_ptr[node] < tree.child_ptr[node + 1] for node in front):
         below = _level(weights, x, front, open_nodes)
         ranked = sorted(below.items(), key=lambda item: (-item[1], item[0]))
-        kept = dict(ranked[:width])
+        kept = dict(ranked[:beam_width])
         if not ways & kept.keys():
             node, score = next(item for item in ranked if item[0] in ways)
-            competitor, best = ranked[width - 1]
+            competitor, best = ranked[beam_width - 1]
             scores = float(np.exp(score)), float(np.exp(best))
-            return Pruned(number, node, int(tree.depth[node]), scores[0], competitor, scores[1], width)
+            return Pruned(number, node, int(tree.depth[node]), scores[0], competitor, scores[1], beam_width)
         front = kept
     return None
 

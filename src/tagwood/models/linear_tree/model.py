@@ -188,25 +188,25 @@ def check_training_data(X: Any, Y: Any) -> tuple[CsrParts, sparse.csr_array]:
     return features, labels
 
 
-def check_search(k: Any, width: Any, search: Any, max_nodes: Any, merge: str) -> SearchPlan:
+def check_search(k: Any, beam_width: Any, search: Any, max_nodes: Any, merge: str) -> SearchPlan:
     """Return the plan of a search for `k` labels, or say which argument does not fit.
 
     Plans are remembered: for a service that asks row by row the checks would take as long as a small search.
     """
     try:
-        return _known_plan(k, width, search, max_nodes, merge)
+        return _known_plan(k, beam_width, search, max_nodes, merge)
     except TypeError:  # what cannot be remembered is no number and no word: the checks say so
-        return _checked_plan(k, width, search, max_nodes, merge)
+        return _checked_plan(k, beam_width, search, max_nodes, merge)
 
 
-def _checked_plan(k: Any, width: Any, search: Any, max_nodes: Any, merge: str) -> SearchPlan:
+def _checked_plan(k: Any, beam_width: Any, search: Any, max_nodes: Any, merge: str) -> SearchPlan:
     check_int(k, "k", low=1)
-    check_int(width, "width", low=1)
+    check_int(beam_width, "beam_width", low=1)
     check_choice(search, "search", SEARCHES)
     budget = 0 if max_nodes is None else check_int(max_nodes, "max_nodes", low=1)
     if budget and search != "exact":
         raise InputError("max_nodes belongs to search='exact'", given=f"search={search!r}")
-    return SearchPlan(search == "exact", int(width), budget, merge)
+    return SearchPlan(search == "exact", int(beam_width), budget, merge)
 
 
 _known_plan = lru_cache(maxsize=256, typed=True)(_checked_plan)  # typed: True is no number of labels, 1 is
@@ -248,7 +248,6 @@ def check_pairs(pairs: ArrayLike, n_rows: int, n_labels: int) -> NDArray[np.int6
     return wanted.astype(np.int64)
 
 
-_NEGATIVES = ("teacher", "teacher+matcher")
 _TREES = ("interpolated", "auto")
 _INT32_MAX = np.iinfo(np.int32).max
 
@@ -279,17 +278,12 @@ class LinearTree(FittedModel):
         λ from 0 to 2. 0: like labels together, all at about the same depth. Up to 1: frequent labels nearer to the
         root, where exact search finds them sooner. 2: frequencies alone shape the tree. Smaller leaves and nodes
         (``arity=16, max_leaf_size=20``) gain most from it.
-    cost
-        C of the linear classifiers: larger fits the training rows more closely.
-    negatives
-        ``"teacher"``: a node sees the rows with a label below it; ``"teacher+matcher"``: also the rows the trained
-        upper levels send there, which is slower and helps where the tree errs often.
-    tail
+    C
+        Inverse regularization of the linear classifiers: larger fits the training rows more closely.
+    rare_label_weight
         Weight of rare labels: 0 treats all alike, 1 weights the positives of a label's classifier by its inverse
         propensity. None takes 1, which raised P@k and PSP@k on four of five real sets, but 0 where some label stands
         on more than a quarter of the rows: such hubs decide P@1 there, and weight on rare labels is taken from them.
-    link
-        From margin to score: ``"l3-hinge"``, ``"l2-hinge"``, ``"l4-hinge"``, ``"l1-hinge"`` or ``"sigmoid"``.
     solver
         Settings of the linear classifiers that rarely need a change.
     seed, threads
@@ -318,10 +312,8 @@ class LinearTree(FittedModel):
         n_trees: int = 1,
         tree: str = "interpolated",
         lam: float = 0.0,
-        cost: float = 1.0,
-        negatives: str = "teacher",
-        tail: float | None = None,
-        link: str = "l3-hinge",
+        C: float = 1.0,
+        rare_label_weight: float | None = None,
         solver: Solver = Solver(),  # noqa: B008 (frozen)
         seed: int = 0,
         threads: int | None = None,
@@ -331,10 +323,8 @@ class LinearTree(FittedModel):
         self.n_trees = n_trees
         self.tree = tree
         self.lam = lam
-        self.cost = cost
-        self.negatives = negatives
-        self.tail = tail
-        self.link = link
+        self.C = C
+        self.rare_label_weight = rare_label_weight
         self.solver = solver
         self.seed = seed
         self.threads = threads
@@ -369,7 +359,7 @@ class LinearTree(FittedModel):
         self._check_params()
         threads = check_threads(self.threads)
         features, labels = check_training_data(X, Y)
-        weights = entry_weights(labels, sample_weight, self.tail)
+        weights = entry_weights(labels, sample_weight, self.rare_label_weight)
         if tree is None:
             options = {"label_features": label_features, "sample_weight": sample_weight, "progress": progress}
             sweep = choose_tree(self._plain(), features, labels, **options) if self.tree == "auto" else None
@@ -387,9 +377,8 @@ class LinearTree(FittedModel):
             training = TreeTraining(
                 X=features,
                 weights=weights,
-                cost=float(self.cost),
+                C=float(self.C),
                 solver=self.solver,
-                link=self.link,
                 seed=self.seed + number,
                 threads=threads,
             )
@@ -404,7 +393,7 @@ class LinearTree(FittedModel):
         X: Any,
         k: int = 5,
         *,
-        width: int = 10,
+        beam_width: int = 10,
         search: str = "beam",
         restrict: ArrayLike | None = None,
         exclude: ArrayLike | None = None,
@@ -418,8 +407,8 @@ class LinearTree(FittedModel):
             (n_rows, n_features) features.
         k
             Labels per row; rows get fewer where fewer were found.
-        width
-            Of the beam: how many nodes of a level are followed. More is slower and finds more.
+        beam_width
+            How many nodes of a level are followed. More is slower and finds more.
         search
             ``"beam"``, or ``"exact"``: best-first, nothing better exists than what it returns.
         restrict, exclude
@@ -429,7 +418,7 @@ class LinearTree(FittedModel):
         """
         found = [
             tree.search(*args)
-            for tree, args in self._searches(X, k, width, search, restrict, exclude, max_nodes)
+            for tree, args in self._searches(X, k, beam_width, search, restrict, exclude, max_nodes)
         ]
         places = (found[0].labels, found[0].scores, found[0].found)
         if len(found) > 1:
@@ -444,7 +433,7 @@ class LinearTree(FittedModel):
         return Ranking._of_places(*places, self.n_labels_)
 
     def search_effort(
-        self, X: Any, k: int = 5, *, width: int = 10, search: str = "exact", max_nodes: int | None = None
+        self, X: Any, k: int = 5, *, beam_width: int = 10, search: str = "exact", max_nodes: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return per row the nodes a search evaluates and the best score it may have missed.
 
@@ -452,7 +441,8 @@ class LinearTree(FittedModel):
         the largest bound.
         """
         found = [
-            tree.search(*args) for tree, args in self._searches(X, k, width, search, None, None, max_nodes)
+            tree.search(*args)
+            for tree, args in self._searches(X, k, beam_width, search, None, None, max_nodes)
         ]
         evaluated = np.stack([f.evaluated for f in found]).sum(axis=0, dtype=np.int32)
         return evaluated, np.stack([f.bound for f in found]).max(axis=0)
@@ -508,7 +498,7 @@ class LinearTree(FittedModel):
         model.sweep_ = None if sweep is None else TreeSweep.from_dict(sweep)
         model.trees_ = [
             tree_weights_from_state(
-                state.part(f"tree_{i}"), model.n_labels_, model.link, model.solver.weights
+                state.part(f"tree_{i}"), model.n_labels_, model.solver.link, model.solver.weights
             )
             for i in range(model.n_trees)
         ]
@@ -526,11 +516,9 @@ class LinearTree(FittedModel):
                 given=f"{self.lam}",
                 hint="tree='interpolated' takes a lam.",
             )
-        check_float(self.cost, "cost", low=1e-9, high=1e9)
-        check_choice(self.negatives, "negatives", _NEGATIVES)
-        if self.tail is not None:
-            check_float(self.tail, "tail", low=0, high=1)
-        link_power(self.link)
+        check_float(self.C, "C", low=1e-9, high=1e9)
+        if self.rare_label_weight is not None:
+            check_float(self.rare_label_weight, "rare_label_weight", low=0, high=1)
         if not isinstance(self.solver, Solver):
             raise InputError("solver must be a Solver", given=type(self.solver).__name__)
         self.solver.check()
@@ -544,7 +532,7 @@ class LinearTree(FittedModel):
         return training.train(tree, self._matcher_width(), progress)
 
     def _matcher_width(self) -> int | None:
-        return 10 if self.negatives == "teacher+matcher" else None
+        return 10 if self.solver.negatives == "teacher+matcher" else None
 
     def _plain(self) -> LinearTree:
         """Return a model with these settings that trials may copy."""
@@ -567,14 +555,14 @@ class LinearTree(FittedModel):
         self,
         X: Any,
         k: int,
-        width: int,
+        beam_width: int,
         search: str,
         restrict: ArrayLike | None,
         exclude: ArrayLike | None,
         max_nodes: int | None,
     ) -> list[tuple[TreeWeights, tuple[CsrParts, int, SearchPlan, int]]]:
         self._check_fitted()
-        plan = check_search(k, width, search, max_nodes, self._merge(search))
+        plan = check_search(k, beam_width, search, max_nodes, self._merge(search))
         trusted = isinstance(X, CsrParts) and X.n_cols == self.n_features_  # straight from an encoder
         features = X if trusted else feature_parts(X, self.n_features_)
         if restrict is not None or exclude is not None:

@@ -44,7 +44,7 @@ class EntryWeights(NamedTuple):
     row_weights: NDArray[np.float32]
 
 
-def entry_weights(Y: sparse.csr_array, sample_weight: Any, tail: float | None) -> EntryWeights:
+def entry_weights(Y: sparse.csr_array, sample_weight: Any, rare_label_weight: float | None) -> EntryWeights:
     """Return the weights of the entries of Y (checked, (n_rows, n_labels)).
 
     Parameters
@@ -53,7 +53,7 @@ def entry_weights(Y: sparse.csr_array, sample_weight: Any, tail: float | None) -
         Label sets.
     sample_weight
         None, one positive number per row, or a sparse matrix with one positive number per entry of Y.
-    tail
+    rare_label_weight
         0: labels count alike; 1: by their inverse propensity, scaled to a mean of 1 over the entries. None: 1, or 0
         where a label stands on more than a quarter of the labelled rows.
     """
@@ -66,10 +66,10 @@ def entry_weights(Y: sparse.csr_array, sample_weight: Any, tail: float | None) -
     label_rows = csr_parts(entries.T.tocsr())
     weighted = entries is not Y
     n_labelled = int(np.count_nonzero(np.diff(Y.indptr)))
-    if tail is None:
-        tail = 0.0 if np.diff(label_rows.indptr).max() > _HUB_SHARE * n_labelled else 1.0
-    if tail > 0:
-        leaves = _tail_weights(label_rows, tail, n_labelled)
+    if rare_label_weight is None:
+        rare_label_weight = 0.0 if np.diff(label_rows.indptr).max() > _HUB_SHARE * n_labelled else 1.0
+    if rare_label_weight > 0:
+        leaves = _rare_label_weights(label_rows, rare_label_weight, n_labelled)
     elif weighted:
         leaves = label_rows.data
     return EntryWeights(label_rows, weighted, leaves, rows)
@@ -96,10 +96,12 @@ def _per_entry(Y: sparse.csr_array, weights: sparse.csr_array) -> sparse.csr_arr
     return joined.astype(np.float32)
 
 
-def _tail_weights(label_rows: CsrParts, tail: float, n_labelled: int) -> NDArray[np.float32]:
+def _rare_label_weights(
+    label_rows: CsrParts, rare_label_weight: float, n_labelled: int
+) -> NDArray[np.float32]:
     counts = np.diff(label_rows.indptr)
     scale = (np.log(max(n_labelled, 3)) - 1) * (_B + 1) ** _A
-    per_label = (1 + scale * (counts + _B) ** -_A) ** tail
+    per_label = (1 + scale * (counts + _B) ** -_A) ** rare_label_weight
     per_entry = np.repeat(per_label, counts)
     weights: NDArray[np.float32] = (label_rows.data * per_entry / per_entry.mean()).astype(np.float32)
     return weights
@@ -150,6 +152,7 @@ def _upper_part(matcher: TreeWeights, cut: int) -> TreeWeights:
 
 LOSSES = {"squared-hinge": 0, "logistic": 1}
 WEIGHT_DTYPES = {"float32": 0, "float16": 1, "int8": 2}
+NEGATIVES = ("teacher", "teacher+matcher")
 
 # Work handed to the kernel at once, in row visits: between two portions Python shows progress and hears Ctrl-C.
 _PORTION = 4_000_000
@@ -173,6 +176,11 @@ class Solver:
     tolerance
         Stop a classifier when the violations of a sweep span no more than this. 0.1 trains a fifth faster and costs a
         tenth of a point here and there.
+    negatives
+        ``"teacher"``: a node is trained on the rows with a label below it; ``"teacher+matcher"``: also on the rows that
+        the trained upper levels send there, which is slower and helps where the tree often errs.
+    link
+        From margin to score: ``"l3-hinge"``, ``"l2-hinge"``, ``"l4-hinge"``, ``"l1-hinge"`` or ``"sigmoid"``.
     max_sweeps
         Most sweeps over a node's rows.
     threshold
@@ -187,11 +195,15 @@ class Solver:
     max_sweeps: int = 100
     threshold: float = 0.1
     weights: str = "int8"
+    negatives: str = "teacher"
+    link: str = "l3-hinge"
 
     def check(self) -> None:
         """Raise `InputError` for values that do not fit."""
         check_choice(self.loss, "loss", LOSSES)
         check_choice(self.weights, "weights", WEIGHT_DTYPES)
+        check_choice(self.negatives, "negatives", NEGATIVES)
+        link_power(self.link)
         check_float(self.bias, "bias", low=0)
         check_float(self.tolerance, "tolerance", above=0)
         check_float(self.threshold, "threshold", low=0)
@@ -223,9 +235,8 @@ class TreeTraining:
 
     X: CsrParts
     weights: EntryWeights
-    cost: float
+    C: float
     solver: Solver
-    link: str
     seed: int
     threads: int
     copy_rows: CsrParts | None = None
@@ -332,7 +343,7 @@ class TreeTraining:
             self.weights.row_weights,
             (block_nodes * 1_000_003 + place).astype(np.int64),
             LOSSES[self.solver.loss],
-            self.cost,
+            self.C,
             self.solver.bias,
             self.solver.tolerance,
             self.solver.max_sweeps,
@@ -344,7 +355,7 @@ class TreeTraining:
         return TrainedBlocks(block_nodes, trained[:-1])  # the last one counts sweeps
 
     def _assemble(self, tree: LabelTree, trained: list[TrainedBlocks]) -> TreeWeights:
-        weights = assemble(tree, trained, self.link, link_power(self.link), self.solver.weights)
+        weights = assemble(tree, trained, self.solver.link, link_power(self.solver.link), self.solver.weights)
         leaf_of = np.repeat(np.arange(tree.n_nodes), np.diff(tree.label_ptr))
         without_rows = np.flatnonzero(np.diff(self.weights.label_rows.indptr)[tree.labels] == 0)
         weights.arrays.bias[tree.child_ptr[leaf_of[without_rows]] - 1 + without_rows] = _NO_ROWS_MARGIN

@@ -88,10 +88,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How to search: `exact` or a beam of `width`; `max_nodes` bounds an exact search (0: no bound)."""
+    """How to search: `exact` or a beam of `beam_width`; `max_nodes` bounds an exact search (0: no bound)."""
 
     exact: bool = False
-    width: int = 10
+    beam_width: int = 10
     max_nodes: int = 0
     merge: str = "mean"
     allowed: NDArray[np.bool_] | None = None
@@ -129,7 +129,7 @@ class TreeWeights:
             label_mask = plan.allowed.astype(np.uint8)
             node_mask = self.tree.nodes_with(plan.allowed).astype(np.uint8)
         # More than every node is no more: the kernel sets places for the whole beam aside.
-        width, max_nodes = min(plan.width, self.tree.n_nodes), min(plan.max_nodes, self.tree.n_nodes)
+        width, max_nodes = min(plan.beam_width, self.tree.n_nodes), min(plan.max_nodes, self.tree.n_nodes)
         return Found(
             *_kernels.search(
                 *self._head, *X, plan.exact, k, width, max_nodes, copies, label_mask, node_mask, threads
