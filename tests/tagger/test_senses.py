@@ -7,7 +7,6 @@ from tagwood import Disentangled, LinearTree, SoftmaxTree, Tagger, TfidfEncoder
 from tagwood.cli.app import run
 from tagwood.errors import InputError
 from tagwood.tagger import SetRules
-from tagwood.tagger.senses import label_senses, most_different
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +46,11 @@ def test_a_sense_has_its_own_texts_and_neighbours(tagger, topics):
     assert found.rows == tagger.label_counts_[found.label]
     assert 0 < found.difference <= 1
     for sense in found.senses:
-        assert sense.texts
-        assert found.name not in sense.neighbours
-        for text in sense.texts:
-            assert topics_in(text.split()) <= topics_in(sense.words)
-    shown = [set(sense.texts) for sense in found.senses]
+        assert sense.examples
+        assert found.name not in [one.name for one in sense.beside]
+        for example in sense.examples:
+            assert topics_in(example.text.split()) <= topics_in(sense.words)
+    shown = [{one.text for one in sense.examples} for sense in found.senses]
     assert not shown[0] & shown[1]
 
 
@@ -64,15 +63,15 @@ def test_senses_are_json_and_text(tagger):
 
 
 def test_the_most_different_labels_come_first(tagger):
-    found = most_different(tagger, 10)
+    found = tagger.most_different(10)
     assert len(found) == 10
     gaps = [one.difference for one in found]
     assert gaps == sorted(gaps, reverse=True)
     for one in found[:3]:
-        report = label_senses(tagger, one.label)
+        report = tagger.senses(one.label)
         assert report.difference == pytest.approx(one.difference)
         assert sorted(one.leaves) == sorted(sense.leaf for sense in report.senses)
-    assert most_different(tagger, 10, least_rows=10**6) == []
+    assert tagger.most_different(10, least_rows=10**6) == []
 
 
 def test_labels_of_a_plain_tree_have_one_sense():
@@ -82,9 +81,9 @@ def test_labels_of_a_plain_tree_have_one_sense():
     found = tagger.senses("bar")
     assert len(found.senses) == 1
     assert found.difference == 0
-    assert found.senses[0].texts == ()
+    assert found.senses[0].examples == ()
     assert "bar" in found.senses[0].words
-    assert most_different(tagger) == []
+    assert tagger.most_different() == []
 
 
 def test_models_without_a_linear_tree_have_no_senses():
@@ -98,7 +97,7 @@ def test_show_tells_the_senses_of_a_label(folder, capsys):
     assert run(["show", str(folder), "--label", "label 03", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["name"] == "label 03"
-    assert {"tree", "leaf", "words", "neighbours", "texts"} == shown["senses"][0].keys()
+    assert {"tree", "leaf", "path", "words", "beside", "examples"} == shown["senses"][0].keys()
     assert run(["show", str(folder), "--label", "label 03"]) == 0
     assert capsys.readouterr().out.startswith("label 03: ")
     assert run(["show", str(folder), "--label", "lebel 03"]) == 2

@@ -25,9 +25,8 @@ def senses(
     One label in detail: tagwood show MODEL --label NAME.
     """
     from tagwood.cli.predict import load_tagger
-    from tagwood.tagger.senses import most_different
 
-    found = most_different(load_tagger(model), limit, least_rows=least_rows, language=language)
+    found = load_tagger(model).most_different(limit, least_rows=least_rows, language=language)
     if json:
         print_json({"model": str(model), "labels": found})
     elif found:

@@ -15,11 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tagwood.errors import TagwoodError
+from tagwood.errors import InputError, TagwoodError
+from tagwood.recipe import recipe_of
 from tagwood.service.group_review import GroupReview
 from tagwood.service.label_search import LabelIndex, LabelQuery
 from tagwood.service.problems import Part, ProblemError
-from tagwood.service.tree_browser import TreeBrowser
 from tagwood.storage import Manifest, read_manifest
 from tagwood.storage.folder import MANIFEST
 from tagwood.tagger import Tagger
@@ -76,23 +76,45 @@ class Loaded:
         return self.tagger.probabilities_ is not None
 
     @cached_property
-    def trees(self) -> list[TreeBrowser]:
-        """Browsers of the label trees; none for models without trees."""
-        weights = getattr(self.tagger.model_, "trees_", None) or []
-        return [TreeBrowser(one.tree, self.tagger.label_counts_) for one in weights]
-
-    @cached_property
     def groups(self) -> GroupReview | None:
         """Groups to review, if the model was trained from group labels and keeps some."""
         kept = getattr(self.tagger, "group_samples_", None)
         return None if kept is None or not len(kept) else GroupReview(self, kept)
 
-    def facts(self, make: Callable[[Loaded], dict[str, Any]]) -> dict[str, Any]:
-        """Return what `make` says of this model, which is asked once."""
+    def facts(self) -> dict[str, Any]:
+        """Return what this model is and how good it is; computed once."""
         with self._lock:
             if self._facts is None:
-                self._facts = make(self)
+                self._facts = {
+                    "model": self.name,
+                    **self.tagger.overview(),
+                    "passport": self._passport(),
+                    "recipe": self._recipe(),
+                }
             return self._facts
+
+    def _passport(self) -> dict[str, Any]:
+        """Return the passport without anything about the folders of this machine."""
+        manifest = self.manifest
+        if manifest is None:
+            return {}
+        names = (
+            "created",
+            "notes",
+            "seed",
+            "training_seconds",
+            "fingerprint",
+            "versions",
+            "format_version",
+        )
+        size = sum(file.bytes for file in manifest.files.values())
+        return {**{name: getattr(manifest, name) for name in names}, "bytes": size}
+
+    def _recipe(self) -> str | None:
+        try:
+            return recipe_of(self.tagger).to_toml()
+        except InputError:  # parts that recipes do not describe
+            return None
 
     def find(self, label: str | int, pointer: str) -> int:
         """Return the id of a label given by id, name or URI, or raise a problem that names the nearest."""

@@ -1,14 +1,18 @@
-"""Put an explanation together: numbers of the model, names of the label table, examples. Out: an `Explanation`."""
+"""`Explanation`: why a label was suggested for a text, or at which step it was lost.
+
+In: a fitted Tagger, a text, a label. Out: the words, the path through the tree, similar training texts and a verdict,
+as data, JSON, text or HTML. All text from outside is escaped in HTML.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +21,22 @@ from scipy import sparse
 from tagwood._check import check_float, check_int
 from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
+from tagwood.features.base import fold_text, word_spans
 from tagwood.features.concat import ConcatEncoder
 from tagwood.models.base import explains_texts, reads_label_texts
 from tagwood.models.linear_tree.explanation import LabelPath, PathStep, Pruned, explain_label, find_pruning
 from tagwood.models.linear_tree.model import LinearTree
+from tagwood.tagger.stored import FittedTagger
 from tagwood.trees.label_tree import LabelTree
 
-if TYPE_CHECKING:
-    from tagwood.tagger.tagger import Answers
-
-
-# SECTION tagger.cards
-# `Explanation`: why a label was suggested, or where it was lost, as data, JSON, text or a card of HTML.
-#
-# In: what `explaining` found. Out: something to show. Everything that comes from outside is escaped in HTML.
-
+VECTOR = "[text vector]"
+"""Name of all features of a dense vector in explanations."""
 
 _SHOWN = 8
+_LOOKED_AT = 50  # labels of the ranking in which the label is looked for
+_BEAM_WIDTH = 10  # of the search in `rank`
+_MOST_WORDS = 5000  # words of a text that are looked up one by one
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Similar:
-    """A training text like the one asked about."""
+    """A training text similar to the explained one."""
 
     text: str
     labels: tuple[str, ...]
@@ -78,17 +81,24 @@ class Similar:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a label.
+    """Whether a label was suggested, and why not.
 
     `reason` is one of ``suggested``, ``masked``, ``never in training``, ``excluded``, ``below the threshold``,
-    ``beyond the limit``, ``pruned``; `words` says it in a sentence. `node` and `competitor` are set where a beam left
-    the label behind: `node` fell out, `competitor` took the last place.
+    ``beyond the limit``, ``pruned``; `words` is a sentence. `node` and `competitor` are set where beam search pruned
+    the label: `node` fell out of the beam, `competitor` took the last place.
     """
 
     reason: str
     words: str
     node: int | None = None
     competitor: int | str | None = None
+
+
+class Segment(NamedTuple):
+    """A piece of a text and what it adds to a label's score; None for what is between the words."""
+
+    text: str
+    weight: float | None
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ class Explanation:
     Parameters
     ----------
     text, label, name, uri
-        What was asked about.
+        The explained text and label.
     score
         As `tag` gives it; None where the search did not find the label.
     model_score
@@ -108,7 +118,7 @@ class Explanation:
     read_words
         Words and what they add to the score, of models that read texts and have no paths.
     read_as
-        What these weights are, in words.
+        What these weights mean.
     """
 
     text: str
@@ -151,7 +161,7 @@ class Explanation:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
     def to_text(self) -> str:
-        """Return a short account in lines."""
+        """Return a short report."""
         lines = [f"{self.name}: {self.verdict.words}"]
         if self.words:
             where = ", summed over the path" if self.paths else f": {self.read_as}"
@@ -163,12 +173,17 @@ class Explanation:
         if self.similar:
             lines += ["", "Similar training texts:"]
             lines += [
-                f"  {one.similarity:.2f}  {_cut(one.text)}  [{', '.join(one.labels)}]" for one in self.similar
+                f"  {one.similarity:.2f}  {shorten(one.text)}  [{', '.join(one.labels)}]"
+                for one in self.similar
             ]
         return "\n".join(lines)
 
+    def segments(self) -> list[Segment]:
+        """Return the text in pieces, so that words can be highlighted by their weight."""
+        return segment_text(self.text, self.words)
+
     def to_html(self) -> str:
-        """Return a card of HTML; it has no scripts and loads nothing."""
+        """Return an HTML card; it has no scripts and loads nothing."""
         name = escape(self.name)
         link = _link(self.uri or "")
         parts = [f"<h2>{name}</h2>{link}", f"<p>{escape(self.verdict.words)}</p>"]
@@ -180,7 +195,8 @@ class Explanation:
             parts.append(f"<h3>Path in tree {path.tree}, score {path.score:.3f}</h3><ol>{items}</ol>")
         if self.similar:
             rows = "".join(
-                _row(f"{one.similarity:.2f}", _cut(one.text), ", ".join(one.labels)) for one in self.similar
+                _row(f"{one.similarity:.2f}", shorten(one.text), ", ".join(one.labels))
+                for one in self.similar
             )
             parts.append(f"<h3>Similar training texts</h3><table>{rows}</table>")
         return f'<article class="tagwood-why">{"".join(parts)}</article>'
@@ -189,6 +205,43 @@ class Explanation:
         """Return the strongest words for and against, in order."""
         words = self.words
         return words if len(words) <= _SHOWN else words[: _SHOWN - 2] + words[-2:]
+
+
+def segment_text(text: str, words: Iterable[tuple[str, float]]) -> list[Segment]:
+    """Cut a text into pieces with the weights of words and n-grams.
+
+    The weight of an n-gram is split evenly over its words, where they are adjacent in the text. In scripts without
+    spaces each character is a word, as it is for the encoder.
+
+    Examples
+    --------
+    >>> [tuple(one) for one in segment_text("Old oaks, bark.", [("oaks", 0.5), ("oaks bark", 0.5), ("ash", 1.0)])]
+    [('Old ', None), ('oaks', 0.75), (', ', None), ('bark', 0.25), ('.', None)]
+    """
+    weights: dict[tuple[str, ...], float] = {}
+    for word, weight in words:
+        key = tuple(_folded_words(word))
+        weights[key] = weights.get(key, 0.0) + weight
+    longest = max(map(len, weights), default=0)
+    spans, tokens = word_spans(text), _folded_words(text)
+    sums: dict[int, float] = {}
+    for place in range(len(tokens)):
+        for size in range(1, longest + 1):
+            gram = tuple(tokens[place : place + size])
+            if len(gram) == size and gram in weights:
+                for inside in range(place, place + size):
+                    sums[inside] = sums.get(inside, 0.0) + weights[gram] / size
+    pieces, done = [], 0
+    for place, weight in sorted(sums.items()):
+        begin, end = spans[place]
+        pieces += [Segment(text[done:begin], None)] if begin > done else []
+        pieces.append(Segment(text[begin:end], weight))
+        done = end
+    return pieces + ([Segment(text[done:], None)] if done < len(text) else [])
+
+
+def _folded_words(text: str) -> list[str]:
+    return [fold_text(text[begin:end]) for begin, end in word_spans(text)]
 
 
 def _step_lines(step: Step) -> list[str]:
@@ -202,25 +255,17 @@ def _row(*cells: str) -> str:
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
-def _cut(text: str, longest: int = 80) -> str:
+def shorten(text: str, longest: int = 80) -> str:
+    """Return a text in one line of at most `longest` characters."""
     text = " ".join(text.split())
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def _link(uri: str) -> str:
-    """Return a link for addresses of the web only: others could be scripts."""
+    """Return a link for web addresses only: others could be scripts."""
     if not uri.startswith(("http://", "https://")):
         return ""
     return f' <a href="{escape(uri)}">{escape(uri)}</a>'
-
-
-# SECTION tagger.feature_words
-# The words behind features. In: an encoder, a text, feature numbers. Out: n-grams that people can read.
-
-
-VECTOR = "[text vector]"
-_WORD = re.compile(r"\w+")
-_LONGEST = 5000  # words of a text that are looked up one by one
 
 
 def feature_words(encoder: Any, text: str) -> Callable[[int], str]:
@@ -254,7 +299,7 @@ def _by_block(encoder: ConcatEncoder, text: str) -> Callable[[int], str]:
 
 
 def _by_trying(encoder: Any, text: str) -> dict[int, str]:
-    words = _WORD.findall(text)[:_LONGEST]
+    words = _WORD.findall(text)[:_MOST_WORDS]
     grams = list(dict.fromkeys([*words, *map(" ".join, pairwise(words))]))
     found: dict[int, str] = {}
     if not grams or not hasattr(encoder, "transform_parts"):
@@ -266,12 +311,8 @@ def _by_trying(encoder: Any, text: str) -> dict[int, str]:
     return found
 
 
-_LOOKED_AT = 50
-_WIDTH = 10  # of the beam that `rank` uses
-
-
 class Question(NamedTuple):
-    """The question to `tag` that is to be explained; labels are ids."""
+    """The arguments of the call of `tag` that is explained; labels are ids."""
 
     k: int
     threshold: float | None
@@ -280,8 +321,10 @@ class Question(NamedTuple):
     language: str | None
 
 
-def explain_tag(tagger: Answers, text: str, label: int, question: Question, n_similar: int) -> Explanation:
-    """Return why the answer of `tagger.tag` to a question has `label` in it, or why not."""
+def explain_tag(
+    tagger: FittedTagger, text: str, label: int, question: Question, n_similar: int
+) -> Explanation:
+    """Return why `tagger.tag` returns a label for a text, or why it does not; see `Tagger.explain`."""
     if not isinstance(text, str):
         raise InputError("explain takes one text", given=type(text).__name__)
     k = check_int(question.k, "k", low=1)
@@ -290,7 +333,7 @@ def explain_tag(tagger: Answers, text: str, label: int, question: Question, n_si
     check_int(n_similar, "n_similar", low=0)
     language = question.language
     name = tagger.vocab_.name(label, language)
-    ranked = tagger._rank([text], max(k, _LOOKED_AT), question.restrict, question.exclude)[0]
+    ranked = tagger.rank([text], max(k, _LOOKED_AT), restrict=question.restrict, exclude=question.exclude)[0]
     place = next((place for place, (found, _) in enumerate(ranked, 1) if found == label), None)
     paths: list[LabelPath] = []
     x = _row_explaining(tagger.encoder_.transform([text]))
@@ -313,8 +356,8 @@ def explain_tag(tagger: Answers, text: str, label: int, question: Question, n_si
     )
 
 
-def _read_words(tagger: Answers, text: str, label: int) -> tuple[Word, ...]:
-    """Return what words add to a label's score, from a model that can tell (see `explains_texts`)."""
+def _read_words(tagger: FittedTagger, text: str, label: int) -> tuple[Word, ...]:
+    """Return what words add to a label's score, for models that can tell (see `explains_texts`)."""
     model: Any = tagger.model_
     if not explains_texts(model) or label >= model.n_labels_:
         return ()
@@ -322,14 +365,14 @@ def _read_words(tagger: Answers, text: str, label: int) -> tuple[Word, ...]:
 
 
 def _verdict(
-    tagger: Answers,
+    tagger: FittedTagger,
     x: CsrParts,
     label: int,
     place: int | None,
     ranked: list[tuple[int, float]],
     question: Question,
 ) -> Verdict:
-    """Say what became of a label; the first thing that kept it out counts."""
+    """Return the first reason that kept a label out of the answer, or ``suggested``."""
     k, threshold = question.k, question.threshold
     if tagger.vocab_.removed_mask()[label]:
         return Verdict("masked", "not suggested, because the label is masked.")
@@ -339,9 +382,9 @@ def _verdict(
     if not learned and not described and not in_answer:
         return Verdict("never in training", "not suggested, because no training text has this label.")
     if label in question.exclude:
-        return Verdict("excluded", "not suggested, because the question excludes the label.")
+        return Verdict("excluded", "not suggested, because the request excludes the label.")
     if question.restrict is not None and label not in question.restrict:
-        return Verdict("excluded", "not suggested, because the question is restricted to other labels.")
+        return Verdict("excluded", "not suggested, because the request is restricted to other labels.")
     if place is None:
         return _not_found(tagger, x, label, _allowed(tagger, question), len(ranked))
     score = ranked[place - 1][1]
@@ -358,7 +401,7 @@ def _verdict(
     return Verdict("suggested", f"suggested as number {place} with {score:.3f}.")
 
 
-def _allowed(tagger: Answers, question: Question) -> NDArray[np.bool_] | None:
+def _allowed(tagger: FittedTagger, question: Question) -> NDArray[np.bool_] | None:
     """Return which labels of the model may be returned; None where all may."""
     allowed = ~tagger.vocab_.removed_mask()
     if question.restrict is not None:
@@ -368,11 +411,11 @@ def _allowed(tagger: Answers, question: Question) -> NDArray[np.bool_] | None:
 
 
 def _not_found(
-    tagger: Answers, x: CsrParts, label: int, allowed: NDArray[np.bool_] | None, n_ranked: int
+    tagger: FittedTagger, x: CsrParts, label: int, allowed: NDArray[np.bool_] | None, n_ranked: int
 ) -> Verdict:
     lost: list[Pruned] = []
     if isinstance(tagger.model_, LinearTree) and label < tagger.model_.n_labels_:
-        lost = find_pruning(tagger.model_, x, label, beam_width=_WIDTH, allowed=allowed)
+        lost = find_pruning(tagger.model_, x, label, beam_width=_BEAM_WIDTH, allowed=allowed)
         if len(lost) < len(tagger.model_.trees_):
             lost = []  # some tree looked at it
     none_known = " None of the text's words are known to the model." if x.indices.size == 0 else ""
@@ -382,14 +425,14 @@ def _not_found(
         )
     where = max(lost, key=lambda one: one.score)
     words = (
-        f"not suggested: the search left its branch (node {where.node}, depth {where.depth}, "
-        f"score {where.score:.3g}) behind; the last of {where.beam_width} places went to node {where.competitor} "
+        f"not suggested: the search pruned its branch (node {where.node}, depth {where.depth}, "
+        f"score {where.score:.3g}); the last of {where.beam_width} places went to node {where.competitor} "
         f"with {where.competitor_score:.3g}.{none_known}"
     )
     return Verdict("pruned", words, where.node, where.competitor)
 
 
-def _named_path(tagger: Answers, path: LabelPath, name: str, word: Callable[[int], str]) -> Path:
+def _named_path(tagger: FittedTagger, path: LabelPath, name: str, word: Callable[[int], str]) -> Path:
     tree = tagger.model_.trees_[path.tree].tree  # type: ignore[attr-defined]
     return Path(path.tree, path.score, tuple(_named_step(tree, step, name, word) for step in path.steps))
 
@@ -413,7 +456,7 @@ def _named_step(tree: LabelTree, step: PathStep, name: str, word: Callable[[int]
 
 
 def count_labels(tree: LabelTree, node: int) -> int:
-    """Return the number of labels (copies counted) below a node: in each generation they are one stretch.
+    """Return the number of labels (copies counted) below a node; those of one generation are adjacent.
 
     Examples
     --------
@@ -427,7 +470,9 @@ def count_labels(tree: LabelTree, node: int) -> int:
     return total
 
 
-def _similar(tagger: Answers, text: str, label: int, language: str | None, n: int) -> tuple[Similar, ...]:
+def _similar(
+    tagger: FittedTagger, text: str, label: int, language: str | None, n: int
+) -> tuple[Similar, ...]:
     if tagger.examples_ is None or n == 0:
         return ()
     found = tagger.examples_.similar(text, label, n) or tagger.examples_.similar(text, None, n)

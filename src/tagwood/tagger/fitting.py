@@ -36,9 +36,9 @@ from tagwood.tagger.search import LabelSearch
 
 
 def training_data(
-    texts: Iterable[str], labels: Any, groups: Sequence[Any] | None, vocab: LabelVocab | None
+    texts: Iterable[str] | Dataset, labels: Any, groups: Sequence[Any] | None, vocab: LabelVocab | None
 ) -> Dataset:
-    """Return texts and labels as a checked `Dataset`.
+    """Return texts and labels as a checked `Dataset`; a `Dataset` in place of texts is returned as it is.
 
     Parameters
     ----------
@@ -57,7 +57,15 @@ def training_data(
     >>> [data.vocab.name(label) for label in range(3)], data.label_lists()
     (['oak', 'ash', 'elm'], [[0, 1], [1, 2]])
     """
+    if isinstance(texts, Dataset):
+        if labels is not None or groups is not None or vocab is not None:
+            raise InputError("a Dataset must be passed alone", given="labels, groups or vocab beside it")
+        if texts.texts is None:
+            raise InputError("a Tagger is fitted on texts", given="a Dataset with features only")
+        return texts
     rows = _texts(texts)
+    if labels is None:
+        raise InputError("labels must be given for the texts", given="None")
     Y, table = label_sets(labels, vocab)
     if Y.shape[0] != len(rows):
         raise InputError(

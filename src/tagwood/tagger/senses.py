@@ -1,12 +1,12 @@
-"""Sense reports: for each leaf a label lives in, its words, its neighbours and its texts there.
+"""Senses of a label: for each leaf that holds it, its words, similar labels and training texts there.
 
-In: a fitted Tagger and a label. Out: `Senses`, as data, JSON or text; `most_different` lists the labels whose leaves
-are furthest apart.
+In: a fitted Tagger and a label. Out: `Senses`, shown by the command line and on the web page; `most_different` lists
+the labels whose leaves are furthest apart.
 
-Decisions: a sense's words are those with the largest weights summed over the path, from the root to the label: what
-leads to the leaf is as much part of the meaning as what picks the label there. A leaf may serve several topics, so
-where training texts were kept, weights count by how much of each word the label's texts there have. How different two
-senses are is one minus the cosine of what leads to their leaves.
+Decisions: the words of a sense are those with the largest weights summed over the path from the root to the label,
+because what leads to the leaf is part of the meaning. A leaf may serve several topics: where training texts were kept,
+each weight is multiplied by the mean value of its word in the label's texts there. The difference of two senses is one
+minus the cosine of the summed weights that lead to their leaves.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood._check import check_int
@@ -26,28 +25,39 @@ from tagwood._sparse import check_features, csr_parts
 from tagwood.errors import InputError
 from tagwood.models.linear_tree.model import LinearTree
 from tagwood.models.linear_tree.weights import TreeWeights, read_node
-from tagwood.tagger.explanation import feature_words
+from tagwood.tagger.explanation import feature_words, shorten
+from tagwood.tagger.stored import FittedTagger, LabelBrief, LabelledText, brief_label
 
-if TYPE_CHECKING:
-    from tagwood.tagger.tagger import Answers
-
-_WORDS, _NEIGHBOURS, _TEXTS = 8, 5, 3
+_WORDS, _BESIDE, _EXAMPLES = 8, 5, 3
 
 
 @dataclass(frozen=True)
 class Sense:
-    """A label in one leaf: the words that speak for it there, labels like it beside it, texts that arrive there."""
+    """A label in one leaf.
+
+    Parameters
+    ----------
+    tree, leaf, path
+        Number of the tree, node of the leaf, and the nodes from the root to it.
+    words
+        Words with the largest weights for the label there.
+    beside
+        The most similar labels of the leaf.
+    examples
+        Training texts of the label that reach this leaf.
+    """
 
     tree: int
     leaf: int
+    path: tuple[int, ...]
     words: tuple[str, ...]
-    neighbours: tuple[str, ...]
-    texts: tuple[str, ...]
+    beside: tuple[LabelBrief, ...]
+    examples: tuple[LabelledText, ...]
 
 
 @dataclass(frozen=True)
 class Senses:
-    """All leaves of a label, with how different they are: 0 for one leaf or the same words, 1 for no shared word."""
+    """All leaves of a label; `difference` is 0 for one leaf or equal words, 1 for senses without a common word."""
 
     label: int
     name: str
@@ -65,20 +75,20 @@ class Senses:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
     def to_text(self) -> str:
-        """Return a short account in lines."""
+        """Return a short report."""
         places = f"{len(self.senses)} leaves" if len(self.senses) != 1 else "1 leaf"
         lines = [f"{self.name}: {self.rows:,} training texts, {places}, difference {self.difference:.2f}"]
         for sense in self.senses:
             lines += ["", f"Tree {sense.tree}, leaf {sense.leaf}"]
             lines += [f"  words:  {', '.join(sense.words) or '-'}"]
-            lines += [f"  beside: {', '.join(sense.neighbours) or '-'}"]
-            lines += [f"  text:   {_cut(text)}" for text in sense.texts]
+            lines += [f"  beside: {', '.join(one.name for one in sense.beside) or '-'}"]
+            lines += [f"  text:   {shorten(one.text, 90)}" for one in sense.examples]
         return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class Different:
-    """A label whose leaves are apart: by how much, and which they are in the first tree."""
+    """A label with several leaves in the first tree, and the mean difference between them."""
 
     label: int
     name: str
@@ -87,45 +97,43 @@ class Different:
     leaves: tuple[int, ...]
 
 
-def label_senses(tagger: Answers, label: int, language: str | None = None) -> Senses:
+def label_senses(tagger: FittedTagger, label: int, language: str | None = None) -> Senses:
     """Return the senses of a label of a Tagger with a linear tree."""
-    model = _tree_model(tagger)
+    model = _linear_tree(tagger)
     trees = model.trees_ if label < model.n_labels_ else []
     word = feature_words(tagger.encoder_, "")
-    texts = _texts_by_copy(tagger, model, label)
+    texts = _texts_by_copy(tagger, model, label, language)
     senses, vectors = [], []
     for number, weights in enumerate(trees):
-        leads = _leads(weights, weights.tree.leaves_of(label).tolist(), model.n_features_)
-        for copy in np.flatnonzero(weights.tree.labels == label).tolist():
-            leaf = int(weights.tree.leaf_of_copy[copy])
+        tree = weights.tree
+        leads = _leads(weights, tree.leaves_of(label).tolist(), model.n_features_)
+        for copy in np.flatnonzero(tree.labels == label).tolist():
+            leaf = int(tree.leaf_of_copy[copy])
             inside = read_node(weights, leaf, model.n_features_)
-            own = copy - int(weights.tree.label_ptr[leaf])
+            own = copy - int(tree.label_ptr[leaf])
             here = texts.get((number, copy))
             total = leads[leaf] + inside[[own]]
             words = _top_words(total if here is None else total.multiply(here.mean), word)
-            beside = _most_alike(inside, own)
-            names = tuple(
-                tagger.vocab_.name(int(weights.tree.leaf_labels(leaf)[one]), language) for one in beside
+            inside_labels = tree.leaf_labels(leaf)
+            beside = tuple(
+                brief_label(tagger, int(inside_labels[one]), language)
+                for one, _ in most_alike(inside, own, _BESIDE)
             )
-            senses.append(Sense(number, leaf, words, names, () if here is None else here.shown))
+            examples = () if here is None else here.shown
+            senses.append(Sense(number, leaf, tuple(tree.path(leaf)), words, beside, examples))
             vectors += [leads[leaf]] if number == 0 else []
-    return Senses(
-        label,
-        tagger.vocab_.name(label, language),
-        tagger.vocab_.uri(label),
-        int(tagger.label_counts_[label]),
-        _mean_difference(vectors),
-        tuple(senses),
-    )
+    rows, difference = int(tagger.label_counts_[label]), _mean_difference(vectors)
+    name, uri = tagger.vocab_.name(label, language), tagger.vocab_.uri(label)
+    return Senses(label, name, uri, rows, difference, tuple(senses))
 
 
 def most_different(
-    tagger: Answers, limit: int = 20, *, least_rows: int = 5, language: str | None = None
+    tagger: FittedTagger, limit: int = 20, *, least_rows: int = 5, language: str | None = None
 ) -> list[Different]:
-    """Return the labels whose leaves in the first tree are furthest apart; those with few texts are left out."""
+    """Return the labels whose leaves in the first tree differ most, among those with `least_rows` training rows."""
     check_int(limit, "limit", low=1)
     check_int(least_rows, "least_rows", low=0)
-    model = _tree_model(tagger)
+    model = _linear_tree(tagger)
     weights = model.trees_[0]
     tree = weights.tree
     known = tagger.label_counts_[: model.n_labels_] >= least_rows
@@ -150,21 +158,27 @@ def most_different(
     ]
 
 
-def _tree_model(tagger: Answers) -> LinearTree:
-    tagger._fitted()
+def most_alike(inside: sparse.csr_array, own: int, n: int) -> list[tuple[int, float]]:
+    """Return the outputs of a node whose classifiers have the largest cosine with that of `own`, and the cosines."""
+    norms = np.sqrt(np.asarray(inside.multiply(inside).sum(axis=1)).ravel())
+    cosine = (inside @ inside[[own]].T).toarray().ravel() / np.maximum(norms * norms[own], 1e-12)
+    cosine[own] = -np.inf
+    order = np.argsort(-cosine, kind="stable")[: min(n, cosine.size - 1)]
+    return [(int(output), float(cosine[output])) for output in order]
+
+
+def _linear_tree(tagger: FittedTagger) -> LinearTree:
     if not isinstance(tagger.model_, LinearTree):
         raise InputError("senses need a model with a linear tree", given=type(tagger.model_).__name__)
     return tagger.model_
 
 
 def _leads(weights: TreeWeights, leaves: list[int], n_features: int) -> dict[int, sparse.csr_array]:
-    """Return (1, n_features) what leads to each leaf, and to the nodes above: the weights on the path, summed."""
+    """Return, for each leaf and the nodes above, the (1, n_features) sum of the weights on the path to it."""
     tree = weights.tree
     leads = {0: sparse.csr_array((1, n_features), dtype=np.float64)}
     read, outputs = -1, leads[0]
-    for node in sorted(
-        {node for leaf in leaves for node in tree.path(leaf)} - {0}
-    ):  # brothers are neighbours
+    for node in sorted({node for leaf in leaves for node in tree.path(leaf)} - {0}):  # siblings are adjacent
         above = int(tree.parent[node])
         if above != read:
             read, outputs = above, read_node(weights, above, n_features)
@@ -182,39 +196,31 @@ def _mean_difference(vectors: list[sparse.csr_array]) -> float:
     return float(apart.mean())
 
 
-class _Texts(NamedTuple):
-    """Kept texts that arrive at one copy of a label: the best of them, and the mean of all their features."""
-
-    shown: tuple[str, ...]
-    mean: sparse.csr_array
-
-
 def _top_words(vector: sparse.csr_array, word: Callable[[int], str]) -> tuple[str, ...]:
     row = sparse.csr_array(vector)
     best = np.argsort(-row.data, kind="stable")[:_WORDS]
     return tuple(word(int(row.indices[place])) for place in best if row.data[place] > 0)
 
 
-def _most_alike(inside: sparse.csr_array, own: int) -> NDArray[np.int64]:
-    """Return the outputs of a leaf whose classifiers are most like that of output `own`."""
-    norms = np.sqrt(np.asarray(inside.multiply(inside).sum(axis=1)).ravel())
-    likeness = (inside @ inside[[own]].T).toarray().ravel() / np.maximum(norms * norms[own], 1e-12)
-    likeness[own] = -np.inf
-    order: NDArray[np.int64] = np.argsort(-likeness, kind="stable")[: min(_NEIGHBOURS, likeness.size - 1)]
-    return order
+class _CopyTexts(NamedTuple):
+    """Kept texts that reach one copy of a label: the best of them, and the mean of all their features."""
+
+    shown: tuple[LabelledText, ...]
+    mean: sparse.csr_array
 
 
-def _texts_by_copy(tagger: Answers, model: LinearTree, label: int) -> dict[tuple[int, int], _Texts]:
-    """Return kept training texts of a label under the copy, of each tree, that gives them the best score."""
+def _texts_by_copy(
+    tagger: FittedTagger, model: LinearTree, label: int, language: str | None
+) -> dict[tuple[int, int], _CopyTexts]:
+    """Return the kept training texts of a label by (tree, copy): each under the copy that scores it highest."""
     kept = tagger.examples_
     if kept is None or label >= model.n_labels_:
         return {}
-    rows = np.unique(np.searchsorted(kept.indptr, np.flatnonzero(kept.labels == label), side="right") - 1)
-    texts = [kept.texts[int(row)] for row in rows]
+    texts = kept.with_label(label, tagger.vocab_, language)
     if not texts:
         return {}
-    X = check_features(tagger.encoder_.transform(texts), n_features=model.n_features_)
-    found: dict[tuple[int, int], _Texts] = {}
+    X = check_features(tagger.encoder_.transform([one.text for one in texts]), n_features=model.n_features_)
+    found: dict[tuple[int, int], _CopyTexts] = {}
     for number, weights in enumerate(model.trees_):
         copies = np.flatnonzero(weights.tree.labels == label)
         pairs = np.tile(np.arange(len(texts)), copies.size), np.repeat(copies, len(texts))
@@ -223,12 +229,7 @@ def _texts_by_copy(tagger: Answers, model: LinearTree, label: int) -> dict[tuple
         for place, copy in enumerate(copies.tolist()):
             mine = np.flatnonzero(best == place)
             if mine.size:
-                shown = mine[np.argsort(-scores[place, mine], kind="stable")][:_TEXTS]
+                shown = mine[np.argsort(-scores[place, mine], kind="stable")][:_EXAMPLES]
                 mean = sparse.csr_array(X[mine].sum(axis=0).reshape(1, -1) / mine.size)
-                found[number, copy] = _Texts(tuple(texts[text] for text in shown.tolist()), mean)
+                found[number, copy] = _CopyTexts(tuple(texts[text] for text in shown.tolist()), mean)
     return found
-
-
-def _cut(text: str, longest: int = 90) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."

@@ -1,10 +1,15 @@
-"""The stored form of a Tagger. In: its settings and fitted parts. Out: a `State`, and the arguments to rebuild it."""
+"""What a fitted Tagger keeps beside encoder and model, and the stored form of all of it.
+
+In: training data, settings and fitted parts. Out: sampled training texts and groups, a `State`, and the arguments to
+rebuild a Tagger. `FittedTagger` lists the attributes that explanations, senses, label cards and the overview read.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,63 +20,66 @@ from tagwood.data.dataset import Dataset
 from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.features.base import Encoder
 from tagwood.groups.impute import Imputed
+from tagwood.models.base import LabelModel
+from tagwood.ranking import Ranking
 from tagwood.storage import State, restore
 from tagwood.tagger.fitting import GroupRule, Probabilities, SetRules, likeness_encoder
-from tagwood.tagger.search import LabelTexts
+from tagwood.tagger.search import Label, LabelTexts
 
-if TYPE_CHECKING:
-    from tagwood.tagger.tagger import Tagger
-
-
-# SECTION tagger.vocab_state
-# A label table as a `State` and back, so that it lies in the model folder; memory-mapped like all arrays.
+_SETTINGS = {"groups": GroupRule, "sets": SetRules}
+_EXAMPLE_CHARACTERS, _GROUP_CHARACTERS = 400, 4000  # kept of a text
 
 
-def vocab_state(vocab: LabelVocab) -> State:
-    """Return the stored form of a label table."""
-    codes = list(vocab.languages)
-    tables = {"names": vocab.names, "uris": vocab.uris}
-    tables |= {f"language_{number}": vocab.languages[code] for number, code in enumerate(codes)}
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, table in tables.items():
-        if table is not None:
-            arrays |= {f"{name}_blob": np.asarray(table.blob), f"{name}_offsets": np.asarray(table.offsets)}
-    if vocab.removed is not None:
-        arrays["removed"] = vocab.removed
-    return State("LabelVocab", params={"size": vocab.size, "languages": codes}, arrays=arrays)
+class FittedTagger(Protocol):
+    """The attributes of a fitted `Tagger` that other modules of this package read."""
+
+    encoder_: Encoder
+    model_: LabelModel
+    vocab_: LabelVocab
+    label_counts_: NDArray[np.int64]
+    n_rows_: int
+    probabilities_: Probabilities | None
+    label_texts_: LabelTexts | None
+    examples_: ExampleTexts | None
+
+    def rank(
+        self,
+        texts: Iterable[str],
+        k: int = 5,
+        *,
+        restrict: Iterable[Label] | None = None,
+        exclude: Iterable[Label] | None = None,
+    ) -> Ranking:
+        """Return the best `k` labels of each text."""
+        ...
 
 
-def vocab_from_state(state: State) -> LabelVocab:
-    """Rebuild a label table."""
-    size = state.param("size", int)
+@dataclass(frozen=True)
+class LabelBrief:
+    """A label in a list: id, name, URI and number of training rows."""
 
-    def table(name: str) -> StringTable | None:
-        if f"{name}_blob" not in state.arrays:
-            return None
-        blob = state.array(f"{name}_blob", np.uint8, (None,))
-        return StringTable(blob, state.array(f"{name}_offsets", np.int64, (size + 1,)))
-
-    languages = {
-        str(code): found
-        for number, code in enumerate(state.param("languages", list))
-        if (found := table(f"language_{number}")) is not None
-    }
-    removed = state.array("removed", np.bool_, (size,)) if "removed" in state.arrays else None
-    return LabelVocab(size, table("names"), table("uris"), languages, removed)
+    id: int
+    name: str
+    uri: str | None
+    rows: int
 
 
-# SECTION tagger.examples
-# `ExampleTexts`: a sample of the training texts, kept to show what a label's texts look like.
-#
-# In: texts and their labels. Out: those most like a given text. Texts are cut to a few lines, so that the model folder
-# stays small; none are kept where the user asked for none.
+def brief_label(tagger: FittedTagger, label: int, language: str | None = None) -> LabelBrief:
+    """Return a label as it is shown in lists."""
+    vocab = tagger.vocab_
+    return LabelBrief(label, vocab.name(label, language), vocab.uri(label), int(tagger.label_counts_[label]))
 
 
-_LONGEST = 400
+@dataclass(frozen=True)
+class LabelledText:
+    """A training text with the names of its labels."""
+
+    text: str
+    labels: tuple[str, ...]
 
 
-class Example(NamedTuple):
-    """A training text, its labels and its cosine with the text asked about."""
+class SimilarText(NamedTuple):
+    """A kept training text, its label ids and its cosine with the query."""
 
     text: str
     labels: list[int]
@@ -80,7 +88,7 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ExampleTexts:
-    """Some training texts with their label ids."""
+    """A sample of the training texts with their label ids, cut to 400 characters to keep the model folder small."""
 
     texts: StringTable
     indptr: NDArray[np.int64]
@@ -89,7 +97,7 @@ class ExampleTexts:
 
     @classmethod
     def draw(cls, data: Dataset, n: int, seed: int, encoder: Encoder) -> ExampleTexts:
-        """Draw `n` rows: first one for as many labels as possible, then others by chance."""
+        """Draw `n` rows: first one for each of as many labels as possible, then others at random."""
         random = np.random.default_rng(seed)
         order = random.permutation(data.n_rows)
         shuffled = data.labels[order]
@@ -100,7 +108,7 @@ class ExampleTexts:
         chosen = np.sort(order[np.concatenate([rows, others])[:n]])
         sample = data.rows(chosen)
         return cls(
-            StringTable.from_strings(text[:_LONGEST] for text in sample.texts or ()),
+            StringTable.from_strings(text[:_EXAMPLE_CHARACTERS] for text in sample.texts or ()),
             sample.labels.indptr.astype(np.int64),
             sample.labels.indices.astype(np.int32),
             encoder,
@@ -110,8 +118,8 @@ class ExampleTexts:
     def _features(self) -> Any:
         return sparse.csr_array(self.encoder.transform(list(self.texts)))
 
-    def similar(self, text: str, label: int | None, n: int) -> list[Example]:
-        """Return the `n` texts most like `text`, of those with `label` if it is given."""
+    def similar(self, text: str, label: int | None, n: int) -> list[SimilarText]:
+        """Return the `n` texts most similar to `text`, among those with `label` if it is given."""
         query = normalize_rows(sparse.csr_array(self.encoder.transform([text])))
         likeness = (self._features @ query.T).toarray().ravel()
         if label is not None:
@@ -121,12 +129,26 @@ class ExampleTexts:
             likeness[~has] = -1.0
         best = [int(row) for row in np.argsort(-likeness, kind="stable")[:n] if likeness[row] > 0]
         return [
-            Example(
+            SimilarText(
                 self.texts[row],
                 self.labels[self.indptr[row] : self.indptr[row + 1]].tolist(),
                 float(likeness[row]),
             )
             for row in best
+        ]
+
+    def with_label(self, label: int, vocab: LabelVocab, language: str | None = None) -> list[LabelledText]:
+        """Return the texts that have a label."""
+        rows = np.unique(np.searchsorted(self.indptr, np.flatnonzero(self.labels == label), side="right") - 1)
+        return [
+            LabelledText(
+                self.texts[int(row)],
+                tuple(
+                    vocab.name(int(one), language)
+                    for one in self.labels[self.indptr[row] : self.indptr[row + 1]]
+                ),
+            )
+            for row in rows
         ]
 
     def state(self) -> State:
@@ -145,19 +167,11 @@ class ExampleTexts:
         return cls(texts, indptr, state.array("labels", np.int32, (None,)), encoder)
 
 
-# SECTION tagger.group_samples
-# `GroupSamples`: some training groups with their texts and the labels worked out for each, kept for a person's review.
-#
-# In: the training data and what imputation found. Out: groups that the service shows. As many whole groups are kept as
-# have together no more texts than `Tagger.keep_texts`; none where that is 0.
-
-
-LONGEST = 4000  # characters of a text
-
-
 @dataclass(frozen=True, eq=False)
 class GroupSamples:
-    """Groups, their samples and the imputed labels.
+    """Some training groups with the labels imputed to each row, kept for manual review.
+
+    Whole groups are kept, with no more texts in total than `Tagger.keep_texts`.
 
     Parameters
     ----------
@@ -188,7 +202,7 @@ class GroupSamples:
 
     @classmethod
     def draw(cls, data: Dataset, found: Imputed, n: int, seed: int) -> GroupSamples:
-        """Keep groups of two samples or more, by chance, up to `n` samples in all.
+        """Draw groups of two or more samples at random, up to `n` samples in total.
 
         Examples
         --------
@@ -217,7 +231,7 @@ class GroupSamples:
             StringTable.from_strings(names[place] for place in chosen),
             ends,
             rows,
-            StringTable.from_strings(texts[row][:LONGEST] for row in rows),
+            StringTable.from_strings(texts[row][:_GROUP_CHARACTERS] for row in rows),
             labels.indptr.astype(np.int64),
             labels.indices.astype(np.int32),
             similarity.data.astype(np.float32),
@@ -270,28 +284,20 @@ class GroupSamples:
         )
 
 
-_SETTINGS = {"groups": GroupRule, "sets": SetRules}
-
-
-def tagger_state(tagger: Tagger) -> State:
+def tagger_state(tagger: Any) -> State:
     """Return the stored form of a fitted Tagger."""
     parts = {
         "encoder": tagger.encoder_.state(),
         "model": tagger.model_.state(),
         "vocab": vocab_state(tagger.vocab_),
     }
-    if tagger.probabilities_ is not None:
-        parts["probabilities"] = tagger.probabilities_.state()
-    if tagger.label_texts_ is not None:
-        parts["label_texts"] = tagger.label_texts_.state()
-    if tagger.examples_ is not None:
-        parts["examples"] = tagger.examples_.state()
-    if tagger.group_samples_ is not None:
-        parts["group_samples"] = tagger.group_samples_.state()
+    for name in ("probabilities", "label_texts", "examples", "group_samples"):
+        part = getattr(tagger, f"{name}_")
+        if part is not None:
+            parts[name] = part.state()
     params: dict[str, Any] = {name: asdict(getattr(tagger, name)) for name in _SETTINGS}
-    params |= {"keep_texts": tagger.keep_texts, "seed": tagger.seed}
-    params["n_rows"] = tagger.n_rows_
-    params |= {"fingerprint": tagger.fingerprint_, "training_seconds": tagger.training_seconds_}
+    params |= {name: getattr(tagger, name) for name in ("keep_texts", "seed")}
+    params |= {name: getattr(tagger, f"{name}_") for name in ("n_rows", "fingerprint", "training_seconds")}
     return State("Tagger", params=params, arrays={"label_counts": tagger.label_counts_}, parts=parts)
 
 
@@ -310,10 +316,11 @@ def restored_settings(state: State) -> dict[str, Any]:
 def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
     """Return what a stored Tagger learned, by attribute name."""
     vocab = vocab_from_state(state.part("vocab"))
-    calibrated = "probabilities" in state.parts
-    described = "label_texts" in state.parts
-    has_examples = "examples" in state.parts
-    grouped = "group_samples" in state.parts
+    parts = state.parts
+    examples, described, grouped, known = (
+        parts.get(name) for name in ("examples", "label_texts", "group_samples", "probabilities")
+    )
+    similarity = likeness_encoder(model, encoder)
     return {
         "encoder_": encoder,
         "model_": model,
@@ -322,10 +329,41 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "n_rows_": state.param("n_rows", int),
         "fingerprint_": state.param("fingerprint", str),
         "training_seconds_": state.param("training_seconds", float),
-        "probabilities_": Probabilities.from_state(state.part("probabilities")) if calibrated else None,
-        "label_texts_": LabelTexts.from_state(state.part("label_texts"), encoder) if described else None,
-        "examples_": ExampleTexts.from_state(state.part("examples"), likeness_encoder(model, encoder))
-        if has_examples
-        else None,
-        "group_samples_": GroupSamples.from_state(state.part("group_samples")) if grouped else None,
+        "probabilities_": None if known is None else Probabilities.from_state(known),
+        "label_texts_": None if described is None else LabelTexts.from_state(described, encoder),
+        "examples_": None if examples is None else ExampleTexts.from_state(examples, similarity),
+        "group_samples_": None if grouped is None else GroupSamples.from_state(grouped),
     }
+
+
+def vocab_state(vocab: LabelVocab) -> State:
+    """Return the stored form of a label table."""
+    codes = list(vocab.languages)
+    tables = {"names": vocab.names, "uris": vocab.uris}
+    tables |= {f"language_{number}": vocab.languages[code] for number, code in enumerate(codes)}
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, table in tables.items():
+        if table is not None:
+            arrays |= {f"{name}_blob": np.asarray(table.blob), f"{name}_offsets": np.asarray(table.offsets)}
+    if vocab.removed is not None:
+        arrays["removed"] = vocab.removed
+    return State("LabelVocab", params={"size": vocab.size, "languages": codes}, arrays=arrays)
+
+
+def vocab_from_state(state: State) -> LabelVocab:
+    """Rebuild a label table."""
+    size = state.param("size", int)
+
+    def table(name: str) -> StringTable | None:
+        if f"{name}_blob" not in state.arrays:
+            return None
+        blob = state.array(f"{name}_blob", np.uint8, (None,))
+        return StringTable(blob, state.array(f"{name}_offsets", np.int64, (size + 1,)))
+
+    languages = {
+        str(code): found
+        for number, code in enumerate(state.param("languages", list))
+        if (found := table(f"language_{number}")) is not None
+    }
+    removed = state.array("removed", np.bool_, (size,)) if "removed" in state.arrays else None
+    return LabelVocab(size, table("names"), table("uris"), languages, removed)

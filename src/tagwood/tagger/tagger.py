@@ -1,8 +1,9 @@
-"""`Tagger`: encoder + model + label table, from texts and label names to suggestions with reasons, saved and loaded.
+"""`Tagger`: encoder, model and label table in one object, from texts and label names to suggestions with reasons.
 
-In: texts, labels in any form. Out: `Tags` with names, URIs and scores; sets that keep promises; explanations.
+In: texts, and labels in any form. Out: `Tags` with names, URIs and scores; label sets that keep promises; explanations,
+senses, label cards and views of the tree. The work is done in the other modules of this package.
 
-Decisions: `tag` takes one text or many and always returns one `Tags` per text, since return types must not depend on
+Decisions: `tag` takes one text or many and always returns one `Tags` per text, because return types must not depend on
 arguments; `tag_one` is the same for one text. Scores are probabilities where rows could be held out to calibrate them.
 """
 
@@ -12,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +21,18 @@ from scipy import sparse
 
 from tagwood import storage
 from tagwood._check import Params, check_float, check_int
+from tagwood.data.dataset import Dataset
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import Encoder
+from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
 from tagwood.models.linear_tree.model import LinearTree
 from tagwood.probabilities.sets import fixed_rule
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
+from tagwood.tagger.browsing import LabelCard, TreeBrowser, TreeView, label_card, tree_browsers, tree_view
+from tagwood.tagger.explanation import Explanation, Question, explain_tag
 from tagwood.tagger.fitting import (
     CANDIDATES,
     GroupRule,
@@ -41,6 +46,7 @@ from tagwood.tagger.fitting import (
     likeness_encoder,
     training_data,
 )
+from tagwood.tagger.overview import overview
 from tagwood.tagger.search import (
     Label,
     LabelSearch,
@@ -52,222 +58,33 @@ from tagwood.tagger.search import (
     updated_vocab,
     with_texts,
 )
+from tagwood.tagger.senses import Different, Senses, label_senses, most_different
 from tagwood.tagger.stored import ExampleTexts, GroupSamples, restored_parts, restored_settings, tagger_state
-
-if TYPE_CHECKING:
-    from tagwood.tagger.explanation import Explanation
-    from tagwood.tagger.senses import Senses
-
-
-# SECTION tagger.answers
-# What a fitted Tagger answers: tags, rankings, label sets, explanations. `Tagger` adds training and storage.
-#
-# In: texts. Out: `Tags` with names, URIs and scores; `Ranking`s of ids.
-
-
-class Answers(Params):
-    """The questions a fitted Tagger can be asked."""
-
-    sets: SetRules
-    encoder_: Encoder
-    model_: LabelModel
-    vocab_: LabelVocab
-    label_counts_: NDArray[np.int64]
-    probabilities_: Probabilities | None
-    label_texts_: LabelTexts | None
-    examples_: ExampleTexts | None
-    _search: LabelSearch
-
-    def tag(
-        self,
-        texts: str | Iterable[str],
-        k: int = 5,
-        *,
-        promise: str | None = None,
-        threshold: float | None = None,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
-        language: str | None = None,
-    ) -> list[Tags]:
-        """Return the labels of each text, best first: one `Tags` per text, also for a single one.
-
-        Parameters
-        ----------
-        texts
-            One text or many.
-        k
-            Most labels per text; a promise decides the number itself.
-        promise
-            What the sets must keep on average: ``"precision>=0.9"``, ``"recall>=0.8"``, or ``"f1"`` for the best
-            balance. Texts for which it cannot be kept have `review` set.
-        threshold
-            Least score.
-        restrict, exclude
-            Labels (names, URIs or ids) that may, or may not, be returned.
-        language
-            Of the names, where the label table has several.
-        """
-        rows = as_texts(texts)
-        review = None
-        if promise is None:
-            ranking = self._rank(rows, check_int(k, "k", low=1), restrict, exclude)
-        else:
-            ranking, review = self._cut(self._rank(rows, CANDIDATES, restrict, exclude), promise)
-        if threshold is not None:
-            ranking = ranking.above(check_float(threshold, "threshold"))
-        return self._search.tags(ranking, review, language)
-
-    def tag_one(
-        self,
-        text: str,
-        k: int = 5,
-        *,
-        promise: str | None = None,
-        threshold: float | None = None,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
-        language: str | None = None,
-    ) -> Tags:
-        """Return the labels of one text; parameters are those of `tag`."""
-        if not isinstance(text, str):
-            raise InputError("tag_one takes one text", given=type(text).__name__, hint="Use tag for many.")
-        found = self.tag(
-            text,
-            k,
-            promise=promise,
-            threshold=threshold,
-            restrict=restrict,
-            exclude=exclude,
-            language=language,
-        )
-        return found[0]
-
-    def rank(self, texts: Iterable[str], k: int = 5) -> Ranking:
-        """Return the best `k` labels of each text as a `Ranking` of label ids."""
-        return self._rank(as_texts(texts), check_int(k, "k", low=1))
-
-    def predict(self, texts: Iterable[str]) -> sparse.csr_array:
-        """Return the label sets as an (n_texts, n_labels) array of 0 and 1, by the rule of `sets`."""
-        return self.rank_sets(texts).to_sets()
-
-    def rank_sets(self, texts: Iterable[str]) -> Ranking:
-        """Return the label sets of `predict` as a `Ranking` with scores."""
-        ranking = self._rank(as_texts(texts), CANDIDATES)
-        if self.probabilities_ is None and fixed_rule(self.sets.rule) is None:
-            return ranking.above(0.5)
-        return self._cut(ranking, self.sets.rule)[0]
-
-    def explain(
-        self,
-        text: str,
-        label: Label,
-        *,
-        k: int = 5,
-        threshold: float | None = None,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
-        language: str | None = None,
-        n_similar: int = 3,
-    ) -> Explanation:
-        """Say why a label was suggested for a text, or where it was lost.
-
-        Parameters
-        ----------
-        text
-            The text.
-        label
-            Name, URI or id of a label.
-        k, threshold, restrict, exclude
-            As in the question to `tag` that is to be explained.
-        language
-            Of the names.
-        n_similar
-            Number of similar training texts to show.
-        """
-        from tagwood.tagger.explanation import Question, explain_tag
-
-        self._fitted()
-        allowed = None if restrict is None else find_labels(self.vocab_, restrict)
-        question = Question(k, threshold, allowed, find_labels(self.vocab_, exclude or ()), language)
-        return explain_tag(self, text, self.find(label), question, n_similar)
-
-    def senses(self, label: Label, *, language: str | None = None) -> Senses:
-        """Return the leaves that a label lives in, each with its words, neighbours and training texts there."""
-        from tagwood.tagger.senses import label_senses
-
-        return label_senses(self, self.find(label), language)
-
-    def find(self, label: Label) -> int:
-        """Return the id of a label given by name, URI or id; a wrong name raises `InputError` with the nearest."""
-        self._fitted()
-        return find_label(self.vocab_, label)
-
-    def _rank(
-        self,
-        texts: list[str],
-        k: int,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
-    ) -> Ranking:
-        """Rank texts; scores are probabilities if they were calibrated."""
-        search = self._fitted()
-        allowed = None if restrict is None else find_labels(self.vocab_, restrict)
-        excluded = find_labels(self.vocab_, exclude or ())
-        ranking = search.rank(texts, k, allowed, excluded)
-        if self.probabilities_ is not None:
-            ranking = self.probabilities_.transform(ranking)
-        if self.label_texts_ is None:
-            return ranking
-        left_out = search.left_out(allowed, excluded)
-        return self.label_texts_.join(search.widened(ranking), texts, k, left_out)
-
-    def _cut(self, ranking: Ranking, promise: str) -> tuple[Ranking, NDArray[np.bool_]]:
-        if self.probabilities_ is not None:
-            return self.probabilities_.cut(ranking, promise)
-        rule = fixed_rule(promise)
-        if rule is None:
-            raise InputError(
-                "a promise needs probabilities, and this Tagger has none",
-                hint="Fit with more rows or a larger sets.holdout, or call calibrate(texts, labels).",
-            )
-        return rule.apply(ranking)
-
-    def _fitted(self) -> LabelSearch:
-        if not hasattr(self, "_search"):
-            raise NotFittedError(
-                "this Tagger must be fitted first", hint="Call fit(texts, labels), or load one."
-            )
-        return self._search
-
-
-def as_texts(texts: str | Iterable[str]) -> list[str]:
-    """Return one text or many as a list."""
-    return [texts] if isinstance(texts, str) else list(texts)
 
 
 @storable("Tagger")
-class Tagger(Answers):
+class Tagger(Params):
     """Tag texts with label names.
 
-    1. `fit` turns texts into features and trains the model. 2. A share of the rows is held out, and turns scores into
-    probabilities. 3. `tag` answers with names, `explain` with reasons.
+    1. `fit` encodes the texts and trains the model. 2. Scores become probabilities by a share of the rows that is held
+    out. 3. `tag` returns label names, `explain` the reasons.
 
     Parameters
     ----------
     encoder
-        What turns texts into features; default ``TfidfEncoder()``. Models that read texts themselves (`SoftmaxTree`,
-        PRIME) leave to it what else needs features: labels of groups, similar texts, descriptions of new labels.
+        Turns texts into features; default ``TfidfEncoder()``. For models that read texts themselves (`SoftmaxTree`,
+        PRIME) it serves what else needs features: labels of groups, similar texts, descriptions of new labels.
     model
-        What ranks labels; default ``LinearTree()``.
+        Ranks labels; default ``LinearTree()``.
     groups
         How labels of groups become labels of rows, where `fit` gets groups.
     sets
         How rankings become label sets, and how many rows are held out for it.
     keep_texts
-        Number of training texts (their first 400 characters) stored with the model, to be shown as examples in
-        explanations; and of texts of groups, to be reviewed by a person. 0 where texts must not leave the house.
+        Number of training texts (their first 400 characters) stored with the model as examples for explanations, and
+        of texts of groups for manual review. Use 0 if texts must not be stored.
     seed
-        Of the choice of held-out rows and examples; the model has its own.
+        Seed of the choice of held-out rows and examples; the model has its own.
 
     Attributes
     ----------
@@ -281,6 +98,20 @@ class Tagger(Answers):
     >>> tagger.tag_one("the wood of an oak", k=1).names
     ['tree']
     """
+
+    encoder_: Encoder
+    model_: LabelModel
+    vocab_: LabelVocab
+    label_counts_: NDArray[np.int64]
+    n_rows_: int
+    probabilities_: Probabilities | None
+    label_texts_: LabelTexts | None
+    examples_: ExampleTexts | None
+    group_samples_: GroupSamples | None
+    fingerprint_: str
+    training_seconds_: float
+    _search: LabelSearch
+    _browsers: list[TreeBrowser] | None
 
     def __init__(
         self,
@@ -301,8 +132,8 @@ class Tagger(Answers):
 
     def fit(
         self,
-        texts: Iterable[str],
-        labels: Any,
+        texts: Iterable[str] | Dataset,
+        labels: Any = None,
         groups: Sequence[Any] | None = None,
         *,
         vocab: LabelVocab | None = None,
@@ -313,38 +144,37 @@ class Tagger(Answers):
         Parameters
         ----------
         texts
-            One text per row.
+            One text per row; or a `Dataset` with texts, which has labels, groups and label table of its own.
         labels
             For each row a collection of label names (or URIs), or of ids; or an (n_rows, n_labels) matrix.
         groups
             Name of each row's group (box, order, session), "" or None for none, where labels are known for groups
-            only: a group has the labels of all its rows, and which row each belongs to is worked out.
+            only: a group has the labels of all its rows, and `fit` imputes which row each label belongs to.
         vocab
             The label table; default: names in order of first appearance.
         progress
-            Called with a stage's name and the share done.
+            Called with the name of a stage and the share done.
         """
         start = perf_counter()
         self.check_settings()
         data = training_data(texts, labels, groups, vocab)
         model = LinearTree() if self.model is None else self.model
         encoder = default_encoder(model) if self.encoder is None else self.encoder
-        plan = Plan(encoder, model, self.groups, self.sets, self.seed)
-        parts, self.probabilities_ = learn(data, plan, progress)
+        parts, self.probabilities_ = learn(
+            data, Plan(encoder, model, self.groups, self.sets, self.seed), progress
+        )
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab
         self.label_counts_ = np.bincount(parts.Y.indices, minlength=data.n_labels).astype(np.int64)
-        shown = data if data.groups is None else data.with_labels(parts.Y)
-        likeness = likeness_encoder(self.model_, self.encoder_)
-        self.examples_ = (
-            ExampleTexts.draw(shown, self.keep_texts, self.seed, likeness) if self.keep_texts else None
-        )
-        self.group_samples_ = None
-        if parts.imputed is not None and self.keep_texts:
-            self.group_samples_ = GroupSamples.draw(data, parts.imputed, self.keep_texts, self.seed)
-        self._search = LabelSearch(self.encoder_, self.model_, self.vocab_)
-        self.label_texts_ = None
+        self.examples_ = self.group_samples_ = self.label_texts_ = None
+        if self.keep_texts:
+            shown = data if data.groups is None else data.with_labels(parts.Y)
+            likeness = likeness_encoder(self.model_, self.encoder_)
+            self.examples_ = ExampleTexts.draw(shown, self.keep_texts, self.seed, likeness)
+            if parts.imputed is not None:
+                self.group_samples_ = GroupSamples.draw(data, parts.imputed, self.keep_texts, self.seed)
         self.n_rows_ = data.n_rows
         self.fingerprint_ = data.fingerprint()
+        self._prepare()
         self.training_seconds_ = perf_counter() - start
         return self
 
@@ -354,6 +184,180 @@ class Tagger(Answers):
         Y, _ = label_sets(labels, self.vocab_)
         self.probabilities_ = Probabilities.fit(ranking, Y)
         return self
+
+    def tag(
+        self,
+        texts: str | Iterable[str],
+        k: int = 5,
+        *,
+        promise: str | None = None,
+        threshold: float | None = None,
+        restrict: Iterable[Label] | None = None,
+        exclude: Iterable[Label] | None = None,
+        language: str | None = None,
+    ) -> list[Tags]:
+        """Return the labels of each text, best first: one `Tags` per text, also for a single one.
+
+        Parameters
+        ----------
+        texts
+            One text or many.
+        k
+            Largest number of labels per text; ignored with a promise.
+        promise
+            What the label sets must reach on average: ``"precision>=0.9"``, ``"recall>=0.8"``, or ``"f1"`` for the
+            best balance. Texts for which it cannot be reached have `review` set.
+        threshold
+            Lowest score.
+        restrict, exclude
+            Labels (names, URIs or ids) that may, or may not, be returned.
+        language
+            Language of the names, where the label table has several.
+        """
+        rows = as_texts(texts)
+        review = None
+        ranking = self.rank(rows, k if promise is None else CANDIDATES, restrict=restrict, exclude=exclude)
+        if promise is not None:
+            ranking, review = self.cut(ranking, promise)
+        if threshold is not None:
+            ranking = ranking.above(check_float(threshold, "threshold"))
+        return self._search.tags(ranking, review, language)
+
+    def tag_one(
+        self,
+        text: str,
+        k: int = 5,
+        *,
+        promise: str | None = None,
+        threshold: float | None = None,
+        restrict: Iterable[Label] | None = None,
+        exclude: Iterable[Label] | None = None,
+        language: str | None = None,
+    ) -> Tags:
+        """Return the labels of one text; parameters are those of `tag`."""
+        if not isinstance(text, str):
+            raise InputError("tag_one takes one text", given=type(text).__name__, hint="Use tag for many.")
+        options: dict[str, Any] = {"promise": promise, "threshold": threshold, "language": language}
+        return self.tag(text, k, restrict=restrict, exclude=exclude, **options)[0]
+
+    def rank(
+        self,
+        texts: Iterable[str],
+        k: int = 5,
+        *,
+        restrict: Iterable[Label] | None = None,
+        exclude: Iterable[Label] | None = None,
+    ) -> Ranking:
+        """Return the best `k` labels of each text as a `Ranking` of label ids; see `tag` for the parameters."""
+        search, rows = self._fitted(), as_texts(texts)
+        check_int(k, "k", low=1)
+        allowed = None if restrict is None else find_labels(self.vocab_, restrict)
+        excluded = find_labels(self.vocab_, exclude or ())
+        ranking = search.rank(rows, k, allowed, excluded)
+        if self.probabilities_ is not None:
+            ranking = self.probabilities_.transform(ranking)
+        if self.label_texts_ is None:
+            return ranking
+        left_out = search.left_out(allowed, excluded)
+        return self.label_texts_.join(search.widened(ranking), rows, k, left_out)
+
+    def predict(self, texts: Iterable[str]) -> sparse.csr_array:
+        """Return the label sets as an (n_texts, n_labels) array of 0 and 1, by the rule of `sets`."""
+        return self.rank_sets(texts).to_sets()
+
+    def rank_sets(self, texts: Iterable[str]) -> Ranking:
+        """Return the label sets of `predict` as a `Ranking` with scores."""
+        ranking = self.rank(texts, CANDIDATES)
+        if self.probabilities_ is None and fixed_rule(self.sets.rule) is None:
+            return ranking.above(0.5)
+        return self.cut(ranking, self.sets.rule)[0]
+
+    def cut(self, ranking: Ranking, rule: str) -> tuple[Ranking, NDArray[np.bool_]]:
+        """Cut a ranking of this Tagger to label sets by a rule or promise; also return which rows need review."""
+        if self.probabilities_ is not None:
+            return self.probabilities_.cut(ranking, rule)
+        fixed = fixed_rule(rule)
+        if fixed is None:
+            raise InputError(
+                "a promise needs probabilities, and this Tagger has none",
+                hint="Fit with more rows or a larger sets.holdout, or call calibrate(texts, labels).",
+            )
+        return fixed.apply(ranking)
+
+    def score(self, texts: Iterable[str], labels: Any) -> float:
+        """Return the mean nDCG@5 of the ranking, as every model does; scikit-learn's searches maximise it."""
+        Y, _ = label_sets(labels, self.vocab_, on_unknown="skip")
+        return float(evaluate(Y, self.rank(texts, 5), metrics=["nDCG@5"])["nDCG@5"])
+
+    def explain(
+        self,
+        text: str,
+        label: Label,
+        *,
+        k: int = 5,
+        threshold: float | None = None,
+        restrict: Iterable[Label] | None = None,
+        exclude: Iterable[Label] | None = None,
+        language: str | None = None,
+        n_similar: int = 3,
+    ) -> Explanation:
+        """Explain why a label was suggested for a text, or at which step it was lost.
+
+        Parameters
+        ----------
+        text
+            The text.
+        label
+            Name, URI or id of a label.
+        k, threshold, restrict, exclude
+            As in the call of `tag` that is explained.
+        language
+            Language of the names.
+        n_similar
+            Number of similar training texts to show.
+        """
+        self._fitted()
+        allowed = None if restrict is None else find_labels(self.vocab_, restrict)
+        question = Question(k, threshold, allowed, find_labels(self.vocab_, exclude or ()), language)
+        return explain_tag(self, text, self.find(label), question, n_similar)
+
+    def senses(self, label: Label, *, language: str | None = None) -> Senses:
+        """Return the leaves that hold a label, each with its words, similar labels and training texts there."""
+        return label_senses(self, self.find(label), language)
+
+    def most_different(
+        self, limit: int = 20, *, least_rows: int = 5, language: str | None = None
+    ) -> list[Different]:
+        """Return the labels whose senses differ most; those with fewer than `least_rows` rows are left out."""
+        self._fitted()
+        return most_different(self, limit, least_rows=least_rows, language=language)
+
+    def label_card(self, label: Label, *, language: str | None = None) -> LabelCard:
+        """Return what is known about a label: names, training rows, senses, similar labels, example texts."""
+        return label_card(self, self.find(label), language)
+
+    def tree_view(
+        self, node: int = 0, *, tree: int = 0, depth: int = 1, limit: int = 2000, language: str | None = None
+    ) -> TreeView:
+        """Return a node of a label tree and up to `limit` nodes in `depth` generations below it.
+
+        Raises `InputError` for a model without trees, and for a tree or node that does not exist.
+        """
+        browsers = self._trees()
+        return tree_view(self, browsers, node, tree=tree, depth=depth, limit=limit, language=language)
+
+    def overview(self, *, language: str | None = None) -> dict[str, Any]:
+        """Return what this Tagger is and how good it is, as plain values for JSON.
+
+        Measures, calibration and label sets come from the rows held out in `fit`; computing them takes a moment, so
+        keep the result.
+        """
+        return overview(self, self._trees(), language)
+
+    def find(self, label: Label) -> int:
+        """Return the id of a label given by name, URI or id; an unknown one raises `InputError` with the nearest."""
+        self._fitted()
+        return find_label(self.vocab_, label)
 
     def update_labels(
         self,
@@ -371,14 +375,14 @@ class Tagger(Answers):
         rename
             Label -> new name.
         mask, unmask
-            Labels that are no longer, or again, to be suggested.
+            Labels to exclude from suggestions, or to include again.
         texts
             Label -> a text that describes it, for labels without training texts. A name that is not in the table
-            becomes a new label. Such labels are suggested by the likeness of text and description; new ones of a
+            becomes a new label. Such labels are suggested by the similarity of text and description; new ones of a
             model that learned from label texts (PRIME) by the model.
         vocab
-            A table to begin with instead of the present one, with the same labels under the same ids and perhaps more
-            behind them; see `tagwood.data.vocab_changes`.
+            A table to start from instead of the present one, with the same labels under the same ids and possibly
+            more after them; see `tagwood.data.vocab_changes`.
         """
         self._fitted()
         table = self.vocab_ if vocab is None else vocab
@@ -394,7 +398,7 @@ class Tagger(Answers):
         if described:
             known = {} if self.label_texts_ is None else self.label_texts_.to_dict()
             self.label_texts_ = LabelTexts.of(known | described, self.encoder_)
-        self._search = LabelSearch(self.encoder_, self.model_, self.vocab_)
+        self._prepare()
         return self
 
     def save(
@@ -414,7 +418,7 @@ class Tagger(Answers):
         return loaded
 
     def golden_inputs(self) -> list[str]:
-        """Return a few label names as texts: they are in the model folder anyway, unlike training texts."""
+        """Return a few label names as texts: unlike training texts, they are stored with the model anyway."""
         size = len(self.vocab_)
         return [self.vocab_.name(int(label)) for label in np.unique(np.linspace(0, size - 1, 8).astype(int))]
 
@@ -429,11 +433,11 @@ class Tagger(Answers):
         tagger = cls(**restored_settings(state))
         for name, value in restored_parts(state, tagger.encoder, tagger.model).items():
             setattr(tagger, name, value)
-        tagger._search = LabelSearch(tagger.encoder_, tagger.model_, tagger.vocab_)
+        tagger._prepare()
         return tagger
 
     def check_settings(self) -> None:
-        """Raise `InputError` for a setting that does not fit; `fit` calls this first."""
+        """Raise `InputError` for an invalid setting; `fit` calls this first."""
         for settings in (self.groups, self.sets):
             settings.check()
         for part in (self.encoder, self.model):
@@ -442,3 +446,36 @@ class Tagger(Answers):
                 check()
         check_int(self.keep_texts, "keep_texts", low=0)
         check_int(self.seed, "seed", low=0)
+
+    def _prepare(self) -> None:
+        """Build what answers are computed with, from the fitted parts."""
+        self._search = LabelSearch(self.encoder_, self.model_, self.vocab_)
+        self._browsers = None
+
+    def _trees(self) -> list[TreeBrowser]:
+        self._fitted()
+        if self._browsers is None:
+            self._browsers = tree_browsers(self)
+        return self._browsers
+
+    def _fitted(self) -> LabelSearch:
+        if not hasattr(self, "_search"):
+            raise NotFittedError(
+                "this Tagger must be fitted first", hint="Call fit(texts, labels), or load one."
+            )
+        return self._search
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_search")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=True), input_tags=InputTags(string=True)
+        )
+
+
+def as_texts(texts: str | Iterable[str]) -> list[str]:
+    """Return one text or many as a list."""
+    return [texts] if isinstance(texts, str) else list(texts)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tagwood.service.label_cards import label_card
-from tagwood.service.loaded import Loaded
-from tagwood.service.model_facts import model_facts
+from tagwood.errors import InputError
 from tagwood.service.problems import ProblemError
 from tagwood.service.security import JsonResponse
 from tagwood.service.state import state_of
-from tagwood.service.tree_browser import TreeBrowser
 
 _MOST_NODES = 2000
-_LARGEST = 3
 LabelPlace = Annotated[int, Path(ge=0, le=2**31 - 1, description="Id of the label.", examples=[0])]
 LanguageQuery = Annotated[
     str | None,
@@ -60,7 +56,9 @@ async def label(request: Request, label: LabelPlace, language: LanguageQuery = N
     state = state_of(request)
     loaded = state.holder.current
     number = loaded.find(label, "path.label")
-    return JsonResponse(await state.in_thread(label_card, loaded, number, loaded.language(language)))
+    chosen = loaded.language(language)
+    card = await state.in_thread(lambda: loaded.tagger.label_card(number, language=chosen))
+    return JsonResponse(asdict(card))
 
 
 async def tree(
@@ -73,24 +71,21 @@ async def tree(
     """Show a node of the label tree and what is below it, a few generations at a time."""
     state = state_of(request)
     loaded = state.holder.current
-    browsers = loaded.trees
-    if tree >= len(browsers):
-        raise ProblemError(
-            "not-found", f"The model has {len(browsers)} label trees; number {tree} is not there."
-        )
-    if node >= browsers[tree].tree.n_nodes:
-        raise ProblemError(
-            "not-found", f"The tree has {browsers[tree].tree.n_nodes:,} nodes; there is no {node}."
-        )
     chosen = loaded.language(language)
-    return JsonResponse(await state.in_thread(show_tree, loaded, tree, node, depth, chosen))
+    try:
+        found = await state.in_thread(
+            lambda: loaded.tagger.tree_view(node, tree=tree, depth=depth, limit=_MOST_NODES, language=chosen)
+        )
+    except InputError as error:
+        raise ProblemError("not-found", f"{error}.") from error
+    return JsonResponse(asdict(found))
 
 
 async def model(request: Request) -> Response:
     """Show what the model is, how good it is, and what may be asked."""
     state = state_of(request)
     loaded = state.holder.current
-    facts = await state.in_thread(lambda: loaded.facts(model_facts))
+    facts = await state.in_thread(loaded.facts)
     limits = asdict(state.settings.limits)
     del limits["body_seconds"]
     groups = loaded.groups
@@ -100,34 +95,3 @@ async def model(request: Request) -> Response:
         "limits": limits,
     }
     return JsonResponse({**facts, **service})
-
-
-def show_tree(loaded: Loaded, number: int, node: int, depth: int, language: str | None) -> dict[str, Any]:
-    """Return a node and what is below it."""
-    browser = loaded.trees[number]
-    nodes, complete = browser.descendants(node, depth, _MOST_NODES)
-    leaf = not browser.children(node)
-    inside = browser.leaf_labels(node)[:_MOST_NODES] if leaf else []
-    return {
-        "tree": number,
-        "trees": len(loaded.trees),
-        "max_depth": browser.max_depth,
-        "path": [_node(loaded, browser, one, language) for one in browser.path(node)],
-        "nodes": [_node(loaded, browser, one, language) for one in nodes],
-        "complete": complete,
-        "labels": [loaded.brief(one, language) for one in inside],
-    }
-
-
-def _node(loaded: Loaded, browser: TreeBrowser, node: int, language: str | None) -> dict[str, Any]:
-    children = len(browser.children(node))
-    return {
-        "node": node,
-        "parent": None if node == 0 else int(browser.tree.parent[node]),
-        "depth": int(browser.tree.depth[node]),
-        "leaf": children == 0,
-        "children": children,
-        "labels": int(browser.labels_below[node]),
-        "rows": int(browser.rows_below[node]),
-        "largest": [loaded.brief(label, language) for label in browser.largest(node, _LARGEST)],
-    }

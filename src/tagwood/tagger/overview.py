@@ -1,7 +1,7 @@
-"""What a model is and how good it is, for the model page. In: a loaded model. Out: JSON values.
+"""What a Tagger is and how good it is: sizes, measures, calibration, label sets.
 
-Measures, reliability and set sizes come from the rows that training held out to make probabilities; they are in the
-model folder. A model without them says so in `missing`.
+In: a fitted Tagger. Out: plain values for the model page and `tagwood show`. Measures come from the rows that training
+held out to calibrate probabilities; they are stored with the model. `missing` explains what a model does not have.
 """
 
 from __future__ import annotations
@@ -11,27 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tagwood.errors import InputError
 from tagwood.metrics import evaluate
 from tagwood.metrics.matching import match
-from tagwood.recipe import recipe_of
-from tagwood.service.loaded import Loaded
+from tagwood.tagger.browsing import TreeBrowser
 from tagwood.tagger.fitting import Probabilities
+from tagwood.tagger.stored import FittedTagger, LabelBrief, brief_label
 
 MEASURES = ("P@1", "P@3", "P@5", "nDCG@5", "R@10")
 PROMISES = (
-    "precision>=0.95",
-    "precision>=0.9",
-    "precision>=0.8",
-    "precision>=0.7",
+    *(f"precision>={value}" for value in (0.95, 0.9, 0.8, 0.7)),
     "f1",
-    "recall>=0.6",
-    "recall>=0.7",
-    "recall>=0.8",
-    "recall>=0.9",
+    *(f"recall>={value}" for value in (0.6, 0.7, 0.8, 0.9)),
 )
 _BINS = 10
-_LARGEST = 20
 _NO_ROWS = (
     "No rows were held out when this model was trained (too few, or labels known for groups only); "
     "measure it with tagwood eval."
@@ -39,69 +31,52 @@ _NO_ROWS = (
 _NO_PARETO = "The shape of the tree was not tuned for this model (tagwood train --tree auto does it)."
 
 
-def model_facts(loaded: Loaded) -> dict[str, Any]:
-    """Return the facts of a model; those of the service are added by the route."""
-    tagger = loaded.tagger
-    counts, vocab = tagger.label_counts_, tagger.vocab_
-    known = tagger.probabilities_
-    order = np.argsort(-counts, kind="stable")[:_LARGEST]
+def overview(tagger: FittedTagger, trees: list[TreeBrowser], language: str | None = None) -> dict[str, Any]:
+    """Return the facts of a model as JSON values; see `Tagger.overview`."""
+    counts, vocab, known = tagger.label_counts_, tagger.vocab_, tagger.probabilities_
     tuned = pareto(tagger.model_)
     missing = {} if tuned is not None else {"pareto": _NO_PARETO}
     if known is None:
         missing |= {"metrics": _NO_ROWS, "calibration": _NO_ROWS}
     return {
-        "model": loaded.name,
         "kind": type(tagger.model_).__name__,
-        "passport": passport(loaded),
         "labels": len(vocab),
         "labels_in_training": int(np.count_nonzero(counts)),
         "labels_masked": int(vocab.removed_mask().sum()),
         "rows": tagger.n_rows_,
         "languages": list(vocab.languages),
-        "tree": tree_sizes(loaded),
-        "recipe": _recipe(loaded),
+        "tree": tree_sizes(tagger, trees),
         "metrics": None if known is None else _measures(known),
         "calibration": None if known is None else calibration(known),
         "pareto": tuned,
         "missing": missing,
-        "largest": [loaded.brief(int(label)) for label in order],
+        "largest": [vars(one) for one in largest_labels(tagger, 20, language)],
     }
 
 
-def passport(loaded: Loaded) -> dict[str, Any]:
-    """Return the passport without anything about this machine's folders."""
-    manifest = loaded.manifest
-    if manifest is None:
-        return {}
-    return {
-        "created": manifest.created,
-        "notes": manifest.notes,
-        "seed": manifest.seed,
-        "training_seconds": manifest.training_seconds,
-        "fingerprint": manifest.fingerprint,
-        "versions": manifest.versions,
-        "format_version": manifest.format_version,
-        "bytes": sum(file.bytes for file in manifest.files.values()),
-    }
+def largest_labels(tagger: FittedTagger, limit: int, language: str | None = None) -> list[LabelBrief]:
+    """Return the labels with the most training rows."""
+    order = np.argsort(-tagger.label_counts_, kind="stable")[:limit]
+    return [brief_label(tagger, int(label), language) for label in order]
 
 
-def tree_sizes(loaded: Loaded) -> dict[str, Any] | None:
-    """Return the sizes of the first label tree."""
-    if not loaded.trees:
+def tree_sizes(tagger: FittedTagger, trees: list[TreeBrowser]) -> dict[str, Any] | None:
+    """Return the sizes of the first label tree; None for models without one."""
+    if not trees:
         return None
-    tree = loaded.trees[0].tree
+    tree = trees[0].tree
     return {
-        "trees": len(loaded.trees),
+        "trees": len(trees),
         "nodes": tree.n_nodes,
         "leaves": tree.n_leaves,
-        "depth": loaded.trees[0].max_depth,
+        "depth": trees[0].max_depth,
         "labels_per_leaf": round(tree.labels.size / tree.n_leaves, 1),
-        "features": int(getattr(loaded.tagger.model_, "n_features_", 0)),
+        "features": int(getattr(tagger.model_, "n_features_", 0)),
     }
 
 
 def pareto(model: Any) -> dict[str, Any] | None:
-    """Return quality and cost along λ, if the model chose it by trials."""
+    """Return quality and cost along λ, if the model chose λ by trials."""
     sweep = getattr(model, "sweep_", None)
     if sweep is None:
         return None
@@ -118,10 +93,10 @@ def pareto(model: Any) -> dict[str, Any] | None:
 
 
 def calibration(known: Probabilities) -> dict[str, Any]:
-    """Return how probabilities and label sets do on the held-out rows."""
-    laid = match(known.truth, known.held_out)
+    """Return the reliability of probabilities and label sets on the held-out rows."""
+    matched = match(known.truth, known.held_out)
     scores = np.asarray(known.held_out.scores, dtype=np.float64)
-    hits, n_true = laid.hits.astype(np.float64), float(laid.n_true.sum())
+    hits, n_true = matched.hits.astype(np.float64), float(matched.n_true.sum())
     points, error = reliability(scores, hits)
     return {
         "rows": known.held_out.n_rows,
@@ -178,7 +153,7 @@ def set_sizes(
 
 
 def promise_set(known: Probabilities, promise: str, n_true: float) -> dict[str, Any]:
-    """Return what a promise gives on the held-out rows."""
+    """Return size, precision and recall of the sets of a promise on the held-out rows."""
     rule = known.rule(promise)
     sets, review = rule.apply(known.held_out)
     right = float(match(known.truth, sets).hits.sum())
@@ -197,10 +172,3 @@ def promise_set(known: Probabilities, promise: str, n_true: float) -> dict[str, 
 def _measures(known: Probabilities) -> dict[str, float]:
     report = evaluate(known.truth, known.held_out, metrics=list(MEASURES))
     return {name: float(report[name]) for name in MEASURES}
-
-
-def _recipe(loaded: Loaded) -> str | None:
-    try:
-        return recipe_of(loaded.tagger).to_toml()
-    except InputError:  # parts that recipes do not describe
-        return None

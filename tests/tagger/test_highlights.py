@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.service.routes.suggest import segments
+from tagwood.tagger.explanation import segment_text
 
 
 def marked(text, words):
-    return {piece["text"]: piece["weight"] for piece in segments(text, words) if piece["weight"] is not None}
+    return {text: weight for text, weight in segment_text(text, words) if weight is not None}
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_every_word_and_pair_of_a_text_is_found_again():
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=6), max_size=4))
 def test_the_pieces_make_up_the_text(text, words):
-    assert "".join(piece["text"] for piece in segments(text, [(word, 1.0) for word in words])) == text
+    assert "".join(piece.text for piece in segment_text(text, [(word, 1.0) for word in words])) == text
