@@ -63,7 +63,7 @@ def _on_test_rows(problem: Problem, base: LinearTree, lam: float, seeds: int) ->
     hits = []
     for seed in range(seeds):
         models = [
-            LinearTree(**{**base.get_params(), "lam": one, "seed": seed}).fit(problem.X, problem.Y)
+            LinearTree(**{**base.get_params(deep=False), "lam": one, "seed": seed}).fit(problem.X, problem.Y)
             for one in (0.0, lam)
         ]
         rankings = [model.rank(problem.X_test, k=5, search="exact") for model in models]

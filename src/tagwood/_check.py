@@ -1,6 +1,7 @@
-"""The border guard: turns what users pass into values the inside can trust, or says what is wrong with it.
+"""Input validation and the parameter contract of scikit-learn.
 
-Checks stand at public entrances only; inside the package data are trusted.
+Checks run where values enter the package; functions inside it trust their arguments. A violation raises `InputError`
+with what was expected, what was given and what to do.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +80,7 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
 
 
 def name_hint(name: str, known: Iterable[str]) -> str:
-    """Return what to write instead of an unknown name: the nearest known one, or all of them.
+    """Return a hint for an unknown name: the nearest known name, or all of them.
 
     Examples
     --------
@@ -99,7 +101,7 @@ def check_threads(threads: int | None) -> int:
 
 def check_finite(values: NDArray[Any], name: str) -> None:
     """Raise `InputError` if `values` holds NaN or infinity."""
-    # One BLAS-like pass finds the usual case; only then is the culprit looked for.
+    # One pass over the sum settles the usual case.
     if values.size and not np.isfinite(values.sum(dtype=np.float64)):
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
@@ -118,41 +120,89 @@ def _range_words(low: float | None, high: float | None) -> str:
     return "" if high is None else f" of at most {high}"
 
 
-# SECTION _params
-# scikit-learn's parameter contract without importing scikit-learn (which takes a second).
-
-
 class Params:
     """Constructor arguments, stored under their own names, can be read, changed and cloned.
+
+    This is the parameter contract of scikit-learn, without its import time. Parameters of a parameter have nested
+    names: ``base__C`` is the `C` of the model passed as `base`, ``solver__tolerance`` a field of the dataclass passed
+    as `solver`.
 
     Examples
     --------
     >>> class Model(Params):
-    ...     def __init__(self, width=10):
-    ...         self.width = width
-    >>> Model().set_params(width=5).get_params()
-    {'width': 5}
-    >>> Model(width=3)
-    Model(width=3)
+    ...     def __init__(self, size=10, base=None):
+    ...         self.size = size
+    ...         self.base = base
+    >>> Model().set_params(size=5)
+    Model(size=5)
+    >>> Model(base=Model()).set_params(base__size=3).get_params()
+    {'size': 10, 'base': Model(size=3), 'base__size': 3, 'base__base': None}
     """
 
+    # What a parameter of None stands for, by name: its own parameters can then be set by their nested names.
+    _defaults: ClassVar[Mapping[str, Callable[[], Any]]] = {}
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the constructor arguments by name; `deep` is accepted for scikit-learn's sake."""
-        names = list(inspect.signature(type(self)).parameters)
-        return {name: getattr(self, name) for name in names}
+        """Return the constructor arguments by name; with `deep` also those of arguments that have parameters."""
+        params = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        if deep:
+            for name in list(params):
+                params |= {f"{name}__{inner}": v for inner, v in _inner_params(self._part(name)).items()}
+        return params
 
     def set_params(self, **params: Any) -> Self:
-        """Change constructor arguments; fitted state stays until the next `fit`."""
-        known = list(self.get_params())
-        for name, value in params.items():
-            setattr(self, check_choice(name, f"a parameter of {type(self).__name__}", known), value)
+        """Change constructor arguments, also nested ones; fitted state stays until the next `fit`."""
+        known = list(self.get_params(deep=False))
+        nested: dict[str, dict[str, Any]] = {}
+        for key, value in params.items():
+            name, _, inner = key.partition("__")
+            check_choice(name, f"a parameter of {type(self).__name__}", known)
+            if inner:
+                nested.setdefault(name, {})[inner] = value
+            else:
+                setattr(self, name, value)
+        for name, inner_params in nested.items():
+            setattr(self, name, _with_params(self._part(name), inner_params, name))
         return self
+
+    def _part(self, name: str) -> Any:
+        value = getattr(self, name)
+        return self._defaults[name]() if value is None and name in self._defaults else value
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
         # By their texts: values read from a file are equal to the defaults, not the same objects.
-        given = [f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != repr(defaults[k].default)]
+        given = [
+            f"{name}={value!r}"
+            for name, value in self.get_params(deep=False).items()
+            if repr(value) != repr(defaults[name].default)
+        ]
         return f"{type(self).__name__}({', '.join(given)})"
+
+
+def _inner_params(value: Any) -> dict[str, Any]:
+    if isinstance(value, type):
+        return {}
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    params: dict[str, Any] = value.get_params() if hasattr(value, "get_params") else {}
+    return params
+
+
+def _with_params(value: Any, params: dict[str, Any], name: str) -> Any:
+    """Return a part with changed parameters: itself, or a changed copy of a dataclass."""
+    if is_dataclass(value) and not isinstance(value, type):
+        known = [field.name for field in fields(value)]
+        for key in params:
+            check_choice(key, f"a setting of {name}", known)
+        return replace(value, **params)
+    if not hasattr(value, "set_params"):
+        raise InputError(
+            f"{name}__{next(iter(params))} must belong to a part with parameters",
+            given=f"{name}={value!r}"[:80],
+            hint=f"Pass an object as {name} first.",
+        )
+    return value.set_params(**params)
 
 
 class Fitted(Params):
@@ -164,7 +214,7 @@ class Fitted(Params):
         if not hasattr(self, self._learned):
             raise NotFittedError(
                 f"this {type(self).__name__} must be fitted first",
-                hint="Call fit(X, Y), or load a saved model.",
+                hint="Call fit(X, y), or load a saved model.",
             )
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -83,7 +83,7 @@ def make_encoder(settings: Mapping[str, Any], model: LabelModel, common: Mapping
 def describe_encoder(encoder: Encoder) -> dict[str, Any] | None:
     """Return the settings of an encoder as [features] has them; None if no recipe describes it."""
     if isinstance(encoder, TfidfEncoder):
-        return encoder.get_params()
+        return encoder.get_params(deep=False)
     if type(encoder).__name__ == "TextEncoder":
         return {"kind": "text-encoder", **_network(encoder)}
     if isinstance(encoder, ConcatEncoder) and [type(one).__name__ for one in encoder.encoders] == [
@@ -97,7 +97,7 @@ def describe_encoder(encoder: Encoder) -> dict[str, Any] | None:
 
 
 def _network(encoder: Any) -> dict[str, Any]:
-    return {name: value for name, value in encoder.get_params().items() if name not in _COMMON}
+    return {name: value for name, value in encoder.get_params(deep=False).items() if name not in _COMMON}
 
 
 # SECTION tagger.model_kinds
@@ -190,7 +190,7 @@ def plain_parts(values: Mapping[str, Any]) -> dict[str, Any]:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             found[name] = dataclasses.asdict(value)
         elif isinstance(value, Params):
-            found[name] = value.get_params()
+            found[name] = value.get_params(deep=False)
     return found
 
 
@@ -347,7 +347,11 @@ def recipe_of(tagger: Tagger) -> Recipe:
             f"a recipe describes TF-IDF features or a TextEncoder or both, and one of {', '.join(MODELS)}",
             given=f"{type(encoder).__name__} and {type(model).__name__}",
         )
-    own = {key: v for key, v in plain_parts(model.get_params()).items() if key not in MODELS[kind].fixed}
+    own = {
+        key: v
+        for key, v in plain_parts(model.get_params(deep=False)).items()
+        if key not in MODELS[kind].fixed
+    }
     values = {**own, "kind": kind, "keep_texts": tagger.keep_texts}
     if isinstance(model, LinearTree):
         values |= dataclasses.asdict(model.solver)

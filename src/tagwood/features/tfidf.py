@@ -324,7 +324,7 @@ class TfidfEncoder(Params):
         terms = self._fitted()
         return State(
             "TfidfEncoder",
-            params={**self.get_params(), "n_texts": terms.n_texts},
+            params={**self.get_params(deep=False), "n_texts": terms.n_texts},
             arrays={
                 "slots": terms.slots,
                 "idf": terms.idf,
@@ -337,7 +337,7 @@ class TfidfEncoder(Params):
     def from_state(cls, state: State) -> Self:
         """Rebuild the encoder; its arrays stay maps of the model file, so loading takes no time."""
         encoder = cls()
-        params = {name: state.params[name] for name in encoder.get_params() if name in state.params}
+        params = {name: state.params[name] for name in encoder.get_params(deep=False) if name in state.params}
         for name in ("ngrams", "char_ngrams"):
             params[name] = tuple(state.param(name, list))
         encoder.set_params(**params)

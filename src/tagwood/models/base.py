@@ -1,6 +1,14 @@
-"""What every model offers: `LabelModel`, and the little that all of them share.
+"""The protocol of every model, `LabelModel`, and what all models share, `FittedModel`.
 
-A model learns from features X and label sets Y, and answers with a `Ranking`. It never knows a label's name.
+A model learns from features (or texts) X and label sets y, and returns a `Ranking` of label ids. It never knows a
+label's name.
+
+Decisions
+---------
+* The second argument of `fit` and `score` is called `y`, as in scikit-learn, although it is a matrix of label sets: its
+  meta-estimators pass it by position, users also by keyword. Inside the package label sets are `Y`.
+* `score` is the mean nDCG@5 of the ranking. scikit-learn's default for classifiers, the share of rows whose label set
+  is exactly right, says little where a row has several of thousands of labels.
 """
 
 from __future__ import annotations
@@ -17,6 +25,7 @@ from tagwood._check import Fitted
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError
 from tagwood.features.base import check_texts
+from tagwood.metrics.scores import ndcg_at_k
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 
@@ -54,8 +63,8 @@ class LabelModel(Protocol):
     label; an attribute ``encoder_`` is what likeness of texts is measured with; see also `explains_texts`.
     """
 
-    def fit(self, X: Any, Y: Any) -> Self:
-        """Learn from X (n_rows, n_features) and Y (n_rows, n_labels)."""
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from features X (n_rows, n_features), or texts, and label sets y (n_rows, n_labels)."""
         ...
 
     def rank(self, X: Any, k: int = 5) -> Ranking:
@@ -64,6 +73,10 @@ class LabelModel(Protocol):
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label set of each row as an (n_rows, n_labels) array of 0 and 1."""
+        ...
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the mean nDCG@5 of the ranking of X, given the true label sets y."""
         ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -121,9 +134,26 @@ def explains_texts(model: object) -> bool:
 
 
 class FittedModel(Fitted):
-    """Shared by models: scikit-learn's description of a multi-label classifier."""
+    """Base class of models: parameters, `score`, and scikit-learn's description of a multi-label classifier."""
 
     n_labels_: int
+
+    def rank(self, X: Any, k: int = 5) -> Ranking:
+        """Return the best `k` labels of each row."""
+        raise NotImplementedError
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the mean nDCG@5 of the ranking.
+
+        Parameters
+        ----------
+        X
+            (n_rows, n_features) features, or one text per row for models that read texts.
+        y
+            (n_rows, n_labels) true label sets. Rows without labels do not count.
+        """
+        self._check_fitted()
+        return ndcg_at_k(y, self.rank(X, 5), 5)
 
     @property
     def classes_(self) -> NDArray[np.int64]:

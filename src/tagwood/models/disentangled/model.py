@@ -28,6 +28,7 @@ Decisions
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -149,6 +150,8 @@ class Disentangled(LinearTree):
     2
     """
 
+    _defaults = MappingProxyType({"base": LinearTree})
+
     def __init__(
         self,
         base: LinearTree | None = None,
@@ -173,7 +176,7 @@ class Disentangled(LinearTree):
     def __getattr__(self, name: str) -> Any:
         """Return a setting of the base: what `LinearTree` reads of itself is read of the base here."""
         base = self.__dict__.get("base") or LinearTree()
-        if not name.startswith("_") and name in base.get_params():
+        if not name.startswith("_") and name in base.get_params(deep=False):
             return getattr(base, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -190,9 +193,9 @@ class Disentangled(LinearTree):
         """Return the stored form of the model."""
         self._check_fitted()
         base = LinearTree() if self.base is None else self.base
-        plain = LinearTree(**base.get_params())
+        plain = LinearTree(**base.get_params(deep=False))
         vars(plain).update({name: getattr(self, name) for name in _LEARNED})
-        own = {name: value for name, value in self.get_params().items() if name != "base"}
+        own = {name: value for name, value in self.get_params(deep=False).items() if name != "base"}
         params = {"init": {**own, "copy_settings": asdict(self.copy_settings)}}
         return State("Disentangled", params=params, parts={"model": plain.state()})
 
@@ -201,7 +204,7 @@ class Disentangled(LinearTree):
         """Rebuild the model from its stored form."""
         init = dict(state.param("init", dict))
         fitted = LinearTree.from_state(state.part("model"))
-        base = LinearTree(**fitted.get_params())
+        base = LinearTree(**fitted.get_params(deep=False))
         model = cls(base, **{**init, "copy_settings": _stored_settings(init["copy_settings"])})
         model._check_params()
         vars(model).update({name: getattr(fitted, name) for name in _LEARNED})
@@ -230,7 +233,9 @@ class Disentangled(LinearTree):
 
     def _plain(self, **changes: Any) -> LinearTree:
         base = LinearTree() if self.base is None else self.base
-        return LinearTree(**{**base.get_params(), "seed": self.seed, "threads": self.threads, **changes})
+        return LinearTree(
+            **{**base.get_params(deep=False), "seed": self.seed, "threads": self.threads, **changes}
+        )
 
     def _merge(self, search: str) -> str:
         return self.merge

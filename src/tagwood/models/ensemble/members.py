@@ -41,10 +41,14 @@ class Member(NamedTuple):
 
     def fresh(self, texts: bool) -> Member:
         """Return an unfitted copy; in an ensemble that reads texts, with an encoder where one is needed."""
-        model = type(self.model)(**self.model.get_params())
+        model = type(self.model)(**self.model.get_params(deep=False))
         if not texts or takes_texts(model):
             return Member(None, model)
-        encoder = TfidfEncoder() if self.encoder is None else type(self.encoder)(**self.encoder.get_params())
+        encoder = (
+            TfidfEncoder()
+            if self.encoder is None
+            else type(self.encoder)(**self.encoder.get_params(deep=False))
+        )
         return Member(encoder, model)
 
     def fit(self, rows: Any, Y: Any, options: dict[str, Any]) -> None:
@@ -62,7 +66,7 @@ class Member(NamedTuple):
     def settled(self) -> Any:
         """Return a member to train again, which has what the model chose by trials of its own (``settled``)."""
         settle = getattr(self.model, "settled", None)
-        model = type(self.model)(**self.model.get_params()) if settle is None else settle()
+        model = type(self.model)(**self.model.get_params(deep=False)) if settle is None else settle()
         return model if self.encoder is None else (self.encoder, model)
 
     def check(self) -> None:

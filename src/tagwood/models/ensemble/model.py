@@ -117,7 +117,7 @@ class Ensemble(FittedModel):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         *,
         label_texts: Sequence[str] | None = None,
         progress: Callable[[str, float], None] | None = None,
@@ -128,7 +128,7 @@ class Ensemble(FittedModel):
         ----------
         X
             Texts, or features if no member reads texts.
-        Y
+        y
             (n_rows, n_labels) label sets.
         label_texts
             One text per label, for members that read them.
@@ -137,7 +137,7 @@ class Ensemble(FittedModel):
         """
         self._check_params()
         texts = self.takes == "texts"
-        rows, labels = list(X) if texts else X, check_labels(Y)
+        rows, labels = list(X) if texts else X, check_labels(y)
         kept, held = split_rows(labels.shape[0], self.holdout)
         options = {"label_texts": label_texts, "progress": progress}
         members = [member.fresh(texts) for member in self._given()]
@@ -206,7 +206,9 @@ class Ensemble(FittedModel):
 
     def settled(self) -> Self:
         """Return an unfitted copy whose members do not try again what they chose by trials."""
-        return type(self)(**{**self.get_params(), "members": [member.settled() for member in self._ready()]})
+        return type(self)(
+            **{**self.get_params(deep=False), "members": [member.settled() for member in self._ready()]}
+        )
 
     def state(self) -> State:
         """Return the stored form: the members, each with its own."""
@@ -273,7 +275,7 @@ class Ensemble(FittedModel):
         members = self._given()
         if not all(member.is_fitted for member in members):
             raise NotFittedError(
-                "this Ensemble must be fitted first", hint="Call fit(X, Y), or give fitted members."
+                "this Ensemble must be fitted first", hint="Call fit(X, y), or give fitted members."
             )
         sizes = [int(member.model.n_labels_) for member in members]
         if len(set(sizes)) > 1:

@@ -332,20 +332,20 @@ class LinearTree(FittedModel):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         *,
         tree: LabelTree | list[LabelTree] | None = None,
         label_features: Any = None,
         sample_weight: Any = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Learn from X and Y.
+        """Learn from features and label sets.
 
         Parameters
         ----------
         X
             (n_rows, n_features) sparse or dense features; rows of norm 1 work best.
-        Y
+        y
             (n_rows, n_labels) label sets: a sparse or dense 0/1 matrix, or the label ids of each row.
         tree
             A tree to use instead of building one; one for each of `n_trees`.
@@ -358,7 +358,7 @@ class LinearTree(FittedModel):
         """
         self._check_params()
         threads = check_threads(self.threads)
-        features, labels = check_training_data(X, Y)
+        features, labels = check_training_data(X, y)
         weights = entry_weights(labels, sample_weight, self.rare_label_weight)
         if tree is None:
             options = {"label_features": label_features, "sample_weight": sample_weight, "progress": progress}
@@ -475,7 +475,7 @@ class LinearTree(FittedModel):
     def state(self) -> State:
         """Return the stored form of the model."""
         self._check_fitted()
-        params = {**self.get_params(), "solver": asdict(self.solver)}
+        params = {**self.get_params(deep=False), "solver": asdict(self.solver)}
         learned: dict[str, Any] = {
             "n_features": self.n_features_,
             "n_labels": self.n_labels_,

@@ -346,7 +346,7 @@ class Trial:
     def run(self, lam: float, seed: int, *, keep: bool) -> Outcome:
         """Train on a tree of λ and measure; `keep` the model to take its times."""
         settings = {"tree": "interpolated", "lam": lam, "seed": seed, "n_trees": 1}
-        model = type(self.model)(**{**self.model.get_params(), **settings})
+        model = type(self.model)(**{**self.model.get_params(deep=False), **settings})
         model.fit(self.X, self.Y, **self.fit_options)
         ranking = model.rank(self.X_held, k=5, search="exact")
         depths = model.trees_[0].tree.label_depths()

@@ -179,8 +179,8 @@ class SoftmaxTree(FittedModel):
 
     def fit(
         self,
-        texts: Iterable[str],
-        Y: Any,
+        X: Iterable[str],
+        y: Any,
         *,
         tree: LabelTree | str | float | None = None,
         progress: Progress | None = None,
@@ -189,9 +189,9 @@ class SoftmaxTree(FittedModel):
 
         Parameters
         ----------
-        texts
+        X
             One text per row.
-        Y
+        y
             (n_rows, n_labels) label sets: a sparse or dense 0/1 matrix, or the label ids of each row.
         tree
             A binary tree with one label a leaf to use instead of building one; or the name or the λ of one to build
@@ -201,7 +201,7 @@ class SoftmaxTree(FittedModel):
         """
         self._check_params()
         threads = check_threads(self.threads)
-        rows, labels = check_text_rows(texts, Y)
+        rows, labels = check_text_rows(X, y)
         report = progress or _ignore
         wanted = (self.lam if self.tree == "interpolated" else self.tree) if tree is None else tree
         shape = shape_tree(wanted, rows, labels, self.seed, threads, report)
@@ -276,7 +276,7 @@ class SoftmaxTree(FittedModel):
             arrays[name] = arrays[name].reshape(-1, self.dimension)
         del arrays["child_ptr"]
         params = {
-            "init": self.get_params(),
+            "init": self.get_params(deep=False),
             "n_labels": self.n_labels_,
             "labels_per_row": self.labels_per_row_,
         }

@@ -304,7 +304,7 @@ class TextEncoder(Params):
         body = self.module.frozen if isinstance(self.module, HeadModule) else self.module
         shape, config = getattr(body, "shape", None), getattr(body, "config", None)
         params = {
-            "init": self.get_params() | {"encoder": str(self.encoder)},
+            "init": self.get_params(deep=False) | {"encoder": str(self.encoder)},
             "tokenizer": self.tokenizer_.to_str(),
             "dimension": self.module.dimension,
             "shape": None if shape is None else asdict(shape),

@@ -149,7 +149,7 @@ class MimlNetwork(FittedModel):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         *,
         groups: Any = None,
         evaluate: Callable[[Self], float] | None = None,
@@ -162,7 +162,7 @@ class MimlNetwork(FittedModel):
         ----------
         X
             (n_rows, n_features) sparse or dense features.
-        Y
+        y
             (n_groups, n_labels) labels of the groups: a 0/1 matrix, or the label ids of each group; without `groups`,
             labels of the rows.
         groups
@@ -175,7 +175,7 @@ class MimlNetwork(FittedModel):
             Called with a line about the training and the share done.
         """
         self._check_params()
-        features, labels, members = check_groups(X, Y, groups)
+        features, labels, members = check_groups(X, y, groups)
         data = GroupRows(features, members)
         filled = np.flatnonzero(data.sizes)
         with torch_threads(self.threads) as threads:
@@ -225,7 +225,7 @@ class MimlNetwork(FittedModel):
             name.replace(".", "_"): np.ascontiguousarray(value.detach().cpu().numpy())
             for name, value in self.module_.state_dict().items()
         }
-        params = {"init": {**self.get_params(), "training": asdict(self.training)}}
+        params = {"init": {**self.get_params(deep=False), "training": asdict(self.training)}}
         return State("MimlNetwork", params={**params, "n_features": self.n_features_}, arrays=arrays)
 
     @classmethod
@@ -288,7 +288,7 @@ class MimlNetwork(FittedModel):
     def _measure(self, evaluate: Callable[[Self], float], n_features: int) -> Callable[[nn.Module], float]:
         def measure(module: nn.Module) -> float:
             assert isinstance(module, MimlModule)
-            half = type(self)(**self.get_params())
+            half = type(self)(**self.get_params(deep=False))
             half._learn(module, n_features, None)
             return evaluate(half)
 

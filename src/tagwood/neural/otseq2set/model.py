@@ -609,8 +609,8 @@ class SetGenerator(SetAnswers):
 
     def fit(
         self,
-        texts: Iterable[str],
-        Y: Any,
+        X: Iterable[str],
+        y: Any,
         *,
         label_texts: Sequence[str] | None = None,
         evaluate: Callable[[Self], float] | None = None,
@@ -621,9 +621,9 @@ class SetGenerator(SetAnswers):
 
         Parameters
         ----------
-        texts
+        X
             One text per row.
-        Y
+        y
             (n_rows, n_labels) label sets, none empty: a sparse or dense 0/1 matrix, or the label ids of each row.
         label_texts
             Name or description of each label; label embeddings start from the mean of its words. Default: at random.
@@ -635,7 +635,7 @@ class SetGenerator(SetAnswers):
             Called with a line about the training and the share done.
         """
         self._check_params()
-        rows, labels = check_set_rows(texts, Y)
+        rows, labels = check_set_rows(X, y)
         names = check_label_texts(label_texts, labels.shape[1])
         threads = check_threads(self.threads)
         words = WordSequences.learn(rows, self.min_count, most=_MOST_WORDS, threads=threads)
@@ -655,7 +655,7 @@ class SetGenerator(SetAnswers):
         )
         with torch_threads(self.threads), flushed_denormals():
             module = start_network(self, words, labels.shape[1], names)
-            half = type(self)(**self.get_params())
+            half = type(self)(**self.get_params(deep=False))
             half._learn(module, words, n_steps, source, None)
             history = train(
                 module,
@@ -675,7 +675,7 @@ class SetGenerator(SetAnswers):
         self._check_fitted()
         numbers = {"n_steps": self.n_steps_, "n_labels": self.n_labels_}
         return network_state(
-            self.get_params(), numbers, self.module_, self.words_, self.candidates_, self.size_cuts_
+            self.get_params(deep=False), numbers, self.module_, self.words_, self.candidates_, self.size_cuts_
         )
 
     @classmethod

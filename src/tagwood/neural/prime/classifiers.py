@@ -66,8 +66,8 @@ class PrototypeClassifiers(FittedModel):
 
     def fit(
         self,
-        texts: Iterable[str],
-        Y: Any,
+        X: Iterable[str],
+        y: Any,
         *,
         label_features: NDArray[np.float32] | None = None,
         progress: Progress | None = None,
@@ -76,9 +76,9 @@ class PrototypeClassifiers(FittedModel):
 
         Parameters
         ----------
-        texts
+        X
             One text per row.
-        Y
+        y
             (n_rows, n_labels) label sets.
         label_features
             (n_labels, any) vectors that shape the tree, such as prototypes; default the means of the labels' rows.
@@ -86,8 +86,12 @@ class PrototypeClassifiers(FittedModel):
             Called with a stage's name and the share done.
         """
         self._check_params()
-        rows, labels = check_text_rows(texts, Y)
-        tree = default_tree(labels.shape[1]) if self.tree is None else LinearTree(**self.tree.get_params())
+        rows, labels = check_text_rows(X, y)
+        tree = (
+            default_tree(labels.shape[1])
+            if self.tree is None
+            else LinearTree(**self.tree.get_params(deep=False))
+        )
         self.tree_ = tree.fit(
             self.encoder.transform(rows), labels, label_features=label_features, progress=progress
         )
@@ -127,7 +131,7 @@ class PrototypeClassifiers(FittedModel):
     def from_state(cls, state: State) -> Self:
         """Rebuild the model from its stored form."""
         tree = LinearTree.from_state(state.part("tree"))
-        model = cls(TextEncoder.from_state(state.part("encoder")), LinearTree(**tree.get_params()))
+        model = cls(TextEncoder.from_state(state.part("encoder")), LinearTree(**tree.get_params(deep=False)))
         model.tree_, model.n_labels_ = tree, tree.n_labels_
         return model
 

@@ -98,7 +98,7 @@ def with_centroids(
     if encoder.memory is None and isinstance(encoder.module, HeadModule):
         encoder.memory = StateMemory()
     training = replace(settings.training, patience=0)
-    params = {**model.get_params(), "encoder": encoder, "training": training, "centroids": None}
+    params = {**model.get_params(deep=False), "encoder": encoder, "training": training, "centroids": None}
     own_margin = model.loss is not None or settings.loss.margin != "fixed"
 
     def fit(kind: str, texts: list[str], Y: sparse.csr_array, names: list[str]) -> PrototypeModel:
@@ -125,7 +125,7 @@ def _of_kind(settings: Settings, kind: str) -> Settings:
 def new_encoder(model: PrototypeModel, texts: Sequence[str] = ()) -> TextEncoder:
     """Return the unfitted encoder of a model, for some texts; of weights of others, only a head is trained."""
     if isinstance(model.encoder, TextEncoder):
-        return TextEncoder(**model.encoder.get_params())
+        return TextEncoder(**model.encoder.get_params(deep=False))
     name = suitable_encoder(texts) if model.encoder == "auto" else model.encoder
     trained = "all" if name in FROM_SCRATCH else "head"
     return TextEncoder(name, trained=trained, seed=model.seed, threads=model.threads)
@@ -149,7 +149,7 @@ def of_module(
     """Return a measure of models as one of modules, for the training loop: `evaluate` sees a whole model."""
 
     def measure(module: nn.Module) -> float:
-        half = type(model)(**model.get_params())
+        half = type(model)(**model.get_params(deep=False))
         half._learn(module, encoder, data)  # type: ignore[arg-type]
         return evaluate(half)
 
@@ -170,11 +170,11 @@ _PARTS: dict[str, type[Any]] = {
 
 def model_state(model: PrototypeModel) -> State:
     """Return everything needed to rebuild a fitted model."""
-    init = model.get_params()
+    init = model.get_params(deep=False)
     for name in _PARTS:
         init[name] = None if init[name] is None else asdict(init[name])
     if isinstance(model.encoder, TextEncoder):
-        init["encoder"] = {**model.encoder.get_params(), "encoder": str(model.encoder.encoder)}
+        init["encoder"] = {**model.encoder.get_params(deep=False), "encoder": str(model.encoder.encoder)}
     network = {} if model.network_ is None else model.network_.state_dict()
     return State(
         "PrototypeModel",
@@ -250,7 +250,7 @@ def check_label_texts(label_texts: Iterable[str] | None, n_labels: int) -> list[
         raise InputError(
             f"a PrototypeModel needs label_texts: one text for each of the {n_labels:,} labels",
             given="none",
-            hint="Pass the labels' names: fit(texts, Y, label_texts=names).",
+            hint="Pass the labels' names: fit(X, y, label_texts=names).",
         )
     listed = list(check_texts(label_texts))
     if len(listed) != n_labels:
@@ -394,8 +394,8 @@ class PrototypeModel(FittedModel):
 
     def fit(
         self,
-        texts: Iterable[str],
-        Y: Any,
+        X: Iterable[str],
+        y: Any,
         *,
         label_texts: Iterable[str] | None = None,
         evaluate: Callable[[Self], float] | None = None,
@@ -406,9 +406,9 @@ class PrototypeModel(FittedModel):
 
         Parameters
         ----------
-        texts
+        X
             One text per row.
-        Y
+        y
             (n_rows, n_labels) label sets: a sparse or dense 0/1 matrix, or the label ids of each row.
         label_texts
             One text per label, such as its name.
@@ -420,7 +420,7 @@ class PrototypeModel(FittedModel):
         progress
             Called with a line about the training and the share done.
         """
-        rows, labels = check_text_rows(texts, Y)
+        rows, labels = check_text_rows(X, y)
         names = check_label_texts(label_texts, labels.shape[1])
         self._check_params()
         with torch_threads(self.threads):
@@ -522,7 +522,7 @@ class PrototypeModel(FittedModel):
         parts = (
             {} if chosen is None else {"prototype": chosen.prototype, "loss": chosen.loss, "centroids": None}
         )
-        return type(self)(**{**self.get_params(), **parts})
+        return type(self)(**{**self.get_params(deep=False), **parts})
 
     def state(self) -> State:
         """Return the stored form of the model."""
