@@ -318,7 +318,7 @@ def fresh(part: Any) -> Any:
     """Return an unfitted copy of an encoder or model, so that the one the user passed stays as it is."""
     if not hasattr(part, "get_params"):
         return part
-    params = part.get_params()
+    params = part.get_params(deep=False)
     if isinstance(part, ConcatEncoder):
         params["encoders"] = [fresh(one) for one in part.encoders]
     return type(part)(**params)

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from tagwood.data.dataset import Dataset
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import Encoder
+from tagwood.features.tfidf import TfidfEncoder
 from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
 from tagwood.models.linear_tree.model import LinearTree
@@ -112,6 +114,7 @@ class Tagger(Params):
     training_seconds_: float
     _search: LabelSearch
     _browsers: list[TreeBrowser] | None
+    _defaults = MappingProxyType({"encoder": TfidfEncoder, "model": LinearTree})
 
     def __init__(
         self,
