@@ -1,4 +1,4 @@
-// Group-robust label embeddings: who in each group does a label belong to?
+// Group-robust label embeddings: to which rows of each group does a label belong?
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@ namespace tagwood {
 
 // Rows of x have norm 1 (or 0). Group j holds group_rows[group_indptr[j] : group_indptr[j + 1]]; label l stands on
 // label_groups[label_indptr[l] : label_indptr[l + 1]]; label_starts[l] is its place in the order in which labels
-// share out the rows of a group whose rows cancel out; `background` (one number per feature) is taken off every row
-// that is summed up.
+// share out the rows of a group whose rows cancel out; `background` (one number per feature) is subtracted from every
+// row of a sum.
 struct GroupsView {
   CsrView x;
   const int64_t *group_indptr;
@@ -47,5 +47,29 @@ std::vector<std::vector<Assignment>> impute_groups(const GroupsView &groups, con
 // For each label its embedding, by rising feature, zeros left out.
 std::vector<std::vector<EmbeddingEntry>> embed_groups(const GroupsView &groups, const ImputeSettings &settings,
                                                       int threads);
+
+// The sum of the rows of each group, from which all labels of the group start.
+class GroupSums {
+public:
+  // Sums that would take more than `limit` entries are not kept: each label then adds up the rows.
+  GroupSums(const GroupsView &groups, int64_t limit, int threads);
+
+  // Calls use(feature, value) for parts that add up to the sum of the group.
+  template <class Use> void for_each(int32_t group, Use &&use) const {
+    if (!sums_.empty()) {
+      for (const EmbeddingEntry &entry : sums_[group])
+        use(entry.feature, entry.value);
+      return;
+    }
+    const CsrView &x = groups_.x;
+    for (int64_t i = groups_.group_indptr[group]; i < groups_.group_indptr[group + 1]; ++i)
+      for (int64_t at = x.indptr[groups_.group_rows[i]]; at < x.indptr[groups_.group_rows[i] + 1]; ++at)
+        use(x.indices[at], x.data[at]);
+  }
+
+private:
+  const GroupsView &groups_;
+  std::vector<std::vector<EmbeddingEntry>> sums_;
+};
 
 } // namespace tagwood

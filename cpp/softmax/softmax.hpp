@@ -16,8 +16,8 @@ template <class Float> struct Embeddings {
   int64_t dimension;
 };
 
-// The decisions on the way to each label: label l has steps[ptr[l]] up to steps[ptr[l + 1]], each 2 · decision, + 1
-// where the way goes to the second child.
+// The decisions on the path to each label: label l has steps[ptr[l]] up to steps[ptr[l + 1]], each 2 · decision, + 1
+// where the path goes to the second child.
 struct PathsView {
   const int64_t *ptr;
   const int32_t *steps;

@@ -1,11 +1,6 @@
 // Python bindings of the kernels in text/.
 #include "core/binding.hpp"
-#include "text/bags.hpp"
-#include "text/count.hpp"
-#include "text/parse_rows.hpp"
-#include "text/tfidf.hpp"
-#include "text/tokens.hpp"
-#include "text/words.hpp"
+#include "text/terms.hpp"
 
 namespace tagwood {
 
@@ -95,22 +90,6 @@ std::tuple<Out<int64_t>, Out<int32_t>, Out<float>> py_tfidf_rows(In<uint8_t> byt
   return {own(std::move(rows.indptr)), own(std::move(rows.indices)), own(std::move(rows.data))};
 }
 
-// label ends, labels, feature ends, features, values, (consumed, problem, place of the problem)
-using RowsOut = std::tuple<Out<int64_t>, Out<int32_t>, Out<int64_t>, Out<int32_t>, Out<float>,
-                           std::tuple<int64_t, int32_t, int64_t>>;
-
-RowsOut py_parse_rows(In<uint8_t> text, bool last, int64_t max_rows, int64_t n_labels, int64_t n_features) {
-  ParsedRows rows;
-  {
-    nb::gil_scoped_release release;
-    parse_rows(reinterpret_cast<const char *>(text.data()), static_cast<int64_t>(text.shape(0)), last, max_rows,
-               n_labels, n_features, rows);
-  }
-  return {own(std::move(rows.label_ends)),   own(std::move(rows.labels)),
-          own(std::move(rows.feature_ends)), own(std::move(rows.features)),
-          own(std::move(rows.values)),       {rows.consumed, static_cast<int32_t>(rows.problem), rows.problem_at}};
-}
-
 std::tuple<Out<int64_t>, Out<int32_t>> py_word_rows(In<uint8_t> bytes, In<int64_t> offsets, In<uint8_t> classes,
                                                     In<uint32_t> folds, In<uint64_t> slots, int64_t n_words,
                                                     int64_t longest, int threads) {
@@ -127,7 +106,7 @@ std::tuple<Out<int64_t>, Out<int32_t>> py_word_rows(In<uint8_t> bytes, In<int64_
 std::tuple<Out<int64_t>, Out<int32_t>, Out<float>>
 py_bag_rows(In<uint8_t> bytes, In<int64_t> offsets, In<uint8_t> classes, In<uint32_t> folds, In<uint64_t> slots,
             int64_t n_words, In<int32_t> buckets, int longest, int64_t n_features, bool counts_unknown, int threads) {
-  BagRows rows;
+  TextRows rows;
   {
     nb::gil_scoped_release release;
     const TextView texts{bytes.data(), offsets.data(), size_of(offsets) - 1};
@@ -156,8 +135,6 @@ void bind_text(nb::module_ &m) {
   m.def("tfidf_rows", &py_tfidf_rows, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
         arg("folds").noconvert(), arg("lengths"), arg("slots").noconvert(), arg("idf").noconvert(), arg("sublinear"),
         arg("threads"));
-  m.def("parse_rows", &py_parse_rows, arg("text").noconvert(), arg("last"), arg("max_rows"), arg("n_labels"),
-        arg("n_features"));
   m.def("word_rows", &py_word_rows, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
         arg("folds").noconvert(), arg("slots").noconvert(), arg("n_words"), arg("longest"), arg("threads"));
   m.def("bag_rows", &py_bag_rows, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),

@@ -3,13 +3,10 @@
 #include <stdexcept>
 
 #include "core/binding.hpp"
-#include "tree/claims.hpp"
-#include "tree/node_rows.hpp"
 #include "tree/placement.hpp"
 #include "tree/search.hpp"
 #include "tree/split.hpp"
 #include "tree/train.hpp"
-#include "tree/unseen.hpp"
 
 namespace tagwood {
 

@@ -1,4 +1,4 @@
-#include "tree/evaluate.hpp"
+#include "tree/search.hpp"
 
 #include <algorithm>
 #include <array>

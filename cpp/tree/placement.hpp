@@ -1,9 +1,9 @@
-// Which leaves labels live in: those that reach most of their rows for the work that training them costs.
+// The leaves of each label: those that reach most of its rows for the work that training them costs.
 //
-// Training a leaf costs its labels times its rows to the power of 1.25: larger leaves take more sweeps, and leave the
-// caches. A row that is matched to a leaf at place p, one of the first `width`, is reached there by width - p; among
-// several leaves of a label the best one counts. A label brings to each of its leaves the rows matched there at any
-// place.
+// Training a leaf costs its labels times its rows to the power of 1.25: larger leaves take more sweeps and do not
+// fit in the caches. A row that is matched to a leaf at place p, one of the first `width`, is reached there by width -
+// p; among several leaves of a label the best one counts. A label brings to each of its leaves the rows matched there
+// at any place.
 #pragma once
 
 #include <cstdint>
@@ -38,5 +38,15 @@ struct Placement {
 };
 
 Placement place_labels(const PlacementTask &task, const PlacementOptions &options);
+
+// Pairs of a label and a leaf that it asks for, most important first.
+struct Claims {
+  const int32_t *labels;
+  const int32_t *leaves;
+  int64_t n;
+};
+
+// Writes 1 for each accepted pair: a label gets at most `copies` leaves, a leaf at most room[leaf] labels.
+void serve_claims(const Claims &claims, int32_t copies, int64_t n_labels, std::vector<int64_t> room, uint8_t *served);
 
 } // namespace tagwood

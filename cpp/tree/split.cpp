@@ -7,7 +7,6 @@
 #include "core/parallel.hpp"
 #include "core/random.hpp"
 #include "core/simd.hpp"
-#include "tree/split_sides.hpp"
 
 namespace tagwood {
 

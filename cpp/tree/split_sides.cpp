@@ -1,4 +1,4 @@
-#include "tree/split_sides.hpp"
+#include "tree/split.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tree/sweeps.hpp"
+#include "tree/train.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,13 +1,350 @@
-// Training block by block, each block on one thread.
 #include "tree/train.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/parallel.hpp"
-#include "tree/block_training.hpp"
 
 namespace tagwood {
+
+namespace {
+
+struct Entry {
+  int32_t row;
+  float weight;
+};
+
+// Collects rows without repetition, keeping the largest weight of each.
+class Union {
+public:
+  explicit Union(int64_t n_rows) : place_(n_rows, -1) {}
+  void add(int32_t row, float weight) {
+    int32_t &place = place_[row];
+    if (place < 0) {
+      place = static_cast<int32_t>(entries_.size());
+      entries_.push_back({row, weight});
+    } else {
+      entries_[place].weight = std::max(entries_[place].weight, weight);
+    }
+  }
+  std::vector<Entry> take() {
+    for (const Entry &e : entries_)
+      place_[e.row] = -1;
+    std::sort(entries_.begin(), entries_.end(), [](const Entry &a, const Entry &b) { return a.row < b.row; });
+    std::vector<Entry> sorted(entries_);
+    entries_.clear();
+    return sorted;
+  }
+
+private:
+  std::vector<int32_t> place_;
+  std::vector<Entry> entries_;
+};
+
+} // namespace
+
+NodeRows node_rows(const CsrView &label_rows, const int32_t *parent, const int32_t *label_ptr, const int32_t *labels,
+                   int32_t n_nodes, int64_t n_rows, int threads) {
+  std::vector<std::vector<Entry>> entries(n_nodes);
+  std::vector<Union> unions(std::max(1, threads), Union(n_rows));
+  parallel_chunks(n_nodes, threads, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t node = begin; node < end; ++node) {
+      for (int32_t at = label_ptr[node]; at < label_ptr[node + 1]; ++at) {
+        const auto rows = label_rows.row_indices(labels[at]);
+        const auto weights = label_rows.row_data(labels[at]);
+        for (size_t i = 0; i < rows.size(); ++i)
+          unions[thread].add(rows[i], weights[i]);
+      }
+      if (label_ptr[node] < label_ptr[node + 1])
+        entries[node] = unions[thread].take();
+    }
+  });
+  // Children have larger numbers than their parents, and brothers are neighbours: one pass from the end.
+  for (int32_t last = n_nodes - 1; last > 0;) {
+    const int32_t above = parent[last];
+    int32_t first = last;
+    while (first > 1 && parent[first - 1] == above)
+      --first;
+    for (int32_t child = first; child <= last; ++child)
+      for (const Entry &e : entries[child])
+        unions[0].add(e.row, e.weight);
+    entries[above] = unions[0].take();
+    last = first - 1;
+  }
+  NodeRows out;
+  out.ptr.assign(1, 0);
+  for (const auto &node : entries)
+    out.ptr.push_back(out.ptr.back() + static_cast<int64_t>(node.size()));
+  out.rows.reserve(out.ptr.back());
+  out.weights.reserve(out.ptr.back());
+  for (auto &node : entries) {
+    for (const Entry &e : node) {
+      out.rows.push_back(e.row);
+      out.weights.push_back(e.weight);
+    }
+    std::vector<Entry>().swap(node);
+  }
+  return out;
+}
+
+namespace {
+
+constexpr size_t kKeptLimit = size_t{1} << 20; // weights of a block that a workspace keeps room for
+
+float *aligned(float *p) { return reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63}); }
+
+// Numbers the features anew, those with most uses first; beyond kMostUses all are alike.
+void number_by_count(Workspace &ws) {
+  constexpr int32_t kMostUses = 1023;
+  auto &features = ws.rows.feature_of;
+  int32_t starts[kMostUses + 2] = {};
+  auto group = [&](int32_t id) { return kMostUses - std::min(ws.counts[id], kMostUses); };
+  for (size_t id = 0; id < features.size(); ++id)
+    ++starts[group(static_cast<int32_t>(id)) + 1];
+  for (int32_t g = 0; g <= kMostUses; ++g)
+    starts[g + 1] += starts[g];
+  ws.by_count.resize(features.size());
+  for (size_t id = 0; id < features.size(); ++id) {
+    int32_t &at = starts[group(static_cast<int32_t>(id))];
+    ws.by_count[at] = features[id];
+    ws.local_of[features[id]] = at++;
+  }
+  std::swap(features, ws.by_count);
+}
+
+// Copies the block's rows into the compact space with the most frequent features first.
+void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOptions &o, Workspace &ws) {
+  auto &local = ws.rows;
+  ws.local_of.resize(x.n_cols, -1);
+  ws.position_of.resize(x.n_rows, -1);
+  ws.row_of.assign(rows, rows + n);
+  local.feature_of.clear();
+  ws.counts.clear();
+  int64_t stored = 0;
+  for (int64_t i = 0; i < n; ++i)
+    for (const int32_t feature : x.row_indices(rows[i])) {
+      int32_t &id = ws.local_of[feature];
+      if (id < 0) {
+        id = static_cast<int32_t>(local.feature_of.size());
+        local.feature_of.push_back(feature);
+        ws.counts.push_back(0);
+      }
+      ++ws.counts[id];
+      ++stored;
+    }
+  number_by_count(ws);
+  local.ptr.assign(1, 0);
+  local.features.resize(stored);
+  local.values.resize(n);
+  local.squared_norm.resize(n);
+  int64_t at = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto features = x.row_indices(ws.row_of[i]);
+    const auto values = x.row_data(ws.row_of[i]);
+    double norm = o.bias * o.bias;
+    local.values[i] = values.data();
+    for (size_t t = 0; t < features.size(); ++t) {
+      local.features[at++] = static_cast<uint32_t>(ws.local_of[features[t]]);
+      norm += static_cast<double>(values[t]) * values[t];
+    }
+    local.ptr.push_back(at);
+    local.squared_norm[i] = static_cast<float>(norm);
+    ws.position_of[ws.row_of[i]] = static_cast<int32_t>(i);
+  }
+}
+
+} // namespace
+
+BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t block, const TrainOptions &o,
+                             Workspace &ws)
+    : BlockTraining(x, tasks, block, tasks.rows_of(block), o, ws) {}
+
+BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t block, std::span<const int32_t> rows,
+                             const TrainOptions &o, Workspace &ws)
+    : tasks_(tasks), o_(o), ws_(ws), hash_bits_(feature_bits(x.n_cols)), first_output_(tasks.output_ptr[block]),
+      n_outputs_(tasks.output_ptr[block + 1] - tasks.output_ptr[block]),
+      random_(o.seed ^ mix(static_cast<uint64_t>(tasks.seeds[block]))) {
+  n_rows_ = static_cast<int64_t>(rows.size());
+  copy_rows(x, rows.data(), n_rows_, o, ws);
+  lanes_ = n_outputs_ <= 4 ? 4 : n_outputs_ <= 8 ? 8 : 16;
+  const size_t n_weights = ws.rows.feature_of.size() * lanes_;
+  if (n_weights + 16 > ws.weights_capacity) {
+    ws.weights_capacity = n_weights + n_weights / 4 + 16;
+    ws.weights_storage.reset(new float[ws.weights_capacity]);
+  }
+  ws.weights = aligned(ws.weights_storage.get());
+  std::fill(ws.weights, ws.weights + n_weights, 0.0f);
+  ws.alpha_storage.resize(n_rows_ * lanes_ + 16);
+  ws.alpha = aligned(ws.alpha_storage.data());
+  ws.positive.assign(n_rows_, 0);
+  ws.sequence.resize(n_rows_);
+  std::iota(ws.sequence.begin(), ws.sequence.end(), 0);
+  ws.kept.clear();
+  state_.diagonal = static_cast<float>(0.5 / o.cost);
+  state_.bias_value = static_cast<float>(o.bias);
+  state_.settled = static_cast<float>(o.tolerance / 4);
+  if (tasks.row_weights || !even_positives()) {
+    ws.cost_storage.assign(n_rows_ * lanes_ + 16, state_.diagonal);
+    costs_ = aligned(ws.cost_storage.data());
+    state_.costs = costs_;
+  }
+}
+
+BlockTraining::~BlockTraining() {
+  for (const int32_t feature : ws_.rows.feature_of)
+    ws_.local_of[feature] = -1;
+}
+
+TrainedBlock BlockTraining::run() {
+  TrainedBlock result;
+  result.bias.assign(n_outputs_, 0.0f);
+  int64_t next = 0;
+  int sweeps_of[kMaxLanes] = {};
+  Lanes free;
+  free_all(free);
+  for (int running = fill(free, next); running > 0;) {
+    shuffle_and_sweep();
+    free.n = 0;
+    for (int lane = 0; lane < lanes_; ++lane) {
+      if (output_of_[lane] < 0)
+        continue;
+      ++sweeps_of[lane];
+      ++result.sweeps;
+      if (!settled(lane) && sweeps_of[lane] < o_.max_sweeps)
+        continue;
+      result.bias[output_of_[lane]] = static_cast<float>(state_.bias[lane] * o_.bias);
+      sweeps_of[lane] = 0;
+      free.add(lane);
+    }
+    if (free.n > 0) {
+      empty(free);
+      running += fill(free, next) - free.n;
+    }
+  }
+  result.packed = pack_block(ws_.kept, ws_.spare, static_cast<int>(n_outputs_), hash_bits_, o_.weight_type);
+  if (ws_.kept.capacity() > kKeptLimit) { // few blocks are that large: the others need not carry the room on
+    std::vector<Weight>().swap(ws_.kept);
+    std::vector<Weight>().swap(ws_.spare);
+  }
+  return result;
+}
+
+void BlockTraining::train_group(int64_t first) {
+  std::fill(ws_.weights, ws_.weights + ws_.rows.feature_of.size() * lanes_, 0.0f);
+  Lanes free;
+  free_all(free);
+  const int used = fill(free, first);
+  bool all_settled = false;
+  for (int sweeps = 0; !all_settled && sweeps < o_.max_sweeps; ++sweeps) {
+    shuffle_and_sweep();
+    all_settled = true;
+    for (int lane = 0; lane < used; ++lane)
+      all_settled &= settled(lane);
+  }
+}
+
+void BlockTraining::group_margins(const CsrView &x, std::span<const int32_t> rows, float *margins) const {
+  float bias[kMaxLanes];
+  for (int lane = 0; lane < lanes_; ++lane)
+    bias[lane] = state_.bias[lane] * state_.bias_value;
+  find_margins({x, rows, ws_.weights, ws_.local_of.data(), bias, margins}, lanes_);
+}
+
+// Place of a row in the block, or -1.
+int32_t BlockTraining::place_of(int32_t row) const {
+  const int32_t at = ws_.position_of[row];
+  return at >= 0 && at < n_rows_ && ws_.row_of[at] == row ? at : -1;
+}
+
+// Whether each output's positives weigh the same among themselves, as with tail weights: then no weight is needed per
+// row and lane.
+bool BlockTraining::even_positives() const {
+  if (!tasks_.positive_weights)
+    return true;
+  for (int64_t output = first_output_; output < first_output_ + n_outputs_; ++output)
+    for (int64_t i = tasks_.positive_begin[output] + 1; i < tasks_.positive_end[output]; ++i)
+      if (tasks_.positive_weights[i] != tasks_.positive_weights[i - 1])
+        return false;
+  return true;
+}
+
+void BlockTraining::free_all(Lanes &free) {
+  for (int lane = 0; lane < lanes_; ++lane) {
+    output_of_[lane] = -1;
+    state_.active[lane] = 0;
+    state_.bias[lane] = 0;
+    free.add(lane);
+  }
+}
+
+void BlockTraining::shuffle_and_sweep() {
+  for (int64_t i = static_cast<int64_t>(ws_.sequence.size()) - 1; i > 0; --i)
+    std::swap(ws_.sequence[i], ws_.sequence[random_.below(i + 1)]);
+  sweep(ws_, state_, lanes_, o_.loss);
+}
+
+// Puts the next outputs into free lanes, whose weights are zero; returns how many there were.
+int BlockTraining::fill(const Lanes &free, int64_t &next) {
+  const int n = static_cast<int>(std::min<int64_t>(free.n, n_outputs_ - next));
+  const float alpha = o_.loss == Loss::logistic ? static_cast<float>(1e-8 * o_.cost) : 0.0f;
+  uint32_t others = ~0u;
+  for (int i = 0; i < n; ++i)
+    others &= ~(1u << free.lane[i]);
+  for (int64_t row = 0; row < n_rows_; ++row) {
+    for (int i = 0; i < n; ++i)
+      ws_.alpha[row * lanes_ + free.lane[i]] = alpha;
+    ws_.positive[row] &= static_cast<uint16_t>(others);
+  }
+  for (int i = 0; i < n; ++i)
+    start(free.lane[i], next++);
+  return n;
+}
+
+void BlockTraining::start(int lane, int64_t output) {
+  output_of_[lane] = output;
+  state_.active[lane] = 1;
+  state_.bias[lane] = 0;
+  const int64_t begin = tasks_.positive_begin[first_output_ + output];
+  const int64_t end = tasks_.positive_end[first_output_ + output];
+  const float even = tasks_.positive_weights && begin < end ? std::max(tasks_.positive_weights[begin], 1e-6f) : 1.0f;
+  state_.diagonal_positive[lane] = state_.diagonal / even;
+  if (costs_)
+    for (int64_t i = 0; i < n_rows_; ++i) {
+      const float weight = tasks_.row_weights ? tasks_.row_weights[ws_.row_of[i]] : 1.0f;
+      costs_[i * lanes_ + lane] = state_.diagonal / std::max(weight, 1e-6f);
+    }
+  for (int64_t i = begin; i < end; ++i) {
+    const int32_t at = place_of(tasks_.positives[i]);
+    if (at < 0)
+      continue; // a positive outside the block's rows
+    ws_.positive[at] |= static_cast<uint16_t>(1u << lane);
+    if (tasks_.positive_weights && costs_)
+      costs_[at * lanes_ + lane] /= std::max(tasks_.positive_weights[i], 1e-6f);
+  }
+}
+
+// Takes the weights out of lanes and leaves zeros.
+void BlockTraining::empty(const Lanes &full) {
+  const float threshold = static_cast<float>(o_.threshold);
+  const auto &feature_of = ws_.rows.feature_of;
+  for (size_t f = 0; f < feature_of.size(); ++f) {
+    for (int i = 0; i < full.n; ++i) {
+      float &w = ws_.weights[f * lanes_ + full.lane[i]];
+      if (std::abs(w) >= threshold && w != 0)
+        ws_.kept.push_back(
+            {hash_feature(feature_of[f], hash_bits_), static_cast<uint32_t>(output_of_[full.lane[i]]), w});
+      w = 0;
+    }
+  }
+  for (int i = 0; i < full.n; ++i) {
+    output_of_[full.lane[i]] = -1;
+    state_.active[full.lane[i]] = 0;
+    state_.bias[full.lane[i]] = 0;
+  }
+}
+
+// Training block by block, each block on one thread.
 
 std::vector<TrainedBlock> train_blocks(const CsrView &x, const TrainTasks &tasks, const TrainOptions &o) {
   std::vector<TrainedBlock> results(tasks.n_blocks);

@@ -1,13 +1,12 @@
 // Level by level: the nodes of a level are trained, score the rows in whose beams they are, and are forgotten. The
 // weights are never packed nor looked up: they are used where they were learned, for all rows of a node together.
-#include "tree/unseen.hpp"
+#include "tree/train.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <memory>
 
-#include "tree/block_training.hpp"
-#include "tree/search_state.hpp"
+#include "tree/search.hpp"
 
 namespace tagwood {
 

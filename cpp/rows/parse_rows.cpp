@@ -1,9 +1,9 @@
-#include "text/parse_rows.hpp"
-
 #include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
+
+#include "rows/rows.hpp"
 
 namespace tagwood {
 
