@@ -1,4 +1,4 @@
-// Plain views of arrays that Python owns. Kernels see these and numbers, nothing of Python.
+// Views of arrays that Python owns. Kernels take these and numbers, and know nothing of Python.
 #pragma once
 
 #include <cstddef>

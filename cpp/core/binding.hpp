@@ -25,18 +25,18 @@ inline CsrView view(const In<int64_t> &indptr, const In<int32_t> &indices, const
   return {indptr.data(), indices.data(), data.data(), static_cast<int64_t>(indptr.shape(0)) - 1, n_cols};
 }
 
-inline bool all_within(const In<int32_t> &ids, int64_t low, int64_t high) { // high is outside
+inline bool all_within(const In<int32_t> &ids, int64_t low, int64_t high) { // low <= id < high
   return std::all_of(ids.data(), ids.data() + ids.shape(0), [&](int32_t id) { return id >= low && id < high; });
 }
 
-// Hands a C++ vector to NumPy without a copy.
+// Gives a C++ vector to NumPy without a copy.
 template <class T> Out<T> own(std::vector<T> &&values) {
   auto *held = new std::vector<T>(std::move(values));
   nb::capsule owner(held, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
   return Out<T>(held->data(), {held->size()}, owner);
 }
 
-// An array of n items that a kernel fills: not zeroed first.
+// An uninitialised array of n items for a kernel to fill.
 template <class T> struct Filled {
   std::unique_ptr<T[]> items;
   size_t size;

@@ -1,6 +1,6 @@
-// Parallel loops over independent items. Which thread does which item never changes a result: each item writes only
-// its own output (the beams of unseen.cpp, which are shared, say why they may be), and every sum over items is made
-// afterwards in item order.
+// Parallel loops over independent items. Results do not depend on which thread does which item: each item writes only
+// its own output (for the one exception see tree/unseen.cpp), and sums over items are computed afterwards in item
+// order.
 #pragma once
 
 #include <algorithm>

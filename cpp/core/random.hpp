@@ -1,4 +1,4 @@
-// Small seeded generators: the same numbers on every machine and for every number of threads.
+// A small seeded generator: the same numbers on every machine and for every number of threads.
 #pragma once
 
 #include <cstdint>

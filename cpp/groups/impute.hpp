@@ -7,9 +7,9 @@
 
 namespace tagwood {
 
-// Rows of x have norm 1 (or 0). Group j holds group_rows[group_indptr[j] : group_indptr[j + 1]]; label l stands on
-// label_groups[label_indptr[l] : label_indptr[l + 1]]; label_starts[l] is its place in the order in which labels
-// share out the rows of a group whose rows cancel out; `background` (one number per feature) is subtracted from every
+// Rows of x have norm 1 (or 0). Group j holds group_rows[group_indptr[j] : group_indptr[j + 1]]; label l belongs to the
+// groups label_groups[label_indptr[l] : label_indptr[l + 1]]; label_starts[l] is its place in the order in which labels
+// take the rows of a group whose rows cancel out; `background` (one number per feature) is subtracted from every
 // row of a sum.
 struct GroupsView {
   CsrView x;

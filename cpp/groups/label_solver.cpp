@@ -11,8 +11,8 @@ namespace tagwood {
 
 namespace {
 
-// Two features at a time: {e, g, e, g} * {x, x, y, y}. Written with vectors because what compilers make of the plain
-// loop (gathers and inserts) takes twice the time.
+// Two features at a time: {e, g, e, g} * {x, x, y, y}. Written with vectors because compilers turn the plain loop
+// into gathers and inserts, which take twice the time.
 using Four = float __attribute__((vector_size(16)));
 
 using Halves = double __attribute__((vector_size(16)));
@@ -70,12 +70,12 @@ namespace {
 constexpr double kTie = 1e-5;            // similarities closer than this are equal
 constexpr double kZero = 1e-5;           // sums shorter than this times the number of rows are zero
 constexpr double kUnused = 1e-5;         // features whose sum over the rows, of floats, is smaller are not used
-constexpr double kRounding = 2e-6;       // what float32 may add to a similarity
-constexpr double kOver = 1 + 1e-6;       // and to a distance, relatively
+constexpr double kRounding = 2e-6;       // error of a similarity in float32
+constexpr double kOver = 1 + 1e-6;       // relative error of a distance
 constexpr int64_t kLocalLimit = 1 << 23; // indices that one thread copies at most (32 MB)
-constexpr int64_t kOwnFeatures = 4; // labels with fewer indices than this times all features use numbers of their own
+constexpr int64_t kOwnFeatures = 4; // labels with fewer indices than this times all features use local feature numbers
 
-// Asks for the first cache lines of a row ahead of time; the processor sees for itself where a walk goes on.
+// Prefetches the first cache lines of a row; the processor prefetches the rest by itself.
 void fetch(const Slot &slot) {
   for (int32_t i = 0; i < std::min(slot.size, 64); i += 16) {
     __builtin_prefetch(slot.indices + i);
@@ -109,7 +109,7 @@ void LabelSolver::collect(int64_t label) {
       const int64_t begin = x.indptr[row];
       slots_.push_back({x.indices + begin, x.data + begin, static_cast<int32_t>(x.indptr[row + 1] - begin), row});
     }
-    if (static_cast<int64_t>(slots_.size()) > group_starts_.back()) // groups without rows say nothing
+    if (static_cast<int64_t>(slots_.size()) > group_starts_.back()) // groups without rows are ignored
       group_starts_.push_back(static_cast<int64_t>(slots_.size()));
   }
   known_.assign(slots_.size(), {0, 0, 0, false});
@@ -152,7 +152,7 @@ void LabelSolver::sum_rows(int64_t label) {
   use_own_features(total);
 }
 
-// Copies the slots' features in numbers of their own, so that a small label works in the nearest cache.
+// Copies the slots' features with local numbers, so that a small label fits in the nearest cache.
 void LabelSolver::use_own_features(int64_t total) {
   indices_.resize(total);
   int32_t *out = indices_.data();
@@ -166,7 +166,7 @@ void LabelSolver::use_own_features(int64_t total) {
     local_id_[feature] = -1;
 }
 
-// e0 is the normalised sum of all rows of all groups, less the background unless that is all there is.
+// e0 is the normalised sum of all rows of all groups, minus the background unless nothing else is left.
 void LabelSolver::start(int32_t place) {
   background_.resize(sum_.size());
   for (size_t i = 0; i < sum_.size(); ++i)
@@ -177,7 +177,7 @@ void LabelSolver::start(int32_t place) {
   std::fill(sum_.begin(), sum_.end(), 0.0);
 }
 
-// Takes the background of n_rows rows off the sum; false: nothing is left.
+// Subtracts the background of n_rows rows from the sum; false if nothing is left.
 bool LabelSolver::start_from_sum(double n_rows) {
   const int64_t size = static_cast<int64_t>(sum_.size());
   const double norm = std::sqrt(squared_length(sum_.data(), background_.data(), n_rows, size));
@@ -257,7 +257,7 @@ void LabelSolver::look_closer(int64_t group, double window) {
   }
 }
 
-// In each group picks the closest rows, ties included, and keeps their sum; says whether any pick changed.
+// In each group picks the closest rows, ties included, and keeps their sum; returns whether any pick changed.
 bool LabelSolver::pick() {
   bool changed = false;
   for (int64_t group = 0; group < n_groups(); ++group) {
@@ -281,7 +281,7 @@ bool LabelSolver::pick() {
 }
 
 // From here on e only turns towards g. Picks that are the same for this e and for the last one are the same for all
-// between, since those are sums of the two: then the last one is taken at once.
+// between, since those are combinations of the two: then the last one is taken at once.
 bool LabelSolver::jump_to_the_end(int n_steps) {
   EmbeddingPath ahead = path_;
   for (int step = 0; step < n_steps; ++step)

@@ -38,7 +38,7 @@ struct Turn {
 Turn turn(Pair *pairs, const double *sum, const float *background, int64_t size, float keep, float add, double n_rows,
           double scale);
 
-// Where a label embedding e is, relative to earlier points of its path: the bounds that allow to skip rows.
+// Where a label embedding e is, relative to earlier points of its path: the bounds by which rows are skipped.
 //
 // e moves by e <- normalise(e + step * g), where g, of norm 1, changes only when a group changes its pick. A leg is a
 // stretch of steps with the same g. Since leg l began, e has become keep * e_l + add * g_l + rest. The products
@@ -123,7 +123,7 @@ public:
   LabelSolver(const GroupsView &groups, const GroupSums &sums, const ImputeSettings &settings, bool negative)
       : groups_(groups), sums_(sums), settings_(settings), negative_(negative), local_id_(groups.x.n_cols, -1) {}
 
-  // Learns the embedding of a label; the two functions below read what was found.
+  // Learns the embedding of a label; the two functions below return the result.
   void solve(int64_t label);
 
   std::vector<Assignment> assignments();
@@ -158,7 +158,7 @@ private:
   std::vector<Slot> slots_;
   std::vector<Known> known_;
   std::vector<int64_t> group_starts_;
-  std::vector<int64_t> leads_; // the closest slot of each group when it was last looked for, -1 before
+  std::vector<int64_t> leads_; // the closest slot of each group when last searched, -1 before
   EmbeddingPath path_;
   std::vector<Pair> pairs_;       // e and g as they were when the current leg began
   std::vector<double> sum_;       // of all rows at first, then of the picked ones

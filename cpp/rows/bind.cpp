@@ -119,7 +119,7 @@ Places py_merge_lists(In<int32_t> labels, In<float> scores, In<int32_t> found, i
   const int64_t width = n_rows > 0 ? static_cast<int64_t>(labels.shape(0)) / (n_lists * n_rows) : 0;
   if (n_lists < 1 || k < 1 || static_cast<int64_t>(found.shape(0)) != n_lists * n_rows ||
       static_cast<int64_t>(labels.shape(0)) != n_lists * n_rows * width || scores.shape(0) != labels.shape(0))
-    throw nb::value_error("merge_lists: labels, scores and found do not fit together");
+    throw nb::value_error("merge_lists: labels, scores and found have inconsistent lengths");
   Filled<int32_t> out_labels(n_rows * k), out_found(n_rows);
   Filled<float> out_scores(n_rows * k);
   {
@@ -132,7 +132,7 @@ Places py_merge_lists(In<int32_t> labels, In<float> scores, In<int32_t> found, i
 
 Out<float> py_calibrate(In<float> scores, bool as_odds, In<double> x, In<double> y) {
   if (x.shape(0) < 1 || x.shape(0) != y.shape(0))
-    throw nb::value_error("calibrate: a curve needs as many x as y, at least one");
+    throw nb::value_error("calibrate: x and y must have the same length, at least 1");
   const int64_t n = static_cast<int64_t>(scores.shape(0));
   Filled<float> out(n);
   {

@@ -39,7 +39,7 @@ bool read_index(Cursor &in, int64_t &index) {
   return in.at != begin;
 }
 
-// The digits of a decimal number as mantissa * 10^exponent; `exact` says that no digit was dropped.
+// The digits of a decimal number as mantissa * 10^exponent; `exact`: no digit was dropped.
 struct Decimal {
   uint64_t mantissa = 0;
   int64_t exponent = 0;
@@ -100,7 +100,7 @@ RowProblem read_value(Cursor &in, float &value) {
   if (in.is('.'))
     for (++in.at; in.at != in.end && is_digit(*in.at); ++in.at)
       number.add(*in.at, true);
-  if (!number.any_digit) { // words for infinity and NaN are numbers to other tools: say so
+  if (!number.any_digit) { // infinity and NaN are numbers for other tools: report them as out of range
     for (const char *word : {"inf", "nan", "Inf", "NaN", "INF", "NAN"})
       if (in.end - begin >= 3 && std::memcmp(begin, word, 3) == 0)
         return RowProblem::value_range;

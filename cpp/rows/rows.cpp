@@ -113,7 +113,7 @@ namespace {
 struct CentroidSum {
   std::vector<float> sum;
   std::vector<int32_t> mark;    // label that last touched a feature
-  std::vector<int32_t> touched; // features of the present label
+  std::vector<int32_t> touched; // features of the current label
 
   void add_label(const CsrView &x, const CsrView &labels, int64_t label) {
     sum.resize(x.n_cols);

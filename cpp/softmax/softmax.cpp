@@ -18,7 +18,7 @@ namespace {
 // Eight floats at any address: two, one or half a register, depending on the machine.
 typedef float Lane __attribute__((vector_size(32), aligned(4), may_alias));
 
-constexpr int64_t kBlockLanes = 8; // lanes of a row that are kept in registers while rows come and go
+constexpr int64_t kBlockLanes = 8; // lanes of a row that are kept in registers
 
 TAGWOOD_INLINE Lane *lanes(float *values) { return reinterpret_cast<Lane *>(values); }
 TAGWOOD_INLINE const Lane *lanes(const float *values) { return reinterpret_cast<const Lane *>(values); }
@@ -244,7 +244,7 @@ TAGWOOD_INLINE Branches decide(const Embeddings<const float> &model, int32_t dec
   return decision == kSecond ? Branches{kNever, 0.0f} : Branches{-0.693147181f, -0.693147181f};
 }
 
-// Rows whose columns are not features (a forged model) must not lead outside the embeddings.
+// Rows whose columns are not features (a damaged model) must not lead outside the embeddings.
 TAGWOOD_INLINE bool columns_fit(std::span<const int32_t> columns, int64_t n_features) {
   for (const int32_t column : columns)
     if (column < 0 || column >= n_features)

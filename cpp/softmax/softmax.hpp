@@ -30,8 +30,8 @@ struct EpochOptions {
 };
 
 // One pass over the rows of `order`. Of `labels` only indptr and indices are read: the labels of every row. One thread
-// does the rows in order and gives the same bits every time; several write to the same embeddings without locks, so
-// updates may be lost and results differ in the last digits from run to run.
+// processes the rows in order and gives the same bits every time; several write to the same embeddings without locks,
+// so updates may be lost and results differ in the last digits from run to run.
 void softmax_epoch(const CsrView &x, const CsrView &labels, const PathsView &paths, const int32_t *order,
                    int64_t n_order, const EpochOptions &options, const Embeddings<float> &model);
 
@@ -39,7 +39,7 @@ void softmax_epoch(const CsrView &x, const CsrView &labels, const PathsView &pat
 enum Decision : int32_t { kFirst = -1, kSecond = -2, kEven = -3 };
 
 struct SoftmaxTree {
-  const int32_t *child_ptr; // n_nodes + 1: the two children of an inner node are neighbours
+  const int32_t *child_ptr; // n_nodes + 1: the two children of an inner node are adjacent
   const int32_t *label_ptr; // n_nodes + 1
   const int32_t *labels;
   const int32_t *decision; // n_nodes
@@ -54,7 +54,7 @@ struct SoftmaxFound {
   int32_t *evaluated; // n_rows: decisions taken
 };
 
-// The k most probable labels of each row, exactly: best-first, so that the first k leaves reached are the answer.
+// The k most probable labels of each row, exactly: best-first, so that the first k leaves reached are the result.
 // node_allowed (n_nodes) or null: subtrees to leave out.
 void softmax_search(const CsrView &x, const Embeddings<const float> &model, const SoftmaxTree &tree, int64_t k,
                     const uint8_t *node_allowed, int threads, const SoftmaxFound &out);

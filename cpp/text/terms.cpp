@@ -11,7 +11,7 @@ namespace tagwood {
 
 namespace {
 
-constexpr int64_t kBlock = 64; // rows per parallel item; also: fewer rows never start a thread
+constexpr int64_t kBlock = 64; // rows per parallel item; fewer rows never start a thread
 
 const std::array<double, 256> kSublinear = [] {
   std::array<double, 256> values{};
@@ -26,7 +26,7 @@ double term_weight(int64_t count, bool sublinear) {
   return count < 256 ? kSublinear[count] : 1.0 + std::log(static_cast<double>(count));
 }
 
-// What one thread needs to turn texts into rows; reused from row to row.
+// Turns texts into rows; one per thread.
 class RowMaker {
 public:
   RowMaker(const CharTables &tables, const Ngrams &ngrams, const VocabularyView &vocabulary, const Weighting &weighting)
@@ -52,7 +52,7 @@ private:
           ids_.push_back(static_cast<uint32_t>(key));
       return;
     }
-    constexpr size_t kAhead = 16; // the table is larger than the caches: ask for slots before they are needed
+    constexpr size_t kAhead = 16; // the table is larger than the caches: prefetch slots
     const size_t n = keys_.size();
     ids_.resize(n);
     for (size_t i = 0; i < std::min(kAhead, n); ++i)
@@ -157,7 +157,7 @@ TextRows tfidf_rows(const TextView &texts, const CharTables &tables, const Ngram
 namespace {
 
 constexpr int64_t kRowsPerItem = 32;
-constexpr int kPartBits = 6; // keys are shared out by their top bits, so that sorted parts make a sorted whole
+constexpr int kPartBits = 6; // keys are distributed by their top bits, so that sorted parts make a sorted whole
 constexpr int64_t kParts = int64_t{1} << kPartBits;
 
 using Parts = std::vector<std::vector<uint64_t>>;
@@ -212,7 +212,7 @@ struct Found {
   int64_t begin, end; // in the finder's bytes
 };
 
-// The features one thread met first itself, with their spellings.
+// The features that one thread has found, with their spellings.
 struct Finder {
   std::vector<Tokenizer> words;
   std::vector<int64_t> starts;
@@ -280,7 +280,7 @@ TermCounts merge_counts(const uint64_t *left_keys, const int64_t *left_counts, i
 Spellings spell_terms(const TextView &texts, const CharTables &tables, const Ngrams &ngrams,
                       const VocabularyView &vocabulary, const uint8_t *known, uint8_t char_mark, int threads) {
   std::vector<Finder> finders(std::max(1, threads));
-  // A thread gets its rows in rising order, so it meets a feature first in its own first row; the smallest wins.
+  // A thread gets its rows in rising order, so it finds the first of them with a feature; the smallest row wins.
   parallel_chunks(texts.n_rows, threads, kRowsPerItem, [&](int64_t begin, int64_t end, int thread) {
     Finder &finder = finders[thread];
     if (finder.words.empty()) {

@@ -64,7 +64,7 @@ TAGWOOD_HOT void fill_block(const uint8_t *bytes, uint8_t case_bit, uint8_t *low
   *other = pack_flags(is_other);
 }
 
-// Copies 16 bytes at once; what is written behind the word is overwritten later.
+// Copies 16 bytes at once; bytes after the word are overwritten later.
 inline void copy_word(uint8_t *to, const uint8_t *from, int64_t length) {
   std::memcpy(to, from, 16);
   if (length > 16)

@@ -120,8 +120,8 @@ struct CharMasks {
   int64_t word_end(int64_t at, int64_t size) const;  // the next byte that is no ASCII word character, or size
 };
 
-// The words of one text. In `text` each stands after a space, except an unspaced one that touches the one before;
-// one more space ends it. Words of one character are dropped unless unspaced. Reused from text to text.
+// The words of one text. In `text` each follows a space, except an unspaced one that touches the one before;
+// a space ends the text. Words of one character are dropped unless unspaced. Reused from text to text.
 class Tokenizer {
 public:
   explicit Tokenizer(const CharTables &tables);

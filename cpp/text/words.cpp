@@ -51,7 +51,7 @@ WordRows word_rows(const TextView &texts, const CharTables &tables, const Vocabu
 
 namespace {
 
-// What one thread needs to turn texts into rows; reused from row to row.
+// Turns texts into bags; one per thread.
 class BagMaker {
 public:
   BagMaker(const CharTables &tables, const BagFeatures &features) : words_(tables), features_(features) {}

@@ -224,7 +224,8 @@ Out<int32_t> py_match_unseen(In<int64_t> x_indptr, In<int32_t> x_indices, In<flo
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
   const int64_t n_nodes = static_cast<int64_t>(child_ptr.shape(0)) - 1;
   if (static_cast<int64_t>(node_ptr.shape(0)) != n_nodes + 1 || static_cast<int64_t>(second_half.shape(0)) != x.n_rows)
-    throw nb::value_error("match_unseen: nodes, rows and halves do not fit together");
+    throw nb::value_error(
+        "match_unseen: node_ptr needs one entry per node and one more, second_half one entry per row");
   Filled<int32_t> leaves(x.n_rows * width);
   {
     nb::gil_scoped_release release;
@@ -271,7 +272,7 @@ std::tuple<Out<int32_t>, Out<int32_t>> py_place_labels(In<int64_t> label_ptr, In
                     label_ptr.data()[n_labels] == static_cast<int64_t>(label_rows.shape(0));
   if (!fits || !all_within(label_rows, 0, n_rows) || !all_within(first_leaf, 0, n_nodes) ||
       !all_within(matched, -1, n_nodes))
-    throw nb::value_error("place_labels: labels, rows and leaves do not fit together");
+    throw nb::value_error("place_labels: label_ptr, label_rows, first_leaf and matched are inconsistent");
   const PlacementTask task{
       label_ptr.data(), label_rows.data(), n_labels, first_leaf.data(), matched.data(), n_rows, n_places, width,
       n_nodes};
@@ -283,19 +284,19 @@ std::tuple<Out<int32_t>, Out<int32_t>> py_place_labels(In<int64_t> label_ptr, In
   return {own(std::move(placement.labels)), own(std::move(placement.leaves))};
 }
 
-Out<uint8_t> py_serve_claims(In<int32_t> labels, In<int32_t> leaves, int32_t copies, int64_t n_labels,
-                             In<int64_t> room) {
-  const int64_t n = static_cast<int64_t>(labels.shape(0)), n_leaves = static_cast<int64_t>(room.shape(0));
+Out<uint8_t> py_accept_pairs(In<int32_t> labels, In<int32_t> leaves, int32_t copies, int64_t n_labels,
+                             In<int64_t> capacity) {
+  const int64_t n = static_cast<int64_t>(labels.shape(0)), n_leaves = static_cast<int64_t>(capacity.shape(0));
   if (static_cast<int64_t>(leaves.shape(0)) != n || !all_within(labels, 0, n_labels) ||
       !all_within(leaves, 0, n_leaves))
-    throw nb::value_error("serve_claims: labels and leaves do not fit together");
-  Filled<uint8_t> served(n);
+    throw nb::value_error("accept_pairs: labels and leaves must have the same length and be in range");
+  Filled<uint8_t> accepted(n);
   {
     nb::gil_scoped_release release;
-    serve_claims({labels.data(), leaves.data(), n}, copies, n_labels, {room.data(), room.data() + n_leaves},
-                 served.data());
+    accept_pairs({labels.data(), leaves.data(), n}, copies, n_labels, {capacity.data(), capacity.data() + n_leaves},
+                 accepted.data());
   }
-  return served.give();
+  return accepted.give();
 }
 
 } // namespace
@@ -333,8 +334,8 @@ void bind_tree(nb::module_ &m) {
   m.def("place_labels", &py_place_labels, arg("label_ptr").noconvert(), arg("label_rows").noconvert(),
         arg("first_leaf").noconvert(), arg("matched").noconvert(), arg("n_places"), arg("width"), arg("n_nodes"),
         arg("brings_all"), arg("price"), arg("growth"), arg("most_work"), arg("least_gain"), arg("max_copies"));
-  m.def("serve_claims", &py_serve_claims, arg("labels").noconvert(), arg("leaves").noconvert(), arg("copies"),
-        arg("n_labels"), arg("room").noconvert());
+  m.def("accept_pairs", &py_accept_pairs, arg("labels").noconvert(), arg("leaves").noconvert(), arg("copies"),
+        arg("n_labels"), arg("capacity").noconvert());
 }
 
 } // namespace tagwood

@@ -26,8 +26,7 @@ void append_value(std::vector<uint8_t> &bytes, float value, float scale, WeightT
   }
 }
 
-// Bits of the number of a bucket. More buckets than the slots need pay where they make a byte of each remainder
-// needless.
+// Bits of a bucket number. More buckets than the slots need are worth it where they save a byte per remainder.
 int bucket_bits(int64_t n_slots, int hash_bits) {
   const int wanted = static_cast<int>(std::bit_width(static_cast<uint64_t>(n_slots / kBucketFill)));
   const int least = std::clamp(wanted, std::max(0, hash_bits - 16), hash_bits);
@@ -36,7 +35,7 @@ int bucket_bits(int64_t n_slots, int hash_bits) {
   return pair * ((int64_t{1} << narrow) - (int64_t{1} << least)) <= n_slots ? narrow : least;
 }
 
-// Sorts by `width` bits of a number that `key` gives, and leaves the order of equal ones.
+// Stable sort by `width` bits of `key`.
 template <class Key> void sort_by_digit(std::vector<Weight> &weights, std::vector<Weight> &spare, int width, Key key) {
   std::vector<uint32_t> starts((size_t{1} << width) + 1, 0);
   for (const Weight &weight : weights)
@@ -49,7 +48,7 @@ template <class Key> void sort_by_digit(std::vector<Weight> &weights, std::vecto
   std::swap(weights, spare);
 }
 
-// By hash, then by column: digit by digit, the last one first.
+// Radix sort by hash, then by column.
 void sort_weights(std::vector<Weight> &weights, std::vector<Weight> &spare, int hash_bits) {
   sort_by_digit(weights, spare, 8, [](const Weight &weight) { return weight.column; });
   const int n_digits = (hash_bits + 9) / 10, width = (hash_bits + n_digits - 1) / n_digits;

@@ -1,20 +1,19 @@
 // The layout of trained weights.
 //
-// A block holds the linear classifiers of up to 256 outputs of one tree node (its children or its labels). Search asks
-// one question again and again: which weights does this block have for feature f? So a block is a small hash table by
-// feature, and the weights of one feature stand together:
+// A block holds the linear classifiers of up to 256 outputs of one tree node (its children or its labels). Search looks
+// up the weights of one feature in a block again and again, so a block is a small hash table by feature, and the
+// weights of one feature are contiguous:
 //
 //   buckets     2^bits + 1 pairs: where the slots and the entries of the bucket start
-//   remainders  one byte per slot: what the bucket's number does not yet say of the feature's hash; blocks with few
-//   slots
-//               in a large feature space need two, and have the low bytes of all slots first, then the high ones
+//   remainders  one byte per slot: the part of the feature's hash that the bucket number does not give. Blocks with
+//               few slots in a large feature space need two bytes: the low bytes of all slots, then the high ones
 //   counts      one per slot: number of its entries, less one
 //   columns     one per entry: which output of the block
 //   weights     one per entry: float32, float16 or int8 (times the block's scale)
 //
-// The hash is a bijection of the feature numbers, so bucket and remainder together are the feature: a slot takes two or
-// three bytes, and a whole bucket is compared at once. No pointer leaves the arrays, so a model is
-// memory-mapped and used as it lies on disk. Features with many outputs are stored for all of them (zeros included):
+// The hash is a bijection of the feature numbers, so bucket and remainder together identify the feature: a slot takes
+// two or three bytes, and a whole bucket is compared at once. There are no pointers, so a model is memory-mapped and
+// used as it is on disk. Features with many outputs are stored for all of them (zeros included):
 // their entries are then a dense row, added with SIMD.
 #pragma once
 
@@ -37,7 +36,7 @@ constexpr int kBucketScan = 32; // slots compared at once; the slots of a model 
 // Bytes of a remainder.
 inline int remainder_bytes(int remainder_bits) { return remainder_bits > 8 ? 2 : 1; }
 
-// Bits that tell the features of a matrix apart.
+// Bits needed to number the features of a matrix.
 inline int feature_bits(int64_t n_features) {
   return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(n_features, 2) - 1))));
 }
@@ -63,11 +62,11 @@ struct Weight {
   float value;
 };
 
-// Packs the weights of one block; `weights` is reordered, `spare` is room for that.
+// Packs the weights of one block; `weights` is reordered, `spare` is scratch.
 PackedBlock pack_block(std::vector<Weight> &weights, std::vector<Weight> &spare, int n_columns, int hash_bits,
                        WeightType type);
 
-// All blocks of a model, as they lie in memory. Block b starts at bucket_ptr[b] (in pairs), slot_ptr[b],
+// All blocks of a model, in memory. Block b starts at bucket_ptr[b] (in pairs), slot_ptr[b],
 // remainder_ptr[b] (in bytes) and entry_ptr[b].
 struct BlocksView {
   const int64_t *bucket_ptr;

@@ -62,7 +62,7 @@ TAGWOOD_INLINE uint32_t sum_counts(const uint8_t *counts, int n) {
 #endif
 }
 
-// One block, with bounds that hold whatever its arrays say: a forged model gives wrong labels, never a crash.
+// One block with bounds checks: a damaged model gives wrong labels, but never a crash.
 template <class T> struct Block {
   const uint32_t *buckets;
   const uint8_t *remainders;
@@ -90,8 +90,8 @@ template <class T> struct Block {
 
   TAGWOOD_INLINE const uint32_t *bucket(uint32_t hash) const { return buckets + 2 * (hash >> remainder_bits); }
 
-  // Finds a feature's entries; false where the block has none. Without branches: whether a feature is there is a coin
-  // toss, and a wrong guess costs more than the few instructions saved.
+  // Finds a feature's entries; false where the block has none. Without branches: whether a feature is present
+  // cannot be predicted, and a misprediction costs more than the few instructions saved.
   TAGWOOD_INLINE bool find(uint32_t hash, Hit &hit) const {
     const uint32_t *b = bucket(hash);
     const uint32_t wanted = hash & ((uint32_t{1} << remainder_bits) - 1);
@@ -121,7 +121,7 @@ template <class T> struct Block {
   }
 };
 
-// Look-ups wait for memory, so they are done for a group of features in steps: each step asks for what the next needs.
+// Look-ups wait for memory, so a group of features advances step by step: each step prefetches for the next.
 template <class T>
 TAGWOOD_INLINE void add_block(const BlocksView &blocks, int64_t b, std::span<const uint32_t> hashes,
                               std::span<const float> values, float *out, int n_outputs) {

@@ -43,7 +43,7 @@ public:
         return entry.count;
     return 0;
   }
-  bool add(int32_t row, int32_t leaf) { // says whether the leaf is new to the row
+  bool add(int32_t row, int32_t leaf) { // whether the leaf is new to the row
     for (Entry &entry : of(row))
       if (entry.leaf == leaf) {
         ++entry.count;
@@ -53,7 +53,7 @@ public:
     entries_[r.start + r.size++] = {leaf, 1};
     return true;
   }
-  bool take(int32_t row, int32_t leaf) { // says whether the row has left the leaf
+  bool take(int32_t row, int32_t leaf) { // whether the row has left the leaf
     for (Entry &entry : of(row))
       if (entry.leaf == leaf && --entry.count == 0) {
         entry = of(row).back();
@@ -72,14 +72,14 @@ private:
   std::vector<Entry> entries_;
 };
 
-// What training one label on some rows costs, and what one row more costs: in whole numbers, so that sums are exact.
+// Cost of training one label on some rows, and of one row more: whole numbers, so that sums are exact.
 double cost(double rows) { return std::floor(16 * rows * std::sqrt(std::sqrt(rows))); }
 double cost_of_next(double rows) { return std::floor(20 * std::sqrt(std::sqrt(rows))); }
 
-// A leaf for a label: what it wins and what it costs.
+// A leaf for a label: its gain and its cost.
 struct Choice {
   int32_t leaf = -1;
-  double value = 0; // reach, less what the work is worth
+  double value = 0; // reach, less the price of the work
   double work = 0;
   double reach_per_work = 0;
 
@@ -123,7 +123,7 @@ public:
   }
 
 private:
-  // What is summed over the rows of a label for a leaf that may be chosen; zeros in between.
+  // Sums over the rows of a label for a leaf that may be chosen; zero between labels.
   struct Sums {
     int64_t reach = 0;
     int64_t present = 0; // rows that are in the leaf already
@@ -135,7 +135,7 @@ private:
   std::span<const int32_t> rows_of(int32_t label) const {
     return {t_.label_rows + t_.label_ptr[label], static_cast<size_t>(t_.label_ptr[label + 1] - t_.label_ptr[label])};
   }
-  // Visits the rows of a label. They lie anywhere: the memory is told in advance.
+  // Visits the rows of a label. They are scattered in memory, hence the prefetch.
   template <class Visit> void each_row(int32_t label, const Visit &visit) {
     const auto rows = rows_of(label);
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -163,13 +163,13 @@ private:
     return std::inner_product(n_rows_.begin(), n_rows_.end(), n_labels_.begin(), 0.0, std::plus<>(),
                               [](double rows, double labels) { return labels * cost(rows); });
   }
-  // What one more label and `rows` more rows add to the work of a leaf.
+  // Work that one more label and `rows` more rows add to a leaf.
   double added_work(int32_t leaf, int64_t rows) const {
     return (n_labels_[leaf] + 1) * cost(n_rows_[leaf] + static_cast<double>(rows)) -
            n_labels_[leaf] * cost(n_rows_[leaf]);
   }
 
-  // A label comes to live in a leaf with the rows that `brings` names.
+  // Adds a label to a leaf, with the rows that `brings` selects.
   template <class Brings> void enter(int32_t label, int32_t leaf, const Brings &brings) {
     ++n_labels_[leaf];
     each_row(label, [&](int32_t row) {
@@ -220,7 +220,7 @@ private:
         ++sums_[entry.leaf].present;
   }
 
-  // Puts a label into the leaf that is worth most among those that reach as much as its own.
+  // Moves a label to the most valuable leaf among those that reach as much as its own.
   void move(int32_t label) {
     find_choices(label, [](int32_t) { return 0; });
     if (choices_.empty())
@@ -246,7 +246,7 @@ private:
     enter(label, best.leaf, all);
   }
 
-  // The leaf that is worth most as one more leaf of a label; none if no leaf is worth its price.
+  // The most valuable further leaf of a label; none if no leaf is worth its price.
   Choice best_copy(int32_t label) {
     const auto &held = leaves_of_[label];
     find_choices(label, [&](int32_t row) {
@@ -295,24 +295,24 @@ private:
     leaves_of_[label].push_back(leaf);
   }
 
-  // Adds leaves, those first that reach most for their work, while work and places last.
+  // Adds leaves, highest reach per work first, until the budget of work or places is used up.
   void add_copies() {
-    std::priority_queue<std::pair<double, int32_t>> claims; // reach per work, and the label, counted down
-    auto claim = [&](int32_t label, const Choice &copy) {
+    std::priority_queue<std::pair<double, int32_t>> queue; // reach per work, negative label
+    auto enqueue = [&](int32_t label, const Choice &copy) {
       if (copy.leaf >= 0)
-        claims.push({copy.reach_per_work, -label});
+        queue.push({copy.reach_per_work, -label});
     };
     const double growth = std::min(o_.growth, static_cast<double>(o_.max_copies));
     auto places = static_cast<int64_t>(growth * static_cast<double>(t_.n_labels)) - t_.n_labels;
     double left = o_.most_work * first_work_ - work();
     for (const int32_t label : by_rows_)
-      claim(label, best_copy(label));
-    while (!claims.empty() && places > 0) {
-      const int32_t label = -claims.top().second;
-      claims.pop();
+      enqueue(label, best_copy(label));
+    while (!queue.empty() && places > 0) {
+      const int32_t label = -queue.top().second;
+      queue.pop();
       const Choice copy = best_copy(label); // copies of others may have changed it
-      if (!claims.empty() && claims.top().first > copy.reach_per_work) {
-        claim(label, copy);
+      if (!queue.empty() && queue.top().first > copy.reach_per_work) {
+        enqueue(label, copy);
         continue;
       }
       if (copy.leaf < 0)
@@ -323,19 +323,19 @@ private:
       --places;
       add_copy(label, copy.leaf);
       if (static_cast<int64_t>(leaves_of_[label].size()) < o_.max_copies)
-        claim(label, best_copy(label));
+        enqueue(label, best_copy(label));
     }
   }
 
-  // A rare label's reach is known from few rows: what is won by a move must be worth twice its price.
+  // The reach of a rare label is estimated from few rows: a move must gain twice its price.
   static constexpr double kMoves = 2;
 
   const PlacementTask &t_;
   const PlacementOptions &o_;
   LeavesOfRows row_leaves_;
   std::vector<double> n_rows_, n_labels_; // of each leaf
-  std::vector<Sums> sums_;                // of each leaf, for the label at hand
-  std::vector<int32_t> choices_;          // leaves for the label at hand
+  std::vector<Sums> sums_;                // of each leaf, for the current label
+  std::vector<int32_t> choices_;          // leaves for the current label
   std::vector<std::vector<int32_t>> leaves_of_;
   std::vector<int32_t> by_rows_; // labels with most rows first
   double first_work_ = 0, price_ = 0;
@@ -347,14 +347,15 @@ Placement place_labels(const PlacementTask &task, const PlacementOptions &option
   return Placer(task, options).run();
 }
 
-void serve_claims(const Claims &claims, int32_t copies, int64_t n_labels, std::vector<int64_t> room, uint8_t *served) {
+void accept_pairs(const Pairs &pairs, int32_t copies, int64_t n_labels, std::vector<int64_t> capacity,
+                  uint8_t *accepted) {
   std::vector<int32_t> left(n_labels, copies);
-  for (int64_t i = 0; i < claims.n; ++i) {
-    int32_t &wanted = left[claims.labels[i]];
-    int64_t &places = room[claims.leaves[i]];
-    served[i] = wanted > 0 && places > 0;
-    wanted -= served[i];
-    places -= served[i];
+  for (int64_t i = 0; i < pairs.n; ++i) {
+    int32_t &copies_left = left[pairs.labels[i]];
+    int64_t &places_left = capacity[pairs.leaves[i]];
+    accepted[i] = copies_left > 0 && places_left > 0;
+    copies_left -= accepted[i];
+    places_left -= accepted[i];
   }
 }
 

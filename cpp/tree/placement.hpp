@@ -1,9 +1,9 @@
 // The leaves of each label: those that reach most of its rows for the work that training them costs.
 //
 // Training a leaf costs its labels times its rows to the power of 1.25: larger leaves take more sweeps and do not
-// fit in the caches. A row that is matched to a leaf at place p, one of the first `width`, is reached there by width -
-// p; among several leaves of a label the best one counts. A label brings to each of its leaves the rows matched there
-// at any place.
+// fit in the caches. A row that is matched to a leaf at place p, one of the first `width`, has the reach
+// width - p there; among several leaves of a label the best one counts. A label brings to each of its leaves the rows
+// matched there at any place.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct PlacementTask {
 };
 
 struct PlacementOptions {
-  double price;       // share of all positives that the work of training all leaves once would have to win
+  double price;       // share of all positives that training all leaves once more must gain
   double growth;      // most places, as a multiple of the labels
-  double most_work;   // as a multiple of the work at first
-  int64_t least_gain; // rows that one more leaf must win
+  double most_work;   // as a multiple of the initial work
+  int64_t least_gain; // rows that one more leaf must gain
   int64_t max_copies; // of a label
   bool brings_all;    // a label brings all its rows to all its leaves, not only those matched there
 };
@@ -39,14 +39,15 @@ struct Placement {
 
 Placement place_labels(const PlacementTask &task, const PlacementOptions &options);
 
-// Pairs of a label and a leaf that it asks for, most important first.
-struct Claims {
+// Wanted pairs of a label and a leaf, most important first.
+struct Pairs {
   const int32_t *labels;
   const int32_t *leaves;
   int64_t n;
 };
 
-// Writes 1 for each accepted pair: a label gets at most `copies` leaves, a leaf at most room[leaf] labels.
-void serve_claims(const Claims &claims, int32_t copies, int64_t n_labels, std::vector<int64_t> room, uint8_t *served);
+// Writes 1 for each accepted pair: a label gets at most `copies` leaves, a leaf at most capacity[leaf] labels.
+void accept_pairs(const Pairs &pairs, int32_t copies, int64_t n_labels, std::vector<int64_t> capacity,
+                  uint8_t *accepted);
 
 } // namespace tagwood

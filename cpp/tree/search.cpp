@@ -25,6 +25,8 @@ constexpr int64_t kChunk = 16384;
 constexpr int64_t kChunkPlaces = int64_t{1} << 20;
 constexpr int64_t kChunkEntries = int64_t{3} << 19;
 
+constexpr int64_t kExactChunk = 1024; // rows of an exact search
+
 constexpr int64_t kManyRows = 64; // from here on several leaves of a row are visited in one turn
 constexpr int kTurns = 3;
 
@@ -185,7 +187,7 @@ private:
     }
   }
 
-  // Resting leaves had their turn in the beam of their own level.
+  // Leaves were visited in the beam of their own level.
   bool is_passed_over(int32_t node, int level) const { return node < level_starts_[level]; }
 
   // Whether nothing below a node of this score can still be among the best labels, or leaves.
@@ -196,7 +198,7 @@ private:
     return best.full() && best.items[best.capacity - 1].score > score;
   }
 
-  // Puts a leaf, when its turn has come, into the beams of all deeper levels; false where one is full of better nodes.
+  // Adds a visited leaf to the beams of all deeper levels; false where one is full of better nodes.
   bool come_to_rest(int64_t row, int level, Scored leaf) {
     for (int l = level + 1; l <= last_; ++l) {
       const Best deeper = beam(row, l);
@@ -245,7 +247,7 @@ private:
   const int last_; // deepest level
   const bool open_leaves_;
   const bool gathers_;
-  const int turns_; // visits of a row in one go
+  const int turns_; // visits of a row in one turn
   Scratch &s_;
 };
 
@@ -284,14 +286,6 @@ void beam_leaves(const ModelView &model, const CsrView &x, const SearchOptions &
     }
   });
 }
-
-// Exact best-first search, and margins of given outputs.
-
-namespace {
-
-constexpr int64_t kExactChunk = 1024;
-
-} // namespace
 
 void exact_search(const ModelView &model, const CsrView &x, const SearchOptions &o, const SearchOutput &out) {
   const auto worse = [](const Scored &a, const Scored &b) { return better(b, a); };

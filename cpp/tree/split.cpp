@@ -52,8 +52,8 @@ void scatter_add(const int32_t *indices, const float *data, int64_t n, float sca
     dense[indices[i]] += scale * data[i];
 }
 
-// Copies the rows of `labels` into the compact space; features that stand on one label only cannot pull two labels
-// together, but they do enter the norm of a centroid, so all are kept.
+// Copies the rows of `labels` into the compact space. Features of a single label cannot attract two labels to each
+// other, but they count in the norm of a centroid, so all are kept.
 void copy_local(const CsrView &v, const int32_t *labels, int64_t n, Scratch &scratch) {
   auto &local = scratch.local;
   scratch.local_of.resize(v.n_cols, -1);
@@ -172,7 +172,7 @@ private:
     });
   }
 
-  // Makes the next difference of unit centroids and returns the objective that the present sides reach.
+  // Computes the next difference of unit centroids and returns the objective of the current sides.
   double objective() {
     double plus = 0, minus = 0;
     for (int64_t f = 0; f < n_features_; ++f) {
@@ -218,8 +218,8 @@ int64_t split_node(const CsrView &v, int32_t *labels, int64_t size, const Freque
   return n_plus;
 }
 
-// The nodes of one generation. A node with a good part of the labels is split by all threads together, the others are
-// shared out: trees that are not balanced have both kinds side by side.
+// The nodes of one generation. A large node is split by all threads together, the others are distributed over the
+// threads: unbalanced trees have both kinds on one level.
 class Generation {
 public:
   Generation(const SplitTree &tree, size_t first, const SplitOptions &o) {

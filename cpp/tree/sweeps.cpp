@@ -54,7 +54,7 @@ template <class Float> TAGWOOD_INLINE bool any(const Float &v) {
   return all != 0;
 }
 
-// Rows are visited at random, so the memory is told in advance.
+// Rows are visited in random order, hence the prefetch.
 template <int kLanes> TAGWOOD_INLINE void prefetch_row(const LaneArrays &arrays, int64_t row) {
   const int64_t n = arrays.rows.ptr[row + 1] - arrays.rows.ptr[row];
   const uint32_t *features = arrays.rows.features.data() + arrays.rows.ptr[row];
@@ -210,7 +210,7 @@ template <int kLanes> TAGWOOD_INLINE void logistic_sweep(LaneArrays &arrays, Lan
   }
 }
 
-// N vectors of lanes side by side. The memory that a few rows need is asked for before it is read.
+// N vectors of lanes side by side. The memory of the next rows is prefetched.
 template <class Float, int N> TAGWOOD_INLINE void find_rows(const RowMargins &task, std::vector<int32_t> &ids) {
   constexpr int kWidth = sizeof(Float) / 4;
   constexpr int kLanes = kWidth * N;

@@ -60,7 +60,7 @@ NodeRows node_rows(const CsrView &label_rows, const int32_t *parent, const int32
         entries[node] = unions[thread].take();
     }
   });
-  // Children have larger numbers than their parents, and brothers are neighbours: one pass from the end.
+  // Children have larger numbers than their parents, and siblings are adjacent: one pass from the end.
   for (int32_t last = n_nodes - 1; last > 0;) {
     const int32_t above = parent[last];
     int32_t first = last;
@@ -90,11 +90,11 @@ NodeRows node_rows(const CsrView &label_rows, const int32_t *parent, const int32
 
 namespace {
 
-constexpr size_t kKeptLimit = size_t{1} << 20; // weights of a block that a workspace keeps room for
+constexpr size_t kKeptLimit = size_t{1} << 20; // weights of a block for which a workspace keeps memory
 
 float *aligned(float *p) { return reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63}); }
 
-// Numbers the features anew, those with most uses first; beyond kMostUses all are alike.
+// Renumbers the features, most frequent first; beyond kMostUses all count as equal.
 void number_by_count(Workspace &ws) {
   constexpr int32_t kMostUses = 1023;
   auto &features = ws.rows.feature_of;
@@ -223,7 +223,7 @@ TrainedBlock BlockTraining::run() {
     }
   }
   result.packed = pack_block(ws_.kept, ws_.spare, static_cast<int>(n_outputs_), hash_bits_, o_.weight_type);
-  if (ws_.kept.capacity() > kKeptLimit) { // few blocks are that large: the others need not carry the room on
+  if (ws_.kept.capacity() > kKeptLimit) { // few blocks are that large: free the memory
     std::vector<Weight>().swap(ws_.kept);
     std::vector<Weight>().swap(ws_.spare);
   }
@@ -257,8 +257,8 @@ int32_t BlockTraining::place_of(int32_t row) const {
   return at >= 0 && at < n_rows_ && ws_.row_of[at] == row ? at : -1;
 }
 
-// Whether each output's positives weigh the same among themselves, as with tail weights: then no weight is needed per
-// row and lane.
+// Whether all positives of an output have the same weight, as with `rare_label_weight`: then no weight per row and lane
+// is needed.
 bool BlockTraining::even_positives() const {
   if (!tasks_.positive_weights)
     return true;
@@ -324,7 +324,7 @@ void BlockTraining::start(int lane, int64_t output) {
   }
 }
 
-// Takes the weights out of lanes and leaves zeros.
+// Moves the weights out of lanes and leaves zeros.
 void BlockTraining::empty(const Lanes &full) {
   const float threshold = static_cast<float>(o_.threshold);
   const auto &feature_of = ws_.rows.feature_of;
@@ -344,8 +344,7 @@ void BlockTraining::empty(const Lanes &full) {
   }
 }
 
-// Training block by block, each block on one thread.
-
+// Each block is trained on one thread.
 std::vector<TrainedBlock> train_blocks(const CsrView &x, const TrainTasks &tasks, const TrainOptions &o) {
   std::vector<TrainedBlock> results(tasks.n_blocks);
   std::vector<Workspace> workspaces(std::max(1, o.threads));

@@ -1,5 +1,6 @@
-// Level by level: the nodes of a level are trained, score the rows in whose beams they are, and are forgotten. The
-// weights are never packed nor looked up: they are used where they were learned, for all rows of a node together.
+// Matching of training rows by classifiers that have not seen them, level by level: the nodes of a level are trained,
+// score the rows in whose beams they are, and are discarded. The weights are never packed or looked up: they are used
+// where they were learned, for all rows of a node together.
 #include "tree/train.hpp"
 
 #include <algorithm>
@@ -13,10 +14,10 @@ namespace tagwood {
 namespace {
 
 constexpr size_t kMostRows = size_t{1} << 15; // of a half that a node is trained on
-constexpr size_t kAhead = 8;                  // rows whose memory is asked for before they are read
+constexpr size_t kAhead = 8;                  // rows to prefetch
 
 // The best `width` nodes of each row. Nodes that are trained at the same time may offer children to the same row; the
-// order of results is total, so the beam does not depend on who comes first.
+// order of results is total, so the beam does not depend on their timing.
 class Beams {
 public:
   Beams(int64_t n_rows, int width) : width_(width), n_rows_(n_rows), items_(n_rows * width), heads_(new Head[n_rows]) {}
@@ -42,7 +43,7 @@ public:
     give_back(head);
   }
 
-  // Whether the beam of a row is full of nodes with better scores: then nobody below such a node will enter it.
+  // Whether the beam of a row is full of nodes with better scores: then no node below it can enter.
   bool is_closed(int64_t row, float score) {
     Head &head = take(row);
     const bool closed = head.size == width_ && items_[(row + 1) * width_ - 1].score > score;
@@ -176,7 +177,7 @@ private:
     }
   }
 
-  // The rows that a node is trained on: of a large half, rows at even distances. A rough classifier needs no more.
+  // The rows that a node is trained on: of a large half, rows at even distances. A rough classifier needs no more rows.
   void choose_rows(int32_t node, std::vector<int32_t> &chosen) const {
     const auto rows = tasks_.rows_of(node);
     size_t sizes[2] = {}, numbers[2] = {};

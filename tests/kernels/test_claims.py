@@ -21,8 +21,8 @@ def test_claims_are_served_as_by_the_twin(seed, n_claims, n_labels, n_leaves, co
     rng = np.random.default_rng(seed)
     labels, leaves = (rng.integers(0, n, n_claims).astype(np.int32) for n in (n_labels, n_leaves))
     room = rng.integers(0, 6, n_leaves)
-    served = _kernels.serve_claims(labels, leaves, copies, n_labels, room)
-    np.testing.assert_array_equal(served, reference.serve_claims(labels, leaves, copies, n_labels, room))
+    served = _kernels.accept_pairs(labels, leaves, copies, n_labels, room)
+    np.testing.assert_array_equal(served, reference.accept_pairs(labels, leaves, copies, n_labels, room))
     assert np.bincount(labels[served > 0], minlength=n_labels).max() <= copies
     assert np.all(np.bincount(leaves[served > 0], minlength=n_leaves) <= room)
 
@@ -31,9 +31,9 @@ def test_claims_are_served_as_by_the_twin(seed, n_claims, n_labels, n_leaves, co
 def test_claims_outside_the_tree_are_refused(label, leaf):
     claim = np.array([label], dtype=np.int32), np.array([leaf], dtype=np.int32)
     with pytest.raises(ValueError, match="do not fit"):
-        _kernels.serve_claims(*claim, 1, 3, np.array([1, 1]))
+        _kernels.accept_pairs(*claim, 1, 3, np.array([1, 1]))
 
 
 def test_claims_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match="do not fit"):
-        _kernels.serve_claims(np.zeros(2, np.int32), np.zeros(1, np.int32), 1, 3, np.array([1]))
+        _kernels.accept_pairs(np.zeros(2, np.int32), np.zeros(1, np.int32), 1, 3, np.array([1]))

@@ -53,5 +53,5 @@ def test_the_result_is_what_ranking_merge_gives():
 
 def test_arrays_that_do_not_fit_together_are_refused():
     labels, scores, found = lists(0, 2, 3, 4, 9)
-    with pytest.raises(ValueError, match="fit together"):
+    with pytest.raises(ValueError, match="inconsistent"):
         _kernels.merge_lists(labels[:-1], scores, found, 2, 5, 1)

@@ -78,5 +78,5 @@ def test_what_does_not_fit_is_refused(number, wrong):
     arguments += [np.array([1, 2], np.int32), 1, 1, 3]
     assert _kernels.place_labels(*arguments, False, 0.0, 2.0, 2.0, 1, 2)[0].size >= 2
     arguments[number] = wrong
-    with pytest.raises(ValueError, match="do not fit together"):
+    with pytest.raises(ValueError, match="inconsistent"):
         _kernels.place_labels(*arguments, False, 0.0, 2.0, 2.0, 1, 2)

@@ -5,6 +5,7 @@ threads. `reference` holds the same functions in plain NumPy; the tests compare 
 """
 
 from tagwood._kernels._native import (
+    accept_pairs,
     bag_rows,
     beam_leaves,
     best_gains,
@@ -29,7 +30,6 @@ from tagwood._kernels._native import (
     rows_rise,
     rows_valid,
     search,
-    serve_claims,
     softmax_epoch,
     softmax_scores,
     softmax_search,
@@ -42,6 +42,7 @@ from tagwood._kernels._native import (
 )
 
 __all__ = [
+    "accept_pairs",
     "bag_rows",
     "beam_leaves",
     "best_gains",
@@ -66,7 +67,6 @@ __all__ = [
     "rows_rise",
     "rows_valid",
     "search",
-    "serve_claims",
     "softmax_epoch",
     "softmax_scores",
     "softmax_search",

@@ -70,7 +70,7 @@ def reassign_labels(
         label = np.repeat(np.arange(tree.n_labels, dtype=np.int32), np.diff(best.indptr))
         leaf = best.indices.astype(np.int32)
     else:
-        label, leaf = _serve_claims(counts, copies, limit)
+        label, leaf = _accept_pairs(counts, copies, limit)
     new = with_copies(tree, label, leaf)
     return new if keep_empty else without_empty_leaves(new)[0]
 
@@ -150,7 +150,7 @@ def check_label_sets(tree: LabelTree, Y: Any) -> sparse.csr_array:
     return labels
 
 
-def _serve_claims(
+def _accept_pairs(
     counts: sparse.csr_array, copies: int, limit: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Give labels the leaves they claim, largest counts first: at most `copies` each, and `limit` labels per leaf."""
@@ -158,7 +158,7 @@ def _serve_claims(
     label = np.repeat(np.arange(counts.shape[0], dtype=np.int32), np.diff(counts.indptr))[order]
     leaf = counts.indices.astype(np.int32)[order]
     most, room = min(copies, np.iinfo(np.int32).max), np.full(counts.shape[1], limit, dtype=np.int64)
-    served = _kernels.serve_claims(label, leaf, most, counts.shape[0], room).astype(bool)
+    served = _kernels.accept_pairs(label, leaf, most, counts.shape[0], room).astype(bool)
     return label[served], leaf[served]
 
 

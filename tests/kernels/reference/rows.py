@@ -129,7 +129,7 @@ def best_gains(
     return out.ravel()
 
 
-def serve_claims(labels: _I32, leaves: _I32, copies: int, n_labels: int, room: _I64) -> _U8:
+def accept_pairs(labels: _I32, leaves: _I32, copies: int, n_labels: int, room: _I64) -> _U8:
     """Say for each claim, in order, whether it is served: labels get `copies` leaves, leaves `room` labels."""
     left, free = [copies] * n_labels, room.tolist()
     served = np.zeros(labels.size, dtype=np.uint8)
