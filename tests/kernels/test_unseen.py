@@ -104,5 +104,5 @@ def test_large_nodes_learn_enough_from_a_sample_of_their_rows():
 def test_arrays_that_do_not_fit_are_refused():
     problem = Problem(NESTED)
     problem.second_half = problem.second_half[:-1]
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="one entry per node"):
         problem.match()
