@@ -104,9 +104,7 @@ def _draw(axes: Any, chart: Chart) -> None:
         for mark in marks:
             if mark.text:
                 at = (mark.x, mark.y)
-                axes.annotate(
-                    _plain(mark.text), at, xytext=(6, 6), textcoords="offset points", fontsize=8
-                )
+                axes.annotate(_plain(mark.text), at, xytext=(6, 6), textcoords="offset points", fontsize=8)
     axes.set_title(_plain(chart.title), loc="left")
     axes.set_xlabel(_plain(chart.x_title))
     axes.set_ylabel(_plain(chart.y_title))

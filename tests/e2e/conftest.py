@@ -8,7 +8,7 @@ from subject_catalogue import boxes, catalogue, vocabulary
 
 from tagwood import Tagger
 from tagwood.models.linear_tree.model import LinearTree
-from tagwood.service.settings import Limits, Settings
+from tagwood.service.settings import RequestLimits, ServiceSettings
 from tagwood.tagger import SetRules
 
 
@@ -37,7 +37,7 @@ def stored(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def server(tagger, stored):
-    settings = Settings(feedback=stored / "feedback.jsonl", limits=Limits(text_chars=5000))
+    settings = ServiceSettings(feedback=stored / "feedback.jsonl", limits=RequestLimits(text_chars=5000))
     server = PageServer(tagger, settings)
     yield server
     server.stop()
@@ -45,7 +45,7 @@ def server(tagger, stored):
 
 @pytest.fixture(scope="session")
 def group_server(group_tagger, stored):
-    server = PageServer(group_tagger, Settings(corrections=stored / "corrections.jsonl"))
+    server = PageServer(group_tagger, ServiceSettings(corrections=stored / "corrections.jsonl"))
     yield server
     server.stop()
 

@@ -5,13 +5,13 @@ from page_server import PageServer
 from playwright.sync_api import expect
 from subject_catalogue import ABSTRACT
 
-from tagwood.service.settings import Settings
+from tagwood.service.settings import ServiceSettings
 
 
 @pytest.fixture
 def own_server(tagger):
     """A service of one test, which may stop it."""
-    server = PageServer(tagger, Settings(token="correct-horse"))
+    server = PageServer(tagger, ServiceSettings(token="correct-horse"))
     yield server
     server.stop()
 

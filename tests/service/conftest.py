@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 
 from tagwood import LabelVocab, LinearTree, Tagger
 from tagwood.service.app import create_app
-from tagwood.service.settings import Settings
+from tagwood.service.settings import ServiceSettings
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,7 @@ def tagger():
 
 @pytest.fixture
 def settings(tmp_path):
-    return Settings(
+    return ServiceSettings(
         limits=LIMITS, feedback=tmp_path / "feedback.jsonl", corrections=tmp_path / "corrections.jsonl"
     )
 

@@ -10,8 +10,8 @@ import uvicorn
 from services import LIMITS
 
 from tagwood.service.app import create_app
-from tagwood.service.settings import Settings
-from tagwood.service.worker import CarefulProtocol
+from tagwood.service.settings import ServiceSettings
+from tagwood.service.worker import GuardedProtocol
 
 TOKEN = "right-token-1234"
 
@@ -20,7 +20,7 @@ class Server:
     """A worker's server in a thread, reached by sockets only."""
 
     def __init__(self, tagger, settings):
-        protocol = type("QuickProtocol", (CarefulProtocol,), {"header_seconds": 0.5, "body_seconds": 0.5})
+        protocol = type("QuickProtocol", (GuardedProtocol,), {"header_seconds": 0.5, "body_seconds": 0.5})
         config = uvicorn.Config(
             create_app(tagger, settings),
             http=protocol,
@@ -84,7 +84,7 @@ def read_answer(sock):
 def server(tagger, tmp_path_factory):
     folder = tmp_path_factory.mktemp("journals")
     server = Server(
-        tagger, Settings(limits=LIMITS, feedback=folder / "f.jsonl", hosts=("localhost", "127.0.0.1"))
+        tagger, ServiceSettings(limits=LIMITS, feedback=folder / "f.jsonl", hosts=("localhost", "127.0.0.1"))
     )
     yield server
     server.stop()
@@ -92,7 +92,7 @@ def server(tagger, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def locked(tagger):
-    server = Server(tagger, Settings(token=TOKEN, origins=("https://library.example",)))
+    server = Server(tagger, ServiceSettings(token=TOKEN, origins=("https://library.example",)))
     yield server
     server.stop()
 
@@ -273,7 +273,7 @@ def test_only_listed_origins_may_read_answers(locked):
     assert "access-control-allow-origin" not in headers
     asked = b"OPTIONS /v1/suggest HTTP/1.1\r\nHost: localhost\r\nOrigin: https://library.example\r\n"
     status, headers, _ = locked.send(asked + b"Access-Control-Request-Method: POST\r\n\r\n")
-    assert status == 204
+    assert status == 200
     assert "Authorization" in headers["access-control-allow-headers"]
 
 
@@ -287,7 +287,7 @@ def test_every_answer_has_safe_headers(server):
 
 
 def test_too_many_requests_at_once_are_refused(tagger):
-    server = Server(tagger, Settings(limits=LIMITS.__class__(concurrent=2, body_seconds=0.5)))
+    server = Server(tagger, ServiceSettings(limits=LIMITS.__class__(concurrent=2, body_seconds=0.5)))
     try:
         head = b"POST /v1/suggest HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         head += b"Content-Length: 9\r\n\r\n"

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from schemathesis import GenerationMode
 
 from tagwood.service.app import ROUTES, create_app
-from tagwood.service.settings import Settings
+from tagwood.service.settings import ServiceSettings
 
 BY_PARAMETERS = [route for route in ROUTES if route.method == "POST" or route.tag in ("labels", "groups")]
 BY_PARAMETERS = [route for route in BY_PARAMETERS if route.path != "/v1/corrections"]
@@ -22,7 +22,7 @@ CASES += [(route, GenerationMode.NEGATIVE) for route in BY_PARAMETERS]
 @pytest.fixture(scope="module")
 def asked(tagger, tmp_path_factory):
     folder = tmp_path_factory.mktemp("journals")
-    settings = Settings(feedback=folder / "f.jsonl", corrections=folder / "c.jsonl")
+    settings = ServiceSettings(feedback=folder / "f.jsonl", corrections=folder / "c.jsonl")
     return schemathesis.openapi.from_asgi("/openapi.json", create_app(tagger, settings))
 
 

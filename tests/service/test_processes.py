@@ -143,7 +143,7 @@ def test_requests_in_work_are_answered_when_the_service_ends(models, tmp_path):
 def test_counts_are_those_of_all_workers(service):
     def texts():
         found = ask(service.address, "/metrics")[1].decode().partition("\ntagwood_texts_total ")[2]
-        return int(found.partition("\n")[0])
+        return int(float(found.partition("\n")[0]))
 
     before = texts()
     with ThreadPoolExecutor(4) as pool:

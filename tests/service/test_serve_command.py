@@ -8,7 +8,7 @@ from tagwood.cli import app
 from tagwood.cli.serve import is_loopback, parse_limits, read_token
 from tagwood.errors import InputError
 from tagwood.service.processes import open_socket
-from tagwood.service.settings import Limits, Settings
+from tagwood.service.settings import RequestLimits, ServiceSettings
 
 
 def fails(capsys, *arguments):
@@ -45,7 +45,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_service(capfd, tmp_path, tagger)
 
 
 def test_limits_are_read_by_name():
-    assert parse_limits(["texts=5", "body_seconds=1.5"]) == Limits(texts=5, body_seconds=1.5)
+    assert parse_limits(["texts=5", "body_seconds=1.5"]) == RequestLimits(texts=5, body_seconds=1.5)
     for wrong in ("texts", "texts=x", "nothing=5", "texts=0"):
         with pytest.raises(InputError):
             parse_limits([wrong])
@@ -58,24 +58,24 @@ def test_tokens_come_from_files_and_must_be_long(tmp_path):
     with pytest.raises(InputError, match="first line"):
         read_token(tmp_path / "token")
     with pytest.raises(InputError, match="8 printable"):
-        Settings(token="short")
+        ServiceSettings(token="short")
 
 
 @pytest.mark.parametrize("origin", ["library.example", "https://library.example/path", "*", "null"])
 def test_origins_are_schemes_and_hosts(origin):
     with pytest.raises(InputError, match="origin"):
-        Settings(origins=(origin,))
+        ServiceSettings(origins=(origin,))
 
 
 def test_settings_survive_the_way_to_a_worker(tmp_path):
-    settings = Settings(
-        limits=Limits(k=7),
+    settings = ServiceSettings(
+        limits=RequestLimits(k=7),
         token="long-enough",
         origins=("https://a.example",),
         hosts=("b",),
         feedback=tmp_path / "f",
     )
-    assert Settings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+    assert ServiceSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
 
 
 def test_loopback_addresses_are_known():

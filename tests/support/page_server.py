@@ -7,7 +7,7 @@ import time
 import uvicorn
 
 from tagwood.service.app import create_app
-from tagwood.service.settings import Settings
+from tagwood.service.settings import ServiceSettings
 
 
 class PageServer:
@@ -15,7 +15,7 @@ class PageServer:
 
     def __init__(self, tagger, settings=None):
         self.tagger = tagger
-        self.settings = settings or Settings()
+        self.settings = settings or ServiceSettings()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]

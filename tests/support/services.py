@@ -12,10 +12,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from tagwood.service.settings import Limits
+from tagwood.service.settings import RequestLimits
 
 _MAIN = "from tagwood.cli import main; main()"
-LIMITS = Limits(
+LIMITS = RequestLimits(
     body_bytes=20_000, text_chars=2_000, texts=20, k=50, labels=30, concurrent=64, body_seconds=0.5
 )
 

@@ -13,7 +13,7 @@ from tagwood.cli.output import JsonFlag, say
 from tagwood.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from tagwood.service.settings import Limits, Settings
+    from tagwood.service.settings import RequestLimits, ServiceSettings
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -69,7 +69,7 @@ def serve(
         hosts=() if not is_loopback(host) else (*_LOOPBACK, *(allow_host or ())),
         feedback=None if no_feedback else feedback or beside(model, "feedback"),
         corrections=None if no_feedback else beside(feedback or model, "corrections"),
-        gather=not no_gather,
+        batch_requests=not no_gather,
         threads=jobs,
         reload_seconds=reload_seconds,
         log_texts=log_texts,
@@ -80,7 +80,7 @@ def serve(
 
 
 def run(
-    model: Path, settings: Settings, host: str, port: int, *, workers: int, quiet: bool, json: bool
+    model: Path, settings: ServiceSettings, host: str, port: int, *, workers: int, quiet: bool, json: bool
 ) -> None:
     """Run the service until it is stopped."""
     from tagwood.cli.output import print_json
@@ -102,18 +102,19 @@ def run(
             raise InputError(f"{model} must be a model that can be loaded", hint="The log above says why.")
 
 
-def make_settings(**values: Any) -> Settings:
+def make_settings(**values: Any) -> ServiceSettings:
     """Return checked settings, or raise an error that names the extra to install."""
     try:
         import fastapi  # noqa: F401
         import httptools  # noqa: F401
         import orjson  # noqa: F401
+        import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("the service", extra="serve") from error
-    from tagwood.service.settings import Settings
+    from tagwood.service.settings import ServiceSettings
 
-    return Settings(**values)
+    return ServiceSettings(**values)
 
 
 def check_model(folder: Path) -> None:
@@ -127,13 +128,13 @@ def check_model(folder: Path) -> None:
         )
 
 
-def parse_limits(given: list[str]) -> Limits:
+def parse_limits(given: list[str]) -> RequestLimits:
     """Return limits from words such as ``texts=100``."""
     try:
-        from tagwood.service.settings import Limits
+        from tagwood.service.settings import RequestLimits
     except ImportError as error:
         raise MissingExtraError("the service", extra="serve") from error
-    known: dict[str, Any] = {name: type(value) for name, value in dataclasses.asdict(Limits()).items()}
+    known: dict[str, Any] = {name: type(value) for name, value in dataclasses.asdict(RequestLimits()).items()}
     values: dict[str, Any] = {}
     for item in given:
         name, _, value = item.partition("=")
@@ -142,7 +143,7 @@ def parse_limits(given: list[str]) -> Limits:
         except (KeyError, ValueError):
             hint = f"Known limits: {', '.join(known)}."
             raise InputError("--max takes NAME=NUMBER", given=repr(item), hint=hint) from None
-    return Limits(**values)
+    return RequestLimits(**values)
 
 
 def read_token(path: Path) -> str:

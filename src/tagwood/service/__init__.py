@@ -1,6 +1,5 @@
-"""The REST service and the web page over a Tagger. In: HTTP requests. Out: labels, reasons, pages.
+"""The REST service and the web page of a Tagger. In: HTTP requests. Out: labels, explanations, pages.
 
-Order of the modules: settings; schemas (what comes and goes); problems, bodies, limits, guard (what is refused);
-loaded, gathering, label_index, label_query, group_review (what is
-known); journal, telemetry, logs (what is written down); routes; openapi; app (one worker); worker, supervisor (many).
+A request passes `security` (checks, limits), its endpoint in `routes`, `batching`, and the Tagger of the
+`loaded_model`. `processes` starts the worker processes, each of which runs `worker` with the app of `app`.
 """

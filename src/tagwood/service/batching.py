@@ -1,9 +1,9 @@
-"""`Gatherer`: questions that come at the same time are answered together. In: texts and options. Out: JSON values.
+"""`RequestBatcher`: requests that arrive at the same time are tagged together. In: texts and options. Out: JSON values.
 
-Decisions: nobody waits for company. A question is put on a list, and the list is worked off in the next turn but one of
-the event loop: until then, the loop takes in what other connections have already sent. A request that is alone is
-answered at once, others in batches. What is expected to take long (measured, per character) goes to a thread, so that
-the loop stays free; short work is done in the loop, because handing it over costs more than the work itself.
+Decisions: no request waits for others to arrive. Requests are queued, and the queue is processed two turns of the event
+loop later, so that the loop can first read what other connections have already sent. A request that is alone is
+answered immediately. Batches that are expected to take long (measured per character) go to a thread, so that the loop
+stays responsive; short ones run in the loop, because a thread switch costs more than the work itself.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from concurrent.futures import Executor
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from tagwood.service.loaded import Loaded
-from tagwood.tagger import Tags
+from tagwood.tagger import Tagger, Tags
 
-_BATCH_TEXTS = 64
-_BATCH_WORK = 40_000  # characters, see `work_of`
-_LONG = 0.004  # seconds that the event loop may be held up
+_MAX_TEXTS = 64
+_MAX_CHARS = 40_000
+_MAX_BLOCKING = 0.004  # seconds for which a batch may block the event loop
 
 
-class Options(NamedTuple):
-    """What is asked of every text; label ids instead of names."""
+class TagOptions(NamedTuple):
+    """Options that all texts of a batch share; labels are given by id."""
 
     k: int = 5
     threshold: float | None = None
@@ -33,81 +32,78 @@ class Options(NamedTuple):
     language: str | None = None
 
 
-class _Question(NamedTuple):
-    loaded: Loaded
-    options: Options
+class _Job(NamedTuple):
+    tagger: Tagger
+    options: TagOptions
     texts: list[str]
     answer: asyncio.Future[list[dict[str, Any]]]
 
 
-class Gatherer:
-    """Answers questions in batches.
+class RequestBatcher:
+    """Tags texts in batches.
 
     Parameters
     ----------
     pool
-        Threads for long work.
-    gather
-        False: every question is a batch of its own.
+        Threads for long batches.
+    enabled
+        False: every request is a batch of its own.
     observe
         Called with the number of texts of each batch.
     """
 
     def __init__(
-        self, pool: Executor, *, gather: bool = True, observe: Callable[[int], None] | None = None
+        self, pool: Executor, *, enabled: bool = True, observe: Callable[[int], None] = lambda size: None
     ) -> None:
         self._pool = pool
-        self._gather = gather
+        self._enabled = enabled
         self._observe = observe
-        self.alone: Callable[[], bool] = lambda: (
-            False
-        )  # whether no other request is in work; the worker knows
-        self._waiting: list[_Question] = []
+        self.is_alone: Callable[[], bool] = lambda: False  # the worker knows whether other requests are open
+        self._queue: list[_Job] = []
         self._seconds_per_unit = 1e-6
 
-    async def ask(self, loaded: Loaded, texts: list[str], options: Options) -> list[dict[str, Any]]:
+    async def tag(self, tagger: Tagger, texts: list[str], options: TagOptions) -> list[dict[str, Any]]:
         """Return the labels of each text."""
         loop = asyncio.get_running_loop()
-        question = _Question(loaded, options, texts, loop.create_future())
-        if not self._gather or (not self._waiting and self.alone()):
-            self._start([question])
+        job = _Job(tagger, options, texts, loop.create_future())
+        if not self._enabled or (not self._queue and self.is_alone()):
+            self._start([job])
         else:
-            if not self._waiting:
-                loop.call_soon(loop.call_soon, self._work_off)
-            self._waiting.append(question)
-        return await question.answer
+            if not self._queue:
+                loop.call_soon(loop.call_soon, self._process_queue)
+            self._queue.append(job)
+        return await job.answer
 
-    def _work_off(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        batches: dict[tuple[int, Options], list[list[_Question]]] = {}
-        for question in waiting:
-            parts = batches.setdefault((id(question.loaded), question.options), [[]])
-            if parts[-1] and not _fits(parts[-1], question):
+    def _process_queue(self) -> None:
+        queue, self._queue = self._queue, []
+        batches: dict[tuple[int, TagOptions], list[list[_Job]]] = {}
+        for job in queue:
+            parts = batches.setdefault((id(job.tagger), job.options), [[]])
+            if parts[-1] and not _fits(parts[-1], job):
                 parts.append([])
-            parts[-1].append(question)
+            parts[-1].append(job)
         for parts in batches.values():
             for batch in parts:
                 self._start(batch)
 
-    def _start(self, batch: list[_Question]) -> None:
-        """Answer a batch: here if it is quick, else in a thread."""
-        loaded, options = batch[0].loaded, batch[0].options
-        batch = [question for question in batch if not question.answer.done()]  # the client may be gone
-        texts = [text for question in batch for text in question.texts]
-        if self._observe is not None:
-            self._observe(len(texts))
-        if is_quick(loaded, options) and self._seconds_per_unit * work_of(texts, options) < _LONG:
+    def _start(self, batch: list[_Job]) -> None:
+        """Answer a batch: in the event loop if it is quick, else in a thread."""
+        tagger, options = batch[0].tagger, batch[0].options
+        batch = [job for job in batch if not job.answer.done()]  # a client may have disconnected
+        texts = [text for job in batch for text in job.texts]
+        self._observe(len(texts))
+        if is_prepared(tagger, options) and self._seconds_per_unit * work_of(texts, options) < _MAX_BLOCKING:
             try:
-                _hand_out(batch, self._answer(loaded, texts, options))
+                _set_answers(batch, self._tag(tagger, texts, options))
             except Exception as error:
-                _fail(batch, error)
+                _set_error(batch, error)
             return
-        task = asyncio.get_running_loop().run_in_executor(self._pool, self._answer, loaded, texts, options)
+        task = asyncio.get_running_loop().run_in_executor(self._pool, self._tag, tagger, texts, options)
         task.add_done_callback(lambda done: _finish(batch, done))
 
-    def _answer(self, loaded: Loaded, texts: list[str], options: Options) -> list[dict[str, Any]]:
+    def _tag(self, tagger: Tagger, texts: list[str], options: TagOptions) -> list[dict[str, Any]]:
         start = perf_counter()
-        tags = loaded.tagger.tag(
+        tags = tagger.tag(
             texts,
             options.k,
             threshold=options.threshold,
@@ -127,42 +123,42 @@ def as_json(tags: Tags) -> dict[str, Any]:
     return {"labels": labels, "review": tags.review}
 
 
-def work_of(texts: list[str], options: Options) -> int:
-    """Return the size of a batch: characters, and some for each text and named label."""
+def work_of(texts: list[str], options: TagOptions) -> int:
+    """Return the size of a batch: its characters, plus a constant per text and per named label."""
     return sum(map(len, texts)) + 200 * len(texts) + 10 * (len(options.restrict or ()) + len(options.exclude))
 
 
-def is_quick(loaded: Loaded, options: Options) -> bool:
-    """Whether nothing has to be prepared first, such as the rule of a promise nobody asked for yet."""
-    known = loaded.tagger.probabilities_
+def is_prepared(tagger: Tagger, options: TagOptions) -> bool:
+    """Whether nothing must be fitted first: the rule of a promise is fitted when it is first used."""
+    known = tagger.probabilities_
     return options.promise is None or known is None or options.promise in known.rules
 
 
-def _fits(batch: list[_Question], question: _Question) -> bool:
-    texts = [text for one in (*batch, question) for text in one.texts]
-    return len(texts) <= _BATCH_TEXTS and sum(map(len, texts)) <= _BATCH_WORK
+def _fits(batch: list[_Job], job: _Job) -> bool:
+    texts = [text for one in (*batch, job) for text in one.texts]
+    return len(texts) <= _MAX_TEXTS and sum(map(len, texts)) <= _MAX_CHARS
 
 
-def _hand_out(batch: list[_Question], answers: list[dict[str, Any]]) -> None:
-    place = 0
-    for question in batch:
-        end = place + len(question.texts)
-        if not question.answer.done():
-            question.answer.set_result(answers[place:end])
-        place = end
+def _set_answers(batch: list[_Job], answers: list[dict[str, Any]]) -> None:
+    begin = 0
+    for job in batch:
+        end = begin + len(job.texts)
+        if not job.answer.done():
+            job.answer.set_result(answers[begin:end])
+        begin = end
 
 
-def _fail(batch: list[_Question], error: BaseException) -> None:
-    for question in batch:
-        if not question.answer.done():
-            question.answer.set_exception(error)
+def _set_error(batch: list[_Job], error: BaseException) -> None:
+    for job in batch:
+        if not job.answer.done():
+            job.answer.set_exception(error)
 
 
-def _finish(batch: list[_Question], done: asyncio.Future[list[dict[str, Any]]]) -> None:
+def _finish(batch: list[_Job], done: asyncio.Future[list[dict[str, Any]]]) -> None:
     if done.cancelled():
-        for question in batch:
-            question.answer.cancel()
+        for job in batch:
+            job.answer.cancel()
     elif (error := done.exception()) is not None:
-        _fail(batch, error)
+        _set_error(batch, error)
     else:
-        _hand_out(batch, done.result())
+        _set_answers(batch, done.result())

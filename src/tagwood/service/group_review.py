@@ -1,27 +1,25 @@
-"""`GroupReview`: groups whose labels were worked out, shown to a person who knows better.
+"""`GroupReview`: groups with imputed labels, for manual review. In: groups kept in the model, and corrections so far.
 
-In: the groups kept in the model, and the corrections so far. Out: JSON values, and lines that `tagwood train` reads.
+Out: JSON values, and lines that `tagwood train` reads.
 
-Decisions: how sure a label of a sample is, is what imputation said, not the trained model, which has learned the label
-with the sample and is always sure. A correction is a row of its own without a group, so that training takes its labels
-as they are.
+Decisions: the confidence of a label of a sample comes from imputation, not from the trained model, which has learned
+the label with this sample and is always confident. A correction is a row of its own without a group, so that training
+uses its labels unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
 
-from tagwood.tagger.stored import GroupSamples
+from tagwood.tagger import Tagger
+from tagwood.tagger.stored import GroupSamples, brief_label
 
-if TYPE_CHECKING:
-    from tagwood.service.loaded import Loaded
-
-GIVEN = (1.0, 0.0)  # confidence and similarity of a label that a person gave
+_CORRECTED = (1.0, 0.0)  # confidence and similarity of a label that was added in a review
 
 Corrections = dict[int, list[int]]  # row -> label ids
 
@@ -31,14 +29,14 @@ class GroupReview:
 
     Parameters
     ----------
-    loaded
-        The model.
+    tagger
+        Fitted from group labels.
     kept
         Its groups.
     """
 
-    def __init__(self, loaded: Loaded, kept: GroupSamples) -> None:
-        self._loaded = loaded
+    def __init__(self, tagger: Tagger, kept: GroupSamples) -> None:
+        self._tagger = tagger
         self.kept = kept
 
     def __len__(self) -> int:
@@ -53,27 +51,20 @@ class GroupReview:
         return [float(part.mean()) if part.size else 1.0 for part in parts]
 
     def listing(self, words: str, offset: int, limit: int, corrected: Corrections) -> dict[str, Any]:
-        """Return a page of groups whose names hold `words`, least confident first."""
+        """Return a page of the groups whose names contain `words`, least confident first."""
         names = list(self.kept.names)
         found = [group for group, name in enumerate(names) if words.casefold() in name.casefold()]
         found.sort(key=lambda group: (self.confidence[group], group))
-        return {
-            "total": len(found),
-            "in_training": self.kept.n_in_training,
-            "groups": [
-                self._brief(group, names[group], corrected) for group in found[offset : offset + limit]
-            ],
-        }
+        groups = [self._summary(group, names[group], corrected) for group in found[offset : offset + limit]]
+        return {"total": len(found), "in_training": self.kept.n_in_training, "groups": groups}
 
     def group(self, group: int, language: str | None, corrected: Corrections) -> dict[str, Any]:
         """Return a group with its samples."""
-        samples = [self._sample(sample, language, corrected) for sample in self.kept.samples(group)]
-        labels = self._labels(group)
         return {
             "group": group,
             "name": self.kept.names[group],
-            "labels": [self._loaded.brief(label, language) for label in labels],
-            "samples": samples,
+            "labels": [brief_label(self._tagger, label, language) for label in self._labels(group)],
+            "samples": [self._sample(sample, language, corrected) for sample in self.kept.samples(group)],
         }
 
     def rows(self, group: int) -> dict[int, int]:
@@ -83,14 +74,15 @@ class GroupReview:
     def corrections(self, lines: bytes) -> Corrections:
         """Return the last correction of each row of this model's training data."""
         found: Corrections = {}
-        fingerprint = self._loaded.tagger.fingerprint_
-        for line in lines.splitlines():
-            record = _parsed(line)
-            if record.get("data") == fingerprint and isinstance(record.get("label_ids"), list):
-                found[int(record["row"])] = [label for label in record["label_ids"] if self._is_label(label)]
+        n_labels = len(self._tagger.vocab_)
+        for record in map(_parse, lines.splitlines()):
+            labels = record.get("label_ids")
+            if record.get("data") == self._tagger.fingerprint_ and isinstance(labels, list):
+                known = [label for label in labels if isinstance(label, int) and 0 <= label < n_labels]
+                found[int(record["row"])] = known
         return found
 
-    def _brief(self, group: int, name: str, corrected: Corrections) -> dict[str, Any]:
+    def _summary(self, group: int, name: str, corrected: Corrections) -> dict[str, Any]:
         rows = self.rows(group)
         return {
             "group": group,
@@ -102,44 +94,38 @@ class GroupReview:
         }
 
     def _labels(self, group: int) -> list[int]:
-        begin, end = (
-            self.kept.label_ptr[self.kept.group_ptr[group]],
-            self.kept.label_ptr[self.kept.group_ptr[group + 1]],
-        )
+        begin, end = self.kept.label_ptr[self.kept.group_ptr[group : group + 2]]
         return [int(label) for label in np.unique(self.kept.labels[begin:end])]
 
     def _sample(self, sample: int, language: str | None, corrected: Corrections) -> dict[str, Any]:
         row = int(self.kept.rows[sample])
-        where = self.kept.labels_of(sample)
-        figures = zip(self.kept.confidence[where].tolist(), self.kept.similarity[where].tolist(), strict=True)
-        near = dict(zip(self.kept.labels[where].tolist(), figures, strict=True))
-        labels = corrected.get(row, list(near))
+        place = self.kept.labels_of(sample)
+        figures = zip(self.kept.confidence[place].tolist(), self.kept.similarity[place].tolist(), strict=True)
+        imputed = dict(zip(self.kept.labels[place].tolist(), figures, strict=True))
+        labels = []
+        for label in corrected.get(row, list(imputed)):
+            confidence, similarity = imputed.get(label, _CORRECTED)
+            brief = brief_label(self._tagger, label, language)
+            labels.append({**vars(brief), "confidence": confidence, "similarity": similarity})
         return {
             "row": row,
             "text": self.kept.texts[sample],
-            "labels": [self._imputed(label, near.get(label, GIVEN), language) for label in labels],
+            "labels": labels,
             "corrected": row in corrected,
         }
 
-    def _imputed(self, label: int, figures: tuple[float, float], language: str | None) -> dict[str, Any]:
-        confidence, similarity = figures
-        return {**self._loaded.brief(label, language), "confidence": confidence, "similarity": similarity}
-
-    def _is_label(self, label: Any) -> bool:
-        return isinstance(label, int) and 0 <= label < len(self._loaded.tagger.vocab_)
-
 
 def last_of_each_row(lines: bytes) -> Iterable[bytes]:
-    """Yield the last line of each row: a correction replaces the one before."""
+    """Return the last line of each row: a correction replaces earlier ones."""
     last: dict[tuple[Any, Any], bytes] = {}
     for line in lines.splitlines():
-        record = _parsed(line)
+        record = _parse(line)
         if record:
             last[record.get("data"), record.get("row")] = line
     return last.values()
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
+def _parse(line: bytes) -> dict[str, Any]:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:  # a line that a crash cut short

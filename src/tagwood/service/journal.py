@@ -1,7 +1,7 @@
-"""`Journal`: records that must not be lost. In: JSON values. Out: one line each, on the disk before `append` returns.
+"""`Journal`: a file of records that must not be lost. In: JSON values. Out: lines, on disk before `append` returns.
 
-Several workers write to one file: each line is written whole, under a lock, and followed by fsync. A line that a crash
-cut short is closed off by the next writer, so that readers lose that line only, which nobody was told is stored.
+Several workers write to one file: each line is written whole, under a lock, and followed by fsync. If a crash cuts a
+line short, the next writer ends it with a newline, so that only this unacknowledged line is lost.
 """
 
 from __future__ import annotations
@@ -26,29 +26,27 @@ class Journal:
     Parameters
     ----------
     path
-        The file; it is made, with its folder, when the first record comes.
+        The file; it is created, with its folder, for the first record.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="journal")
-        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
-        self._working = False
-        self._task: asyncio.Task[None] | None = None  # the loop itself holds tasks only weakly
+        self._queue: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._task: asyncio.Task[None] | None = None  # a reference, since the loop holds tasks only weakly
 
     async def append(self, records: Sequence[Any]) -> None:
-        """Store records; what comes while the disk is busy is written together."""
+        """Store records; those that arrive during a write are written together next."""
         lines = b"".join(orjson.dumps(record) + b"\n" for record in records)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        self._waiting.append((lines, done))
-        if not self._working:
-            self._working = True
-            self._task = loop.create_task(self._work_off())
+        self._queue.append((lines, done))
+        if self._task is None:
+            self._task = loop.create_task(self._write_queue())
         await done
 
     def read(self) -> bytes:
-        """Return all whole lines."""
+        """Return all complete lines."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -56,31 +54,32 @@ class Journal:
         return content[: content.rfind(b"\n") + 1]
 
     def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait for the write in progress."""
         self._pool.shutdown(wait=True)
 
-    async def _work_off(self) -> None:
+    async def _write_queue(self) -> None:
         loop = asyncio.get_running_loop()
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
+        while self._queue:
+            batch, self._queue = self._queue, []
+            problem: ProblemError | None = None
             try:
-                await loop.run_in_executor(
-                    self._pool, append_lines, self.path, b"".join(line for line, _ in batch)
-                )
+                lines = b"".join(line for line, _ in batch)
+                await loop.run_in_executor(self._pool, append_lines, self.path, lines)
             except OSError:
-                problem = ProblemError("not-stored", "The disk did not take the record; try again later.")
-                for _, done in batch:
-                    if not done.done():
-                        done.set_exception(problem)
-            else:
-                for _, done in batch:
-                    if not done.done():
-                        done.set_result(None)
-        self._working = False
+                detail = "The disk refused the record; try again later."
+                problem = ProblemError("not-stored", detail)
+            for _, done in batch:
+                if done.done():
+                    continue
+                if problem is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(problem)
+        self._task = None
 
 
 def append_lines(path: Path, lines: bytes) -> None:
-    """Append whole lines to a file, all or none, and wait until they are on the disk."""
+    """Append complete lines to a file, all or none, and wait until they are on disk."""
     new = not path.exists()
     if new:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +97,7 @@ def append_lines(path: Path, lines: bytes) -> None:
                 os.ftruncate(file, size)
             raise
     finally:
-        os.close(file)  # and with it the lock
+        os.close(file)  # this also releases the lock
     if new:
         _sync_folder(path.parent)
 
@@ -110,7 +109,7 @@ def _write_all(file: int, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put the new file's name on the disk too."""
+    """Make sure that the name of the new file is on disk too."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,7 +1,13 @@
-"""`LabelQuery`: type-ahead over label names. In: what was typed. Out: labels, exact matches before fuzzy ones.
+"""`LabelNameSearch`: search as you type over label names. In: the query. Out: labels, exact matches before fuzzy ones.
 
-1. Names that are, or begin with, what was typed; 2. names with a later word that does; 3. names with all its words;
-4. names that differ by few letters: those that share most letter triples are compared letter by letter.
+1. Names that equal or start with the query; 2. names in which a later word does; 3. names with all words of the query;
+4. names that differ by a few letters: those that share the most letter triples are compared letter by letter.
+`LabelNameIndex` holds the arrays behind it, a few dozen bytes per name, memory-mapped and shared by all workers.
+
+Decisions: names are compared without case and accents; all characters but letters and digits count as spaces. Every
+character of Chinese, Japanese and Korean starts a word. Word starts are sorted by their first 16 bytes only; the rest
+of longer queries is compared in full. Triples are hashed to 128 bits; candidates are verified letter by letter, so that
+hash collisions cost time but never show a wrong label.
 """
 
 from __future__ import annotations
@@ -23,32 +29,20 @@ from numpy.typing import NDArray
 
 from tagwood.data.vocab import LabelVocab
 
-# SECTION service.label_index
-# `LabelIndex`: a search index over label names, a few dozen bytes per name, shared by all workers.
-#
-# In: a label table. Out: arrays that `label_query` searches: folded names in one block, the places of all word
-# starts in
-# alphabetical order, and for each name a bit set of its letter triples.
-#
-# Decisions: letters are compared without case and accents; all but letters and digits is a space. Each letter of
-# Chinese,
-# Japanese and Korean counts as the start of a word. Word starts are ordered by their first 16 bytes only: longer
-# queries
-# are compared in full, but the order need not be. Triples are hashed to 128 bits, and what they find is checked
-# letter by
-# letter, so that wrong hits cost time but are never shown.
-
-
-KEY_BYTES = 16
-LONGEST = 1000  # bytes of a name that are searched
+_KEY_BYTES = 16
+_MAX_NAME_BYTES = 1000  # longer names are searched by their beginning
+_MAX_QUERY = 120  # characters
+_CACHED_QUERIES = 4096
+_MAX_COMPARED = 300  # names that are compared letter by letter
+_MAX_CANDIDATES = 2000  # names that are searched for all words of the query
 _CHUNK = 50_000
 _SPACE = 32
 _ASCII = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)}
 
 
 @dataclass(frozen=True, eq=False)
-class LabelIndex:
-    """The arrays of the index; names in several languages are entries of their own.
+class LabelNameIndex:
+    """The arrays of the index; each name of each language is an entry.
 
     Parameters
     ----------
@@ -75,15 +69,15 @@ class LabelIndex:
     triples: NDArray[np.uint64]
 
     @classmethod
-    def build(cls, vocab: LabelVocab) -> LabelIndex:
-        """Index the names of a label table; a table without names has nothing to index."""
+    def build(cls, vocab: LabelVocab) -> LabelNameIndex:
+        """Index the names of a label table; the index of a table without names is empty."""
         if vocab.names is None:
             names: Iterator[str] = iter(())
             tables = []
         else:
             tables = [vocab.names, *vocab.languages.values()][:127]
             names = chain.from_iterable(tables)
-        folded = [fold(name).encode()[:LONGEST] for name in names]
+        folded = [fold(name).encode()[:_MAX_NAME_BYTES] for name in names]
         offsets = np.concatenate([[0], np.cumsum([len(name) + 1 for name in folded])]).astype(np.int64)
         blob = np.frombuffer(b"".join(name + b"\0" for name in folded), dtype=np.uint8)
         labels = np.tile(np.arange(len(vocab) if tables else 0, dtype=np.int32), len(tables))
@@ -92,8 +86,8 @@ class LabelIndex:
         return cls(blob, offsets, labels, kinds, entries, places, _triples(blob, offsets))
 
     @classmethod
-    def shared(cls, vocab: LabelVocab, folder: Path) -> LabelIndex:
-        """Return the index in `folder`, memory-mapped; the first process that asks builds it."""
+    def shared(cls, vocab: LabelVocab, folder: Path) -> LabelNameIndex:
+        """Return the index in `folder`, memory-mapped; the first process builds it."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         with (folder.parent / "index.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -108,7 +102,7 @@ class LabelIndex:
 
     @property
     def n_entries(self) -> int:
-        """Number of names."""
+        """Number of entries."""
         return self.labels.size
 
     def name(self, entry: int) -> bytes:
@@ -116,13 +110,13 @@ class LabelIndex:
         return self.blob[self.offsets[entry] : self.offsets[entry + 1] - 1].tobytes()
 
     def word_key(self, place: int) -> bytes:
-        """Return what the word start number `place` is ordered by."""
+        """Return the sort key of the word start number `place`."""
         begin = int(self.offsets[self.word_entries[place]]) + int(self.word_places[place])
-        return self.blob[begin : begin + KEY_BYTES].tobytes().partition(b"\0")[0]
+        return self.blob[begin : begin + _KEY_BYTES].tobytes().partition(b"\0")[0]
 
 
 def fold(text: str) -> str:
-    """Return a text as names are compared: no case, no accents, one space for all but letters and digits.
+    """Return a text in the form in which names are compared: no case, no accents, letters and digits only.
 
     Examples
     --------
@@ -138,7 +132,7 @@ def fold(text: str) -> str:
 
 
 def triple_bits(name: bytes) -> NDArray[np.uint64]:
-    """Return the (2,) bit set of the letter triples of a folded name, the space before it included."""
+    """Return the (2,) bit set of the letter triples of a folded name with a space before it."""
     blob = np.frombuffer(name + b"\0", dtype=np.uint8)
     return _triples(blob, np.array([0, blob.size], dtype=np.int64))[:, 0]
 
@@ -147,13 +141,13 @@ def _sorted_words(
     blob: NDArray[np.uint8], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
     before = np.concatenate([[0], blob[:-1]]).astype(np.uint8) if blob.size else blob
-    # Lead bytes E3 to ED: Japanese, Chinese and Korean, which do without spaces.
+    # Lead bytes E3 to ED: Japanese, Chinese and Korean, which are written without spaces.
     starts = (((before == 0) | (before == _SPACE)) & (blob != _SPACE)) | ((blob >= 0xE3) & (blob <= 0xED))
     places = np.flatnonzero(starts & (blob != 0))
-    padded = np.concatenate([blob, np.zeros(KEY_BYTES, dtype=np.uint8)])
+    padded = np.concatenate([blob, np.zeros(_KEY_BYTES, dtype=np.uint8)])
     keys = [np.zeros(places.size, dtype=np.uint64), np.zeros(places.size, dtype=np.uint64)]
     inside = np.ones(places.size, dtype=bool)
-    for step in range(KEY_BYTES):
+    for step in range(_KEY_BYTES):
         letter = padded[places + step]
         inside &= letter != 0
         keys[step // 8] = (keys[step // 8] << np.uint64(8)) | (letter * inside)
@@ -188,62 +182,56 @@ def _map(path: Path) -> NDArray[Any]:
 
 
 def _remove_old(folder: Path, keep: int = 2) -> None:
-    """Remove the indexes of models before the last; processes that still map them keep them until they end."""
+    """Remove the indexes of older models; processes that still map them can continue to use them."""
     built = sorted((one for one in folder.iterdir() if one.is_dir()), key=lambda one: one.stat().st_mtime)
     for one in built[: max(0, len(built) - keep)]:
         shutil.rmtree(one, ignore_errors=True)
 
 
-_REMEMBERED = 4096
-_COMPARED = 300  # names that are compared letter by letter
-_LOOKED_AT = 2000  # names in which all words are looked for
-_LONGEST = 120
-
-
 class FoundName(NamedTuple):
-    """A label, how it was found, and the name that matched."""
+    """A label, the kind of match, and the name that matched."""
 
     label: int
     match: str
     matched: str
 
 
-class LabelQuery:
-    """Searches a `LabelIndex`.
+class LabelNameSearch:
+    """Searches a `LabelNameIndex`.
 
     Parameters
     ----------
     index
-        Of the same label table.
+        Index of the label table.
     vocab
         The label table.
     counts
-        (n_labels,) training rows of each label: among equals, frequent labels come first.
+        (n_labels,) training rows of each label: among equal matches, frequent labels come first.
 
     Examples
     --------
     >>> vocab = LabelVocab.from_names(["Oak", "Oak bark", "Red oak", "Ash"])
-    >>> query = LabelQuery(LabelIndex.build(vocab), vocab, np.array([1, 5, 9, 2]))
+    >>> query = LabelNameSearch(LabelNameIndex.build(vocab), vocab, np.array([1, 5, 9, 2]))
     >>> [(found.matched, found.match) for found in query.search("oak", 5)]
     [('Oak', 'exact'), ('Oak bark', 'prefix'), ('Red oak', 'word')]
     >>> query.search("okabark", 1)[0].matched
     'Oak bark'
     """
 
-    def __init__(self, index: LabelIndex, vocab: LabelVocab, counts: NDArray[np.int64]) -> None:
+    def __init__(self, index: LabelNameIndex, vocab: LabelVocab, counts: NDArray[np.int64]) -> None:
         self._index = index
         self._vocab = vocab
         self._counts = counts
         self._tables = [vocab.names, *vocab.languages.values()]
-        self._search = lru_cache(_REMEMBERED)(self._search_folded)
+        self._search = lru_cache(_CACHED_QUERIES)(self._search_folded)
 
     def search(self, text: str, limit: int) -> list[FoundName]:
-        """Return up to `limit` labels, best first; the most frequent ones for an empty text."""
+        """Return up to `limit` labels, best first; for an empty query the most frequent ones."""
         exact = self._vocab.find(text) if text else None
         if exact is None and self._vocab.names is None and text.isdecimal() and len(text) < 11:
             exact = int(text) if int(text) < len(self._vocab) else None
         found = {} if exact is None else {exact: FoundName(exact, "exact", self._vocab.name(exact))}
-        plain = fold(text[:_LONGEST])
+        plain = fold(text[:_MAX_QUERY])
         for label, match, matched in self._search(plain, limit) if plain else self._frequent(limit):
             found.setdefault(label, FoundName(label, match, matched))
         return list(found.values())[:limit]
@@ -276,12 +264,12 @@ class LabelQuery:
         limit: int,
         typed: bytes = b"",
     ) -> None:
-        """Add the best of some names: exact ones, then by frequency, then the shorter."""
+        """Add the best of some names: exact matches first, then by frequency, then by length."""
         index = self._index
         counts = self._counts[index.labels[entries]]
         if entries.size > 4 * limit:
             best = np.argpartition(-counts, 4 * limit)[: 4 * limit]
-            if typed:  # an exact name may be rare
+            if typed:  # exact matches may be rare labels
                 sizes = index.offsets[entries + 1] - index.offsets[entries] - 1
                 best = np.union1d(best, np.flatnonzero(sizes == len(typed)))
             entries, counts = entries[best], counts[best]
@@ -300,15 +288,15 @@ class LabelQuery:
             found[label] = FoundName(label, match, name)
 
     def _starting_with(self, typed: bytes) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
-        """Return entry and place of all words from which on a name reads as typed."""
-        index, key = self._index, typed[:KEY_BYTES]
+        """Return entry and position of all word starts at which a name continues with the query."""
+        index, key = self._index, typed[:_KEY_BYTES]
         places = range(index.word_entries.size)
         begin = bisect_left(places, key, key=index.word_key)
         end = bisect_right(places, key, lo=begin, key=lambda place: index.word_key(place)[: len(key)])
         entries, within = index.word_entries[begin:end], index.word_places[begin:end]
-        rest = np.frombuffer(typed[KEY_BYTES:], dtype=np.uint8)
+        rest = np.frombuffer(typed[_KEY_BYTES:], dtype=np.uint8)
         if rest.size:
-            first = index.offsets[entries] + within + KEY_BYTES
+            first = index.offsets[entries] + within + _KEY_BYTES
             same = first + rest.size < index.offsets[entries + 1]
             for step, letter in enumerate(rest):
                 same[same] = index.blob[first[same] + step] == letter
@@ -316,15 +304,15 @@ class LabelQuery:
         return entries, within
 
     def _with_all_words(self, typed: bytes) -> NDArray[np.int32]:
-        """Return the names that have a word beginning with each of the typed ones, in any order."""
+        """Return the names that have, for each word of the query, a word starting with it."""
         words = typed.split()
         if len(words) < 2:
             return np.zeros(0, dtype=np.int32)
         rarest = min((self._starting_with(word)[0] for word in words), key=lambda entries: entries.size)
         candidates = np.unique(rarest)
-        if candidates.size > _LOOKED_AT:
+        if candidates.size > _MAX_CANDIDATES:
             counts = self._counts[self._index.labels[candidates]]
-            candidates = candidates[np.argpartition(-counts, _LOOKED_AT)[:_LOOKED_AT]]
+            candidates = candidates[np.argpartition(-counts, _MAX_CANDIDATES)[:_MAX_CANDIDATES]]
         wanted = [b" " + word for word in words]
         return np.array(
             [entry for entry in candidates if all(word in b" " + self._index.name(entry) for word in wanted)],
@@ -332,12 +320,12 @@ class LabelQuery:
         )
 
     def _like(self, plain: str, limit: int) -> list[int]:
-        """Return the names that hold what was typed but for a few letters, the nearest first."""
+        """Return the names that contain the query up to a few letters, nearest first."""
         index = self._index
         if index.n_entries == 0:
             return []
         best = self._sharing_triples(plain)
-        names = [index.name(entry).decode(errors="replace")[:_LONGEST] for entry in best]
+        names = [index.name(entry).decode(errors="replace")[:_MAX_QUERY] for entry in best]
         distance, at = edit_distances(plain, names)
         inside = np.array([plain in name for name in names], dtype=bool)  # in the middle of a word
         distance = np.where(inside, np.minimum(distance, 1), distance)
@@ -350,24 +338,25 @@ class LabelQuery:
         return [int(best[place]) for place in order if distance[place] <= allowed][: 2 * limit]
 
     def _sharing_triples(self, plain: str) -> NDArray[np.int64]:
-        """Return the names that share most letter triples with what was typed; of equals the shorter ones."""
+        """Return the names that share the most letter triples with the query; shorter names win ties."""
         index, bits = self._index, triple_bits(plain.encode())
         shared = np.bitwise_count(index.triples[0] & bits[0])
         shared += np.bitwise_count(index.triples[1] & bits[1])
         least = int(shared.max())
-        while least > 1 and np.count_nonzero(shared >= least - 1) <= _COMPARED:
+        while least > 1 and np.count_nonzero(shared >= least - 1) <= _MAX_COMPARED:
             least -= 1
         best = np.flatnonzero(shared >= max(1, least))
-        if best.size > _COMPARED:
+        if best.size > _MAX_COMPARED:
             sizes = index.offsets[best + 1] - index.offsets[best]
-            best = best[np.argpartition(sizes, _COMPARED)[:_COMPARED]]
+            best = best[np.argpartition(sizes, _MAX_COMPARED)[:_MAX_COMPARED]]
         return best
 
 
 def edit_distances(typed: str, names: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return how many letters must change so that a name holds `typed` from some word on, and whether not at its start.
+    """Return the edit distance of `typed` to the best place in each name, and whether that place is a later word.
 
-    Insertion, deletion, exchange, and the swap of two neighbours count 1. What follows in the name is free.
+    Insertions, deletions, substitutions and swaps of adjacent letters count 1. Matches start at a word and may end
+    anywhere.
 
     Examples
     --------
@@ -383,7 +372,7 @@ def edit_distances(typed: str, names: list[str]) -> tuple[NDArray[np.int64], NDA
     starts[:, 0] = True
     starts[:, 1:] = letters == 32
     steps = np.arange(width + 1, dtype=np.int16)
-    # Sellers' algorithm on all names at once: a match may begin at a word and end anywhere.
+    # Sellers' algorithm on all names at once.
     free, fixed = (_distances(typed, letters, start, steps) for start in (starts, starts & (steps == 0)))
     return free, fixed > free
 

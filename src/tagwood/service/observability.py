@@ -1,15 +1,18 @@
-"""`Telemetry`: counts of all workers of a service, as Prometheus reads them. In: events. Out: text.
+"""What operators see: `EventLog` (JSON lines on stderr) and `ServiceMetrics` (counts for Prometheus).
 
-Each worker writes its own row of one memory-mapped file, and any worker can add the rows up. A worker that is started
-again goes on counting in the row of the one before.
+In: events and requests. Out: log lines without tokens, addresses or texts, and the text of /metrics.
+
+Decisions: prometheus_client formats the metrics but does not hold them. Its multi-process mode needs an environment
+variable and a file per process and metric, and loses track of workers that were killed. Here each worker adds to its
+own row of one memory-mapped table, and any worker can sum the rows; a restarted worker continues its row.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import traceback
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,13 +20,14 @@ from typing import Any
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
-# SECTION service.logs
-# `Log`: one JSON object a line on stderr. In: events. Out: lines without tokens, addresses or texts.
 
-
-class Log:
-    """Writes events.
+class EventLog:
+    """Writes events, one JSON object per line.
 
     Parameters
     ----------
@@ -41,14 +45,14 @@ class Log:
         self._requests = requests
 
     def event(self, event: str, **facts: Any) -> None:
-        """Write an event with its facts."""
+        """Write an event."""
         if self._file is None:
             return
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = orjson.dumps({"time": time, "event": event, "worker": self._worker, **facts}, default=str)
         try:
             os.write(self._file, line + b"\n")
-        except OSError:  # nobody reads the log any more: that must not stop the service
+        except OSError:  # the reader of the log is gone, which must not stop the service
             self._file = None
 
     def request(self, request_id: str, method: str, route: str, status: int, seconds: float) -> None:
@@ -59,18 +63,13 @@ class Log:
             self.event("request", id=request_id, method=shown, route=route, status=status, ms=ms)
 
     def failure(self, request_id: str, error: BaseException) -> None:
-        """Write an error of ours with the places it came from, but without its words: they may hold a text."""
+        """Write where an internal error was raised, but not its message, which may contain a text."""
         frames = traceback.extract_tb(error.__traceback__)[-8:]
         places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
         self.event("failure", id=request_id, error=type(error).__name__, places=places)
 
 
-def stderr_log(worker: int = 0, *, requests: bool = True) -> Log:
-    """Return a log on this process's stderr."""
-    return Log(worker, sys.stderr.fileno(), requests=requests)
-
-
-ROUTES = (
+_ROUTES = (
     "/v1/suggest",
     "/v1/explain",
     "/v1/labels",
@@ -87,132 +86,128 @@ ROUTES = (
     "/metrics",
     "other",
 )
-STATUSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 1000)
-COUNTERS = ("texts", "feedback", "reloads", "reload_failures")
-GAUGES = ("in_flight", "model_loaded_seconds")
-_HELP = {
-    "texts": "Texts that were tagged.",
-    "feedback": "Feedback and corrections stored.",
-    "reloads": "Models loaded, the first included.",
+_ROUTE_NUMBER = {route: number for number, route in enumerate(_ROUTES)}
+_STATUSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_BATCHES = (1, 2, 4, 8, 16, 32, 64, 1000)
+_COUNTERS = {
+    "texts": "Texts tagged.",
+    "feedback": "Records of feedback and corrections stored.",
+    "reloads": "Models loaded, including the first.",
     "reload_failures": "Model folders that could not be loaded.",
-    "in_flight": "Requests in work.",
-    "model_loaded_seconds": "Unix time at which the newest model was loaded.",
 }
-_ROUTE = {route: number for number, route in enumerate(ROUTES)}
-_N_TIMES, _N_BATCHES = len(SECONDS) + 1, len(BATCHES) + 1
-_TIMES = len(ROUTES) * len(STATUSES)
-_SUMS = _TIMES + len(ROUTES) * _N_TIMES
-_BATCH = _SUMS + len(ROUTES)
-_BATCH_SUM = _BATCH + _N_BATCHES
-_SINGLE = {name: _BATCH_SUM + 1 + place for place, name in enumerate(COUNTERS + GAUGES)}
-_WIDTH = _BATCH_SUM + 1 + len(_SINGLE)
+_ROW = np.dtype(
+    [
+        ("requests", "f8", (len(_ROUTES), len(_STATUSES))),
+        ("seconds", "f8", (len(_ROUTES), len(_SECONDS) + 1)),
+        ("seconds_sum", "f8", (len(_ROUTES),)),
+        ("batches", "f8", (len(_BATCHES) + 1,)),
+        ("batches_sum", "f8"),
+        *((name, "f8") for name in _COUNTERS),
+        ("in_flight", "f8"),
+        ("model_loaded_seconds", "f8"),
+    ]
+)
 
 
-class Telemetry:
-    """Counts of one worker, in a row of the file that all workers share.
+class ServiceMetrics(Collector):
+    """Counts of one worker, kept in its row of a table that all workers share.
 
     Parameters
     ----------
     table
-        (n_workers, width) counts.
+        (n_workers,) rows of counts.
     worker
         Number of this worker.
 
     Examples
     --------
-    >>> counts = Telemetry.alone()
-    >>> counts.request("/v1/suggest", 200, 0.002)
-    >>> 'tagwood_requests_total{route="/v1/suggest",status="2xx"} 1' in counts.text().splitlines()
+    >>> metrics = ServiceMetrics.in_memory()
+    >>> metrics.request("/v1/suggest", 200, 0.002)
+    >>> b'tagwood_requests_total{route="/v1/suggest",status="2xx"} 1.0' in metrics.text().splitlines()
     True
     """
 
-    def __init__(self, table: NDArray[np.float64], worker: int) -> None:
+    def __init__(self, table: NDArray[np.void], worker: int) -> None:
         self._table = table
-        self._row = table[worker]
-        self._row[_SINGLE["in_flight"]] = 0.0  # a worker that was killed could not count down
+        self._worker = worker
+        self._requests = table["requests"][worker]
+        self._seconds = table["seconds"][worker]
+        self._seconds_sum = table["seconds_sum"][worker]
+        self._batches = table["batches"][worker]
+        self._in_flight = table["in_flight"][worker : worker + 1]
+        self.set_in_flight(0)  # a worker that was killed could not reset it
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
 
     @classmethod
-    def alone(cls) -> Telemetry:
+    def in_memory(cls) -> ServiceMetrics:
         """Return the counts of a service with one worker."""
-        return cls(np.zeros((1, _WIDTH)), 0)
+        return cls(np.zeros(1, _ROW), 0)
 
     @classmethod
-    def shared(cls, path: Path, workers: int, worker: int) -> Telemetry:
-        """Return the counts of one of several workers; the first of them makes the file."""
+    def shared(cls, path: Path, workers: int, worker: int) -> ServiceMetrics:
+        """Return the counts of one of several workers; the first worker creates the file."""
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.ftruncate(file, 8 * workers * _WIDTH)  # zeros; what others have counted stays
+            os.ftruncate(file, workers * _ROW.itemsize)  # new bytes are zero; existing counts stay
         finally:
             os.close(file)
-        return cls(np.memmap(path, dtype=np.float64, mode="r+", shape=(workers, _WIDTH)), worker)
+        return cls(np.memmap(path, dtype=_ROW, mode="r+", shape=(workers,)), worker)
 
     def request(self, route: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""
-        number = _ROUTE.get(route, len(ROUTES) - 1)
-        row = self._row
-        row[number * len(STATUSES) + min(max(status // 100, 1), 5) - 1] += 1
-        row[_TIMES + number * _N_TIMES + bisect_left(SECONDS, seconds)] += 1
-        row[_SUMS + number] += seconds
+        number = _ROUTE_NUMBER.get(route, len(_ROUTES) - 1)
+        self._requests[number, min(max(status // 100, 1), 5) - 1] += 1
+        self._seconds[number, bisect_left(_SECONDS, seconds)] += 1
+        self._seconds_sum[number] += seconds
 
     def batch(self, size: int) -> None:
-        """Count a batch that was answered together."""
-        self._row[_BATCH + bisect_left(BATCHES, size)] += 1
-        self._row[_BATCH_SUM] += size
+        """Count a batch of texts that were answered together."""
+        self._batches[bisect_left(_BATCHES, size)] += 1
+        self._table["batches_sum"][self._worker] += size
 
     def add(self, name: str, amount: float = 1.0) -> None:
-        """Add to a counter or gauge."""
-        self._row[_SINGLE[name]] += amount
+        """Add to a counter: texts, feedback, reloads or reload_failures."""
+        self._table[name][self._worker] += amount
 
-    def set(self, name: str, value: float) -> None:
-        """Set a gauge."""
-        self._row[_SINGLE[name]] = value
+    def set_in_flight(self, requests: int) -> None:
+        """Set the number of open requests."""
+        self._in_flight[0] = requests
 
-    def text(self) -> str:
-        """Return the sums over all workers in Prometheus' text format."""
-        total = np.asarray(self._table).sum(axis=0)
-        newest = np.asarray(self._table)[:, _SINGLE["model_loaded_seconds"]].max()
-        lines = ["# HELP tagwood_requests_total Requests answered.", "# TYPE tagwood_requests_total counter"]
-        lines += [
-            f'tagwood_requests_total{{route="{route}",status="{status}"}} {count:.0f}'
-            for number, route in enumerate(ROUTES)
-            for place, status in enumerate(STATUSES)
-            if (count := total[number * len(STATUSES) + place])
-        ]
-        lines += [
-            "# HELP tagwood_request_seconds Time to answer.",
-            "# TYPE tagwood_request_seconds histogram",
-        ]
-        for number, route in enumerate(ROUTES):
-            begin = _TIMES + number * _N_TIMES
-            counts = total[begin : begin + _N_TIMES]
-            if counts.any():
-                label = f'route="{route}"'
-                lines += _histogram("tagwood_request_seconds", label, SECONDS, counts, total[_SUMS + number])
-        lines += [
-            "# HELP tagwood_batch_texts Texts answered together.",
-            "# TYPE tagwood_batch_texts histogram",
-        ]
-        sizes = total[_BATCH : _BATCH + _N_BATCHES]
-        lines += _histogram("tagwood_batch_texts", "", BATCHES, sizes, total[_BATCH_SUM])
-        for name, place in _SINGLE.items():
-            kind, ending = ("counter", "_total") if name in COUNTERS else ("gauge", "")
-            value = newest if name == "model_loaded_seconds" else total[place]
-            lines += [f"# HELP tagwood_{name}{ending} {_HELP[name]}", f"# TYPE tagwood_{name}{ending} {kind}"]
-            lines.append(f"tagwood_{name}{ending} {value:.0f}")
-        return "\n".join(lines) + "\n"
+    def set_model_loaded(self, seconds: float) -> None:
+        """Set the Unix time at which the model was loaded."""
+        self._table["model_loaded_seconds"][self._worker] = seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the sums over all workers."""
+        table = np.asarray(self._table)
+        requests = CounterMetricFamily("tagwood_requests", "Requests answered.", labels=("route", "status"))
+        answered = table["requests"].sum(axis=0)
+        for route, status in np.argwhere(answered):
+            requests.add_metric((_ROUTES[route], _STATUSES[status]), answered[route, status])
+        yield requests
+        latency = HistogramMetricFamily("tagwood_request_seconds", "Time to answer.", labels=("route",))
+        counts, sums = table["seconds"].sum(axis=0), table["seconds_sum"].sum(axis=0)
+        for route in np.flatnonzero(counts.any(axis=1)):
+            latency.add_metric((_ROUTES[route],), _buckets(_SECONDS, counts[route]), sums[route])
+        yield latency
+        batches = HistogramMetricFamily("tagwood_batch_texts", "Texts answered together.")
+        batches.add_metric((), _buckets(_BATCHES, table["batches"].sum(axis=0)), table["batches_sum"].sum())
+        yield batches
+        for name, text in _COUNTERS.items():
+            yield CounterMetricFamily(f"tagwood_{name}", text, value=table[name].sum())
+        yield GaugeMetricFamily("tagwood_in_flight", "Open requests.", value=table["in_flight"].sum())
+        loaded = table["model_loaded_seconds"].max()
+        yield GaugeMetricFamily(
+            "tagwood_model_loaded_seconds", "Unix time at which the newest model was loaded.", value=loaded
+        )
+
+    def text(self) -> bytes:
+        """Return the sums over all workers in the text format of Prometheus."""
+        return generate_latest(self._registry)
 
 
-def _histogram(
-    name: str, label: str, bounds: tuple[float, ...], counts: NDArray[np.float64], total: float
-) -> list[str]:
-    below = np.cumsum(counts)
-    comma = "," if label else ""
-    lines = [
-        f'{name}_bucket{{{label}{comma}le="{bound:g}"}} {count:.0f}'
-        for bound, count in zip((*bounds, float("inf")), below, strict=True)
-    ]
-    lines = [line.replace('le="inf"', 'le="+Inf"') for line in lines]
-    braces = f"{{{label}}}" if label else ""
-    return [*lines, f"{name}_sum{braces} {total:.6f}", f"{name}_count{braces} {below[-1]:.0f}"]
+def _buckets(bounds: Sequence[float], counts: NDArray[np.float64]) -> list[tuple[str, float]]:
+    names = [*(f"{bound:g}" for bound in bounds), "+Inf"]
+    return list(zip(names, np.cumsum(counts).tolist(), strict=True))

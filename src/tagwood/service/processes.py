@@ -1,7 +1,7 @@
-"""`Supervisor`: starts the workers of a service, starts them again when they die, and ends them in peace.
+"""`Supervisor`: starts the workers of a service, restarts them when they die, and stops them gracefully.
 
-In: a model folder, settings, an address. Out: a service, until a signal ends it: SIGTERM and SIGINT stop it after the
-requests in work, SIGHUP makes all workers look for a new model. Needs a system of the Unix family.
+In: a model folder, settings, a socket. Out: a running service. SIGTERM and SIGINT stop it after the open requests,
+SIGHUP makes all workers check for a new model. Needs a Unix system.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from types import FrameType
 from typing import Any
 
 from tagwood.errors import InputError
-from tagwood.service.settings import GRACEFUL, NO_MODEL, Settings
+from tagwood.service.settings import GRACEFUL, NO_MODEL, ServiceSettings
 
 _BACKLOG = 2048
-_SETTLED = 5.0  # seconds after which a worker counts as healthy
-_LONGEST_PAUSE = 10.0
+_HEALTHY = 5.0  # seconds after which a worker counts as healthy
+_MAX_PAUSE = 10.0
 
 
 @dataclass
 class _Worker:
-    """A worker's process and how its starts went."""
+    """The process of a worker, and its recent failures."""
 
     number: int
     process: subprocess.Popen[bytes] | None = None
@@ -43,7 +43,7 @@ class _Worker:
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket, or raise `InputError` if the address cannot be had."""
+    """Return a listening socket, or raise `InputError` if the address cannot be used."""
     sock = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -70,21 +70,21 @@ class Supervisor:
     model
         The model folder.
     settings
-        Of the service.
+        Settings of the service.
     sock
-        Listening.
+        Listening socket.
     workers
         Number of processes.
     log_requests
         Whether each request gets a line in the log.
     on_ready
-        Called once, when all workers answer.
+        Called once, when all workers are ready.
     """
 
     def __init__(
         self,
         model: Path,
-        settings: Settings,
+        settings: ServiceSettings,
         sock: socket.socket,
         *,
         workers: int = 1,
@@ -102,16 +102,18 @@ class Supervisor:
         self._gave_up = False
 
     def run(self) -> bool:
-        """Serve until a signal comes; False if no worker could load the model."""
+        """Serve until a signal arrives; return False if no worker could load the model."""
         folder = Path(tempfile.mkdtemp(prefix="tagwood-serve-"))
         self._settings = replace(self._settings, run_folder=folder)
-        before = {
-            number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)
+        handlers = {
+            signal.SIGTERM: self._on_stop,
+            signal.SIGINT: self._on_stop,
+            signal.SIGHUP: self._on_hangup,
         }
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._on_hangup)
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             while not self._stopping:
-                self._turn()
+                self._step()
             self._stop()
         finally:
             for worker in self._workers:
@@ -122,19 +124,17 @@ class Supervisor:
             shutil.rmtree(folder, ignore_errors=True)
         return not self._gave_up
 
-    def _turn(self) -> None:
-        """Start who should run, and hear what happened."""
+    def _step(self) -> None:
+        """Start workers that should run, and handle events of the others."""
         now = time.monotonic()
         for worker in self._workers:
             if worker.process is None and now >= worker.start_at:
                 self._start(worker)
         for key, _ in self._selector.select(0.2):
-            worker = key.data
-            said = os.read(key.fd, 4096)
-            if said:
-                self._on_word(worker)
+            if os.read(key.fd, 4096):
+                self._on_ready_line(key.data)
             else:
-                self._on_end(worker)
+                self._on_end(key.data)
 
     def _start(self, worker: _Worker) -> None:
         job: dict[str, Any] = {
@@ -157,18 +157,18 @@ class Supervisor:
             process.stdin.write(json.dumps(job).encode() + b"\n")
             process.stdin.flush()
         except BrokenPipeError:
-            pass  # it is gone already, which its stdout will say
+            pass  # it has ended already; the end of its stdout will tell
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
         worker.process, worker.started, worker.ready = process, time.monotonic(), False
 
-    def _on_word(self, worker: _Worker) -> None:
+    def _on_ready_line(self, worker: _Worker) -> None:
         worker.ready = True
         if self._on_ready is not None and all(one.ready for one in self._workers):
             self._on_ready()
             self._on_ready = None
 
     def _on_end(self, worker: _Worker) -> None:
-        """Start a dead worker again: at once if it had been healthy, else after a pause that grows."""
+        """Restart a dead worker: at once if it was healthy, else after a growing pause."""
         process = worker.process
         assert process is not None
         assert process.stdout is not None
@@ -178,14 +178,14 @@ class Supervisor:
         process.stdin.close()
         code = process.wait()
         if code == NO_MODEL and self._on_ready is not None:
-            self._gave_up = self._stopping = True  # it never worked: better to say so than to try for ever
-        settled = worker.ready and time.monotonic() - worker.started > _SETTLED
-        worker.failures = 0 if settled else worker.failures + 1
-        pause = 0.0 if worker.failures <= 1 else min(_LONGEST_PAUSE, 0.25 * 2**worker.failures)
+            self._gave_up = self._stopping = True  # the model never loaded: give up instead of retrying
+        healthy = worker.ready and time.monotonic() - worker.started > _HEALTHY
+        worker.failures = 0 if healthy else worker.failures + 1
+        pause = 0.0 if worker.failures <= 1 else min(_MAX_PAUSE, 0.25 * 2**worker.failures)
         worker.process, worker.ready, worker.start_at = None, False, time.monotonic() + pause
 
     def _stop(self) -> None:
-        """Ask all workers to end, and wait for the requests in work."""
+        """Stop all workers, and wait for their open requests."""
         running = [worker.process for worker in self._workers if worker.process is not None]
         for process in running:
             if process.poll() is None:
@@ -202,7 +202,7 @@ class Supervisor:
                     pipe.close()
         self._selector.close()
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
 
     def _on_hangup(self, number: int, frame: FrameType | None) -> None:

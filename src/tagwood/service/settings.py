@@ -1,40 +1,42 @@
-"""`Settings` and `Limits`: what the operator decides. In: options of `tagwood serve`. Out: frozen values."""
+"""`ServiceSettings` and `RequestLimits`: what the operator decides. In: options of `serve`. Out: frozen values."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from tagwood._check import check_float, check_int
 from tagwood.errors import InputError
 
 NO_MODEL = 3  # exit code of a worker that could not load the model
-GRACEFUL = 20  # seconds for requests in work when the service ends
+GRACEFUL = 20  # seconds that open requests get when the service stops
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What one request may hold; more is answered with a 4xx.
+class RequestLimits:
+    """Limits of one request; a request beyond them is refused with the status in parentheses.
 
     Parameters
     ----------
     body_bytes
-        Size of a body (413).
+        Size of the body (413).
     text_chars
-        Characters of one text (422).
+        Characters per text (422).
     texts
-        Texts of one request (422).
+        Texts per request (422).
     k
         Labels per text (422).
     labels
         Labels in `restrict`, `exclude` or feedback (422).
     concurrent
-        Requests in work at once in one worker process (429).
+        Open requests per worker process (429).
     body_seconds
-        Time to send a body (408).
+        Time to send the body (408).
     """
 
     body_bytes: int = 10_000_000
@@ -52,43 +54,43 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """How a service runs.
 
     Parameters
     ----------
     limits
-        Of requests.
+        Limits of one request.
     token
-        Bearer token that every request to /v1 and /metrics must show; None: open to all who can connect.
+        Bearer token required by /v1 and /metrics; None: no token is required.
     origins
-        Web pages of other servers that may use the service (CORS), such as ``https://library.example``.
+        Origins of other web sites that may call the service (CORS), such as ``https://library.example``.
     hosts
-        Host names under which the service may be asked; none: any. A loopback service needs them, or a web page that
-        lets its own name point to this machine could read the answers.
+        Accepted values of the Host header; empty: any. A service on a loopback address needs them: otherwise a web
+        site whose name resolves to 127.0.0.1 could read the answers (DNS rebinding).
     feedback
-        File that feedback is appended to; None: feedback is refused.
+        File to which feedback is appended; None: feedback is refused.
     corrections
-        File that corrections of groups are appended to; None: they are refused.
-    gather
-        Whether requests that come at the same time are answered together.
+        File to which corrections of groups are appended; None: they are refused.
+    batch_requests
+        Whether requests that arrive at the same time are answered together.
     threads
         Threads of one worker for large batches.
     reload_seconds
-        How often to look for a new model in the folder; 0: never.
+        How often to check the model folder for a new model; 0: never.
     log_texts
-        Whether texts may stand in the log.
+        Whether texts are written to the log.
     run_folder
-        Folder that the workers of one service share while it runs; None: only one worker.
+        Folder shared by the workers while the service runs; None: there is one worker only.
     """
 
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
     token: str | None = None
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     feedback: Path | None = None
     corrections: Path | None = None
-    gather: bool = True
+    batch_requests: bool = True
     threads: int = 1
     reload_seconds: float = 2.0
     log_texts: bool = False
@@ -97,12 +99,11 @@ class Settings:
     def __post_init__(self) -> None:
         check_int(self.threads, "threads", low=1)
         check_float(self.reload_seconds, "reload_seconds", low=0.0)
-        if self.token is not None and not (
-            self.token.isascii() and self.token.isprintable() and len(self.token) >= 8
-        ):
+        token = self.token
+        if token is not None and not (token.isascii() and token.isprintable() and len(token) >= 8):
             raise InputError(
                 "the token must have at least 8 printable ASCII characters",
-                given=f"{len(self.token)} characters",
+                given=f"{len(token)} characters",
                 hint="Make one with: python -c 'import secrets; print(secrets.token_urlsafe())'",
             )
         for origin in self.origins:
@@ -113,28 +114,13 @@ class Settings:
                     hint="For example https://library.example",
                 )
 
-    @property
-    def index_folder(self) -> Path | None:
-        """Where workers share their label index."""
-        return None if self.run_folder is None else self.run_folder / "labels"
-
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values, for a worker process."""
-        values = asdict(self)
-        for name in ("feedback", "corrections", "run_folder"):
-            values[name] = None if values[name] is None else str(values[name])
-        return values
+        """Return plain values for JSON, to be sent to a worker process."""
+        return {
+            name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()
+        }
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Rebuild from `to_dict`."""
-        for name in ("feedback", "corrections", "run_folder"):
-            values[name] = None if values[name] is None else Path(values[name])
-        return cls(
-            **{
-                **values,
-                "limits": Limits(**values["limits"]),
-                "origins": tuple(values["origins"]),
-                "hosts": tuple(values["hosts"]),
-            }
-        )
+    def from_dict(cls, values: dict[str, Any]) -> ServiceSettings:
+        """Rebuild the settings from the values of `to_dict`."""
+        return TypeAdapter(ServiceSettings).validate_python(values)

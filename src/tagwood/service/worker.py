@@ -1,7 +1,10 @@
 """One worker process of the service: ``python -m tagwood.service.worker``. In: a job on stdin. Out: answers.
 
-The socket is open before the worker starts and stays open when it ends: what comes in between waits. The worker ends
-when its stdin does, so that none is left behind when the supervisor is gone.
+The socket is open before the worker starts and stays open after it ends, so that connections in between wait. The
+worker stops when its stdin is closed, so that no worker is left behind when the supervisor is gone.
+
+`GuardedProtocol` is uvicorn's HTTP parser with timeouts and a limit for headers. Bodies have limits of their own (see
+`security`), which answer with a problem; the timeouts here also close connections that send nothing or endless headers.
 """
 
 from __future__ import annotations
@@ -24,48 +27,45 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tagwood.service.app import create_app
-from tagwood.service.observability import Log, Telemetry, stderr_log
-from tagwood.service.problems import PROBLEMS, ProblemError, problem_response
-from tagwood.service.settings import GRACEFUL, NO_MODEL, Settings
+from tagwood.service.observability import EventLog, ServiceMetrics
+from tagwood.service.problems import ProblemError, problem_response
+from tagwood.service.settings import GRACEFUL, NO_MODEL, ServiceSettings
 from tagwood.service.state import ServiceState
-
-# SECTION service.protocol
-# `CarefulProtocol`: uvicorn's HTTP parser with clocks and a size for headers. In: bytes. Out: requests.
-#
-# Bodies have a limit and a clock of their own (`bodies`), which answer in words; the clocks here also end connections
-# that send nothing, or headers without end.
-
 
 _HEADER_BYTES = 65_536
 _GRACE = 5.0  # seconds in which a route may still answer a slow body
+_COUNTS = "counts.bin"
+_KEEP_ALIVE = (
+    75  # seconds; longer than usual proxies keep connections, so that they never use one being closed
+)
 
 
-class CarefulProtocol(HttpToolsProtocol):
-    """One connection."""
+class GuardedProtocol(HttpToolsProtocol):
+    """One connection; `header_seconds` and `body_seconds` are its timeouts."""
 
     header_seconds = 15.0
     body_seconds = 20.0
-    _clock: TimerHandle | None = None
+    _timer: TimerHandle | None = None
     _size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the clock for the first request."""
+        """Start the timeout of the first request."""
         super().connection_made(transport)
-        self._wind(self.header_seconds)
+        self._set_timeout(self.header_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
-        self._wind(None)
+        """Stop the timeout."""
+        self._set_timeout(None)
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """Start the clock for the headers."""
+        """Start the timeout of the headers."""
         self._size = 0
-        self._wind(self.header_seconds)
+        self._set_timeout(self.header_seconds)
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """Count the address as a header."""
+        """Count the URL as a header."""
         self._count(len(url))
         super().on_url(url)
 
@@ -75,28 +75,23 @@ class CarefulProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Start the clock for the body."""
-        self._wind(self.body_seconds + _GRACE)
+        """Start the timeout of the body."""
+        self._set_timeout(self.body_seconds + _GRACE)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Stop the clock: the rest is ours."""
-        self._wind(None)
+        """Stop the timeout: the request is complete."""
+        self._set_timeout(None)
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, or has too large headers."""
-        kind = "headers-too-large" if self._size > _HEADER_BYTES else "invalid-request"
-        status = PROBLEMS[kind].status if kind == "headers-too-large" else 400
-        response = problem_response(ProblemError(kind, msg), os.urandom(8).hex())
-        phrase = b"Bad Request" if status == 400 else b"Request Header Fields Too Large"
-        head = b"HTTP/1.1 %d %s\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\n" % (
-            status,
-            phrase,
-            len(response.body),
-        )
-        body = bytes(response.body).replace(b'"status":422', b'"status":%d' % status)
-        self.transport.write(head + b"connection: close\r\n\r\n" + body)
+        """Answer input that is not HTTP, or has too large headers."""
+        too_large = self._size > _HEADER_BYTES
+        status, phrase = (431, b"Request Header Fields Too Large") if too_large else (400, b"Bad Request")
+        problem = ProblemError("headers-too-large" if too_large else "invalid-request", msg)
+        body = bytes(problem_response(problem, os.urandom(8).hex(), status).body)
+        head = b"HTTP/1.1 %d %s\r\ncontent-type: application/problem+json\r\n" % (status, phrase)
+        self.transport.write(head + b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body) + body)
         self.transport.close()
 
     def _count(self, size: int) -> None:
@@ -104,29 +99,25 @@ class CarefulProtocol(HttpToolsProtocol):
         if self._size > _HEADER_BYTES:
             raise ValueError("headers too large")  # the parser turns it into an error of its own
 
-    def _wind(self, seconds: float | None) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
-        self._clock = None if seconds is None else self.loop.call_later(seconds, self._give_up)
+    def _set_timeout(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._close)
 
-    def _give_up(self) -> None:
+    def _close(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
 
 
-COUNTS = "counts.bin"
-KEEP_ALIVE = 75  # seconds; longer than that of usual proxies, so that they never meet a door just closing
-
-
 class Acceptor:
-    """Takes one connection per turn of the loop, so that several workers share them evenly.
+    """Accepts one connection per turn of the event loop, so that several workers share them evenly.
 
     Parameters
     ----------
     sock
-        Listening, shared with other workers.
+        Listening socket, shared with other workers.
     protocol
-        Makes what talks to a connection.
+        Returns the protocol of a new connection.
     """
 
     def __init__(self, sock: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
@@ -139,13 +130,13 @@ class Acceptor:
         self._loop.add_reader(sock, self._accept)
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections."""
         if self._open:
             self._open = False
             self._loop.remove_reader(self._sock)
 
     async def wait_closed(self) -> None:
-        """Wait for connections that are being opened."""
+        """Wait for connections that are being set up."""
         if self._opening:
             await asyncio.wait(self._opening)
 
@@ -153,11 +144,11 @@ class Acceptor:
         try:
             connection, _ = self._sock.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return  # another worker was quicker, or the client is gone
+            return  # another worker accepted it, or the client is gone
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                 raise
-            self._loop.remove_reader(self._sock)  # too many open files: try again when some are closed
+            self._loop.remove_reader(self._sock)  # too many open files: try again later
             self._loop.call_later(0.5, self._resume)
             return
         connection.setblocking(False)
@@ -179,23 +170,23 @@ class Acceptor:
 
 
 class WorkerServer(uvicorn.Server):
-    """uvicorn on a shared socket, with the model watched and the supervisor's end noticed."""
+    """uvicorn on a shared socket; it reloads the model on SIGHUP and stops when the supervisor is gone."""
 
-    def __init__(self, config: uvicorn.Config, state: ServiceState, log: Log) -> None:
+    def __init__(self, config: uvicorn.Config, state: ServiceState, log: EventLog) -> None:
         super().__init__(config)
         self._state = state
         self._event_log = log
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Load the model, then open the door."""
+        """Load the model, then accept connections."""
         await self.lifespan.startup()
         if self.lifespan.should_exit or self._state.holder.current_or_none is None:
             sys.exit(NO_MODEL)
 
         def protocol() -> asyncio.Protocol:
-            return CarefulProtocol(self.config, self.server_state, self.lifespan.state)
+            return GuardedProtocol(self.config, self.server_state, self.lifespan.state)
 
-        self._state.gatherer.alone = lambda: len(self.server_state.tasks) <= 1
+        self._state.batcher.is_alone = lambda: len(self.server_state.tasks) <= 1
         loop = asyncio.get_running_loop()
         self.servers = [Acceptor(sock, protocol) for sock in sockets or []]  # type: ignore[misc]
         loop.add_signal_handler(signal.SIGHUP, self._refresh)
@@ -215,9 +206,9 @@ class WorkerServer(uvicorn.Server):
 
 
 class _LogHandler(logging.Handler):
-    """Hands uvicorn's warnings to the log of the service, without what came from outside."""
+    """Writes uvicorn's errors to the log of the service, without the input they contain."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: EventLog) -> None:
         super().__init__(logging.ERROR)
         self._log = log
 
@@ -227,25 +218,25 @@ class _LogHandler(logging.Handler):
 
 
 def run_worker(job: dict[str, Any]) -> None:
-    """Serve until told to stop."""
-    settings = Settings.from_dict(job["settings"])
-    log = stderr_log(job["worker"], requests=job["log_requests"])
+    """Serve until a signal or the end of stdin."""
+    settings = ServiceSettings.from_dict(job["settings"])
+    log = EventLog(job["worker"], sys.stderr.fileno(), requests=job["log_requests"])
     logger = logging.getLogger("uvicorn")
     logger.handlers, logger.propagate = [_LogHandler(log)], False
-    telemetry = Telemetry.alone()
+    metrics = None
     if settings.run_folder is not None:
-        telemetry = Telemetry.shared(settings.run_folder / COUNTS, job["workers"], job["worker"])
-    app = create_app(Path(job["model"]), settings, telemetry=telemetry, log=log)
-    CarefulProtocol.body_seconds = settings.limits.body_seconds
+        metrics = ServiceMetrics.shared(settings.run_folder / _COUNTS, job["workers"], job["worker"])
+    app = create_app(Path(job["model"]), settings, metrics=metrics, log=log)
+    GuardedProtocol.body_seconds = settings.limits.body_seconds
     config = uvicorn.Config(
         app,
-        http=CarefulProtocol,
+        http=GuardedProtocol,
         ws="none",
         lifespan="on",
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_keep_alive=KEEP_ALIVE,
+        timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=GRACEFUL,
     )
     server = WorkerServer(config, app.state.service, log)

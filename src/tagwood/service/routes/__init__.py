@@ -1,1 +1,1 @@
-"""The routes of the service, one file per area."""
+"""The endpoints of the service, one file per area; `app.ROUTES` lists them with their paths."""

@@ -1,4 +1,4 @@
-"""Routes for the review of groups. In: group numbers, corrected labels. Out: groups, and JSON lines for training."""
+"""Endpoints for the review of groups. In: group numbers, corrected labels. Out: groups, and JSON lines for training."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tagwood.service.group_review import GroupReview, last_of_each_row
-from tagwood.service.loaded import Loaded
-from tagwood.service.problems import Part, ProblemError
-from tagwood.service.routes.browse import LanguageQuery
-from tagwood.service.routes.suggest import check_count, label_object, new_id
+from tagwood.service.loaded_model import LoadedModel
+from tagwood.service.problems import ProblemError
+from tagwood.service.routes.labels import LanguageQuery
+from tagwood.service.routes.texts import check_count, new_id, training_label
 from tagwood.service.schemas import CorrectionRequest
 from tagwood.service.security import JsonResponse
 from tagwood.service.state import ServiceState, state_of
 
-GroupPlace = Annotated[int, Path(ge=0, le=2**31 - 1, description="Number of the group.", examples=[0])]
+GroupPath = Annotated[int, Path(ge=0, le=2**31 - 1, description="Number of the group.", examples=[0])]
+_NO_FILE = "This service was started without a file for corrections."
 
 
 async def groups(
@@ -35,8 +36,8 @@ async def groups(
     )
 
 
-async def group(request: Request, group: GroupPlace, language: LanguageQuery = None) -> Response:
-    """Show a group, its samples and the labels worked out for each."""
+async def group(request: Request, group: GroupPath, language: LanguageQuery = None) -> Response:
+    """Show a group, its samples and the labels imputed for each."""
     state = state_of(request)
     loaded = state.holder.current
     review = _review(loaded, group)
@@ -44,38 +45,37 @@ async def group(request: Request, group: GroupPlace, language: LanguageQuery = N
     return JsonResponse(await state.in_thread(lambda: review.group(group, chosen, _corrected(state, review))))
 
 
-async def correct(request: Request, body: CorrectionRequest, group: GroupPlace) -> Any:
-    """Store the right labels of samples; they are on the disk before the answer comes."""
+async def correct(request: Request, body: CorrectionRequest, group: GroupPath) -> Any:
+    """Store the right labels of samples; they are on disk before the answer is sent."""
     state = state_of(request)
     loaded = state.holder.current
     review = _review(loaded, group)
     if state.corrections is None:
-        raise ProblemError("conflict", "This service was started without a file for corrections.")
+        raise ProblemError("conflict", _NO_FILE)
     records = _records(loaded, review, group, body, state)
     await state.corrections.append(records)
-    state.telemetry.add("feedback", len(records))
+    state.metrics.add("feedback", len(records))
     return {"id": records[0]["id"], "records": len(records)}
 
 
 async def corrections(request: Request) -> Response:
-    """Download all corrections as JSON lines; `tagwood train` reads them."""
+    """Download all corrections as JSON lines, which `tagwood train` reads."""
     state = state_of(request)
     if state.corrections is None:
-        raise ProblemError("conflict", "This service was started without a file for corrections.")
+        raise ProblemError("conflict", _NO_FILE)
     lines = await state.in_thread(state.corrections.read)
     content = b"".join(line + b"\n" for line in last_of_each_row(lines))
     name = {"Content-Disposition": 'attachment; filename="corrections.jsonl"'}
     return Response(content, media_type="application/x-ndjson", headers=name)
 
 
-def _review(loaded: Loaded, group: int | None = None) -> GroupReview:
+def _review(loaded: LoadedModel, group: int | None = None) -> GroupReview:
     review = loaded.groups
     if review is None:
-        raise ProblemError(
-            "not-found", "This model was not trained from group labels, or keeps none of its texts."
-        )
+        detail = "This model was not trained from group labels, or does not keep their texts."
+        raise ProblemError("not-found", detail)
     if group is not None and group >= len(review):
-        raise ProblemError("not-found", f"There are {len(review):,} groups to review; there is no {group}.")
+        raise ProblemError("not-found", f"Group numbers are 0 to {len(review) - 1}; got {group}.")
     return review
 
 
@@ -84,16 +84,15 @@ def _corrected(state: ServiceState, review: GroupReview) -> dict[int, list[int]]
 
 
 def _records(
-    loaded: Loaded, review: GroupReview, group: int, body: CorrectionRequest, state: ServiceState
+    loaded: LoadedModel, review: GroupReview, group: int, body: CorrectionRequest, state: ServiceState
 ) -> list[dict[str, Any]]:
     rows = review.rows(group)
     records = []
     for place, sample in enumerate(body.samples):
         pointer = f"#/samples/{place}"
         if sample.row not in rows:
-            detail = f"Row {sample.row} is not in this group."
-            raise ProblemError("not-found", detail, [Part(f"{pointer}/row", detail)])
-        check_count(sample.labels, f"samples/{place}/labels", state.settings.limits)
+            raise ProblemError.at(f"{pointer}/row", f"Row {sample.row} is not in this group.", "not-found")
+        check_count(sample.labels, f"{pointer}/labels", state.settings.limits)
         labels = list(dict.fromkeys(loaded.find(label, f"{pointer}/labels") for label in sample.labels))
         records.append(
             {
@@ -104,7 +103,7 @@ def _records(
                 "row": sample.row,
                 "from_group": review.kept.names[group],
                 "text": review.kept.texts[rows[sample.row]],
-                "labels": [label_object(loaded, label) for label in labels],
+                "labels": [training_label(loaded, label) for label in labels],
                 "label_ids": labels,
                 "note": body.note,
             }

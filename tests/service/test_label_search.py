@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tagwood import LabelVocab
-from tagwood.service.label_search import LabelIndex, LabelQuery, edit_distances, fold
+from tagwood.service.label_search import LabelNameIndex, LabelNameSearch, edit_distances, fold
 
 NAMES = [
     "Oak",
@@ -25,7 +25,7 @@ NAMES = [
 def make(names, counts=None, **options):
     vocab = LabelVocab.from_names(names, **options)
     counts = np.arange(len(names), 0, -1) if counts is None else np.array(counts)
-    return LabelQuery(LabelIndex.build(vocab), vocab, counts)
+    return LabelNameSearch(LabelNameIndex.build(vocab), vocab, counts)
 
 
 def found(query, text, limit=10):
@@ -84,7 +84,7 @@ def test_names_of_all_languages_and_uris_are_found():
 
 def test_labels_without_names_are_found_by_number():
     vocab = LabelVocab.numbered(100)
-    query = LabelQuery(LabelIndex.build(vocab), vocab, np.zeros(100, dtype=np.int64))
+    query = LabelNameSearch(LabelNameIndex.build(vocab), vocab, np.zeros(100, dtype=np.int64))
     assert [one.label for one in query.search("42", 5)] == [42]
     assert query.search("oak", 5) == []
     assert len(query.search("", 5)) == 5
@@ -105,7 +105,7 @@ names = st.lists(st.text(alphabet="abc é-", min_size=1, max_size=24), min_size=
 def test_prefix_and_word_matches_are_those_of_a_plain_search(names, typed):
     names = [name for name in names if name.strip()] or ["a"]
     vocab = LabelVocab.from_names(names)
-    query = LabelQuery(LabelIndex.build(vocab), vocab, np.zeros(len(names), dtype=np.int64))
+    query = LabelNameSearch(LabelNameIndex.build(vocab), vocab, np.zeros(len(names), dtype=np.int64))
     results = query.search(typed, 1000)
     plain = [fold(name) for name in names]
     starting = {label for label, name in enumerate(plain) if name.startswith(typed)}
@@ -143,9 +143,9 @@ def test_edit_distances_are_those_of_the_plain_table(typed, names):
 
 def test_an_index_is_built_once_and_shared(tmp_path, monkeypatch):
     vocab = LabelVocab.from_names(NAMES)
-    first = LabelIndex.shared(vocab, tmp_path / "labels" / "a")
-    monkeypatch.setattr(LabelIndex, "build", None)
-    again = LabelIndex.shared(vocab, tmp_path / "labels" / "a")
+    first = LabelNameIndex.shared(vocab, tmp_path / "labels" / "a")
+    monkeypatch.setattr(LabelNameIndex, "build", None)
+    again = LabelNameIndex.shared(vocab, tmp_path / "labels" / "a")
     for name in ("blob", "offsets", "labels", "tables", "word_entries", "word_places", "triples"):
         assert np.array_equal(getattr(first, name), getattr(again, name))
     assert not again.blob.flags.writeable
@@ -154,7 +154,7 @@ def test_an_index_is_built_once_and_shared(tmp_path, monkeypatch):
 def test_old_indexes_are_removed(tmp_path):
     vocab = LabelVocab.from_names(["a"])
     for name in "abcd":
-        LabelIndex.shared(vocab, tmp_path / "labels" / name)
+        LabelNameIndex.shared(vocab, tmp_path / "labels" / name)
         time.sleep(0.01)
     kept = sorted(path.name for path in (tmp_path / "labels").iterdir() if path.is_dir())
     assert kept == ["b", "c", "d"]
@@ -162,7 +162,7 @@ def test_old_indexes_are_removed(tmp_path):
 
 def test_the_index_is_small():
     names = [f"label number {number} of some words" for number in range(2000)]
-    index = LabelIndex.build(LabelVocab.from_names(names))
+    index = LabelNameIndex.build(LabelVocab.from_names(names))
     arrays = (
         index.blob,
         index.offsets,

@@ -4,63 +4,59 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tagwood.errors import InputError
-from tagwood.service.batching import Gatherer, Options, as_json
-from tagwood.service.loaded import Loaded
+from tagwood.service.batching import RequestBatcher, TagOptions, as_json
 
 
-@pytest.fixture(scope="module")
-def loaded(tagger):
-    return Loaded.of(tagger)
-
-
-def run(loaded, questions, *, gather=True):
+def run(tagger, questions, *, enabled=True):
     """Ask all questions at once; return the answers and the sizes of the batches."""
     sizes = []
 
     async def work():
         with ThreadPoolExecutor(1) as pool:
-            gatherer = Gatherer(pool, gather=gather, observe=sizes.append)
+            batcher = RequestBatcher(pool, enabled=enabled, observe=sizes.append)
             return await asyncio.gather(
-                *(gatherer.ask(loaded, texts, options) for texts, options in questions),
+                *(batcher.tag(tagger, texts, options) for texts, options in questions),
                 return_exceptions=True,
             )
 
     return asyncio.run(work()), sizes
 
 
-QUESTIONS = [([f"oak {number}", "sea"][: 1 + number % 2], Options(k=1 + number % 3)) for number in range(30)]
+QUESTIONS = [
+    ([f"oak {number}", "sea"][: 1 + number % 2], TagOptions(k=1 + number % 3)) for number in range(30)
+]
 
 
-@pytest.mark.parametrize("gather", [True, False])
-def test_answers_are_those_of_single_questions(loaded, tagger, gather):
-    answers, sizes = run(loaded, QUESTIONS, gather=gather)
+@pytest.mark.parametrize("enabled", [True, False])
+def test_answers_are_those_of_single_questions(tagger, enabled):
+    answers, sizes = run(tagger, QUESTIONS, enabled=enabled)
     for (texts, options), answer in zip(QUESTIONS, answers, strict=True):
         assert answer == [as_json(tags) for tags in tagger.tag(texts, options.k)]
     assert sum(sizes) == sum(len(texts) for texts, _ in QUESTIONS)
 
 
-def test_questions_of_the_same_kind_are_answered_together(loaded):
-    _, sizes = run(loaded, [(["oak"], Options())] * 20)
+def test_questions_of_the_same_kind_are_answered_together(tagger):
+    _, sizes = run(tagger, [(["oak"], TagOptions())] * 20)
     assert sizes == [20]
-    _, sizes = run(loaded, QUESTIONS)
+    _, sizes = run(tagger, QUESTIONS)
     assert len(sizes) == 3  # one for each k
-    _, sizes = run(loaded, [(["oak"], Options())] * 20, gather=False)
+    _, sizes = run(tagger, [(["oak"], TagOptions())] * 20, enabled=False)
     assert sizes == [1] * 20
 
 
-def test_batches_have_a_largest_size(loaded):
-    _, sizes = run(loaded, [(["oak"], Options())] * 150)
+def test_batches_have_a_largest_size(tagger):
+    _, sizes = run(tagger, [(["oak"], TagOptions())] * 150)
     assert sizes == [64, 64, 22]
-    _, sizes = run(loaded, [(["oak " * 5000], Options())] * 4)
+    _, sizes = run(tagger, [(["oak " * 5000], TagOptions())] * 4)
     assert sizes == [2, 2]
 
 
-def test_a_request_that_is_alone_is_answered_in_the_same_turn(loaded):
+def test_a_request_that_is_alone_is_answered_in_the_same_turn(tagger):
     async def work():
         with ThreadPoolExecutor(1) as pool:
-            gatherer = Gatherer(pool)
-            gatherer.alone = lambda: True
-            asking = gatherer.ask(loaded, ["oak"], Options())
+            batcher = RequestBatcher(pool)
+            batcher.is_alone = lambda: True
+            asking = batcher.tag(tagger, ["oak"], TagOptions())
             try:
                 asking.send(None)  # one step, without the loop
             except StopIteration as answer:
@@ -69,7 +65,7 @@ def test_a_request_that_is_alone_is_answered_in_the_same_turn(loaded):
     assert asyncio.run(work())[0]["labels"]
 
 
-def test_an_idle_service_does_not_wait(loaded):
+def test_an_idle_service_does_not_wait(tagger):
     async def work():
         turns = 0
 
@@ -80,21 +76,21 @@ def test_an_idle_service_does_not_wait(loaded):
                 await asyncio.sleep(0)
 
         with ThreadPoolExecutor(1) as pool:
-            gatherer = Gatherer(pool)
+            batcher = RequestBatcher(pool)
             counting = asyncio.create_task(count())
-            await gatherer.ask(loaded, ["oak"], Options())
+            await batcher.tag(tagger, ["oak"], TagOptions())
             counting.cancel()
         return turns
 
     assert asyncio.run(work()) <= 6  # turns of the loop, no clock
 
 
-def test_long_work_leaves_the_loop_free(loaded):
+def test_long_work_leaves_the_loop_free(tagger):
     async def work():
         with ThreadPoolExecutor(1) as pool:
-            gatherer = Gatherer(pool)
-            gatherer._seconds_per_unit = 1.0  # as if the model were slow
-            asking = asyncio.create_task(gatherer.ask(loaded, ["oak"], Options()))
+            batcher = RequestBatcher(pool)
+            batcher._seconds_per_unit = 1.0  # as if the model were slow
+            asking = asyncio.create_task(batcher.tag(tagger, ["oak"], TagOptions()))
             turns = 0
             while not asking.done():
                 turns += 1
@@ -106,20 +102,20 @@ def test_long_work_leaves_the_loop_free(loaded):
     assert answer[0]["labels"]
 
 
-def test_an_error_reaches_only_those_who_asked_so(loaded):
+def test_an_error_reaches_only_those_who_asked_so(tagger):
     answers, _ = run(
-        loaded, [(["oak"], Options()), (["oak"], Options(promise="nonsense")), (["sea"], Options())]
+        tagger, [(["oak"], TagOptions()), (["oak"], TagOptions(promise="nonsense")), (["sea"], TagOptions())]
     )
     assert isinstance(answers[1], InputError)
     assert answers[0][0]["labels"]
     assert answers[2][0]["labels"]
 
 
-def test_a_question_given_up_does_not_disturb_others(loaded):
+def test_a_question_given_up_does_not_disturb_others(tagger):
     async def work():
         with ThreadPoolExecutor(1) as pool:
-            gatherer = Gatherer(pool)
-            asking = [asyncio.create_task(gatherer.ask(loaded, ["oak"], Options())) for _ in range(3)]
+            batcher = RequestBatcher(pool)
+            asking = [asyncio.create_task(batcher.tag(tagger, ["oak"], TagOptions())) for _ in range(3)]
             await asyncio.sleep(0)
             asking[1].cancel()
             return await asyncio.gather(*asking, return_exceptions=True)

@@ -1,0 +1,38 @@
+"""Endpoints about the model and the running service. In: nothing. Out: facts, health, metrics."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tagwood.service.security import JsonResponse
+from tagwood.service.state import state_of
+
+
+async def model(request: Request) -> Response:
+    """Describe the model, its quality, and the limits of requests."""
+    state = state_of(request)
+    loaded = state.holder.current
+    facts = await state.in_thread(lambda: loaded.facts)
+    groups = loaded.groups
+    service = {
+        "groups": None if groups is None else len(groups),
+        "feedback": state.feedback is not None,
+        "limits": state.settings.limits,
+    }
+    return JsonResponse({**facts, **service})
+
+
+async def health(request: Request) -> Response:
+    """Report that the process runs."""
+    return JsonResponse({"status": "ok"})
+
+
+async def ready(request: Request) -> Response:
+    """Report whether a model is loaded; 503 until then."""
+    return JsonResponse({"status": "ready", "model": state_of(request).holder.current.name})
+
+
+async def metrics(request: Request) -> Response:
+    """Return the counts of all workers in the text format of Prometheus."""
+    return Response(state_of(request).metrics.text(), media_type="text/plain; version=0.0.4")

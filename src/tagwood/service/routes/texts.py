@@ -1,0 +1,183 @@
+"""Endpoints about a text: suggestions, explanations, feedback. In: checked bodies. Out: JSON values."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+
+from tagwood.service.batching import TagOptions
+from tagwood.service.loaded_model import LoadedModel
+from tagwood.service.problems import ProblemError
+from tagwood.service.schemas import ExplainRequest, FeedbackRequest, LabelKey, SuggestRequest
+from tagwood.service.settings import RequestLimits
+from tagwood.service.state import state_of
+
+
+async def suggest(request: Request, body: SuggestRequest) -> Any:
+    """Suggest labels for one or more texts.
+
+    `results` has one entry per text, best label first. Send large collections in several requests.
+    """
+    state = state_of(request)
+    loaded, limits = state.holder.current, state.settings.limits
+    texts = check_texts(body.texts, limits)
+    options = _options(loaded, body, limits)
+    if state.settings.log_texts:
+        state.log.event("texts", id=request.scope["request_id"], texts=texts)
+    results = await state.batcher.tag(loaded.tagger, texts, options)
+    state.metrics.add("texts", len(texts))
+    return {"results": results, "calibrated": loaded.calibrated, "model": loaded.name}
+
+
+async def explain(request: Request, body: ExplainRequest) -> Any:
+    """Explain why a label was suggested for a text, or why it was not."""
+    state = state_of(request)
+    loaded, limits = state.holder.current, state.settings.limits
+    text = check_text(body.text, limits)
+    label = loaded.find(body.label, "#/label")
+    found = await state.in_thread(
+        loaded.tagger.explain,
+        text,
+        label,
+        k=check_k(body.k, limits),
+        threshold=body.threshold,
+        language=loaded.language(body.language),
+        n_similar=body.similar,
+    )
+    content = found.to_dict()
+    del content["text"]
+    segments = [segment._asdict() for segment in found.segments()]
+    return {**content, "segments": segments, "model": loaded.name}
+
+
+async def feedback(request: Request, body: FeedbackRequest) -> Any:
+    """Store a person's decisions on the labels of a text.
+
+    The record is on disk before the answer is sent. `tagwood train` can read the file: each line has the `text`, and
+    in `labels` those that were accepted or added.
+    """
+    state = state_of(request)
+    loaded, limits = state.holder.current, state.settings.limits
+    if state.feedback is None:
+        raise ProblemError("conflict", "This service was started without a file for feedback.")
+    for field in ("accepted", "rejected", "added"):
+        check_count(getattr(body, field), f"#/{field}", limits)
+    record = feedback_record(loaded, check_text(body.text, limits), body)
+    await state.feedback.append([record])
+    state.metrics.add("feedback")
+    return {"id": record["id"], "records": 1}
+
+
+def check_texts(texts: str | list[str], limits: RequestLimits) -> list[str]:
+    """Return one or more texts as a list that is neither empty nor too long."""
+    rows = [texts] if isinstance(texts, str) else texts
+    if not rows:
+        raise ProblemError.at("#/texts", "Send at least one text.")
+    if len(rows) > limits.texts:
+        detail = f"Send at most {limits.texts:,} texts in one request; got {len(rows):,}."
+        raise ProblemError.at("#/texts", detail)
+    for place, text in enumerate(rows):
+        check_text(text, limits, "#/texts" if isinstance(texts, str) else f"#/texts/{place}")
+    return rows
+
+
+def check_text(text: str, limits: RequestLimits, pointer: str = "#/text") -> str:
+    """Return a text that is not too long."""
+    if len(text) > limits.text_chars:
+        detail = f"A text may have at most {limits.text_chars:,} characters; got {len(text):,}."
+        raise ProblemError.at(pointer, detail)
+    return text
+
+
+def check_k(k: int, limits: RequestLimits) -> int:
+    """Return a number of labels that is not too large."""
+    if k > limits.k:
+        raise ProblemError.at("#/k", f"k may be at most {limits.k:,}; got {k:,}.")
+    return k
+
+
+def check_count(labels: Sequence[LabelKey], pointer: str, limits: RequestLimits) -> None:
+    """Raise a problem if there are too many labels."""
+    if len(labels) > limits.labels:
+        raise ProblemError.at(pointer, f"Send at most {limits.labels:,} labels; got {len(labels):,}.")
+
+
+def new_id() -> str:
+    """Return an id for a stored record: the time and some random characters."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+
+def training_label(loaded: LoadedModel, label: int) -> dict[str, str]:
+    """Return a label in the form that `tagwood train` reads: by name, and by URI if it has one."""
+    vocab = loaded.tagger.vocab_
+    uri = vocab.uri(label)
+    return {"label": vocab.name(label), **({"uri": uri} if uri else {})}
+
+
+def feedback_record(loaded: LoadedModel, text: str, body: FeedbackRequest) -> dict[str, Any]:
+    """Return the record that is stored."""
+
+    def known(field: str) -> list[dict[str, str]]:
+        labels = enumerate(getattr(body, field))
+        return [training_label(loaded, loaded.find(label, f"#/{field}/{place}")) for place, label in labels]
+
+    accepted = known("accepted")
+    added = [_added_label(loaded, label, place) for place, label in enumerate(body.added)]
+    return {
+        "id": new_id(),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "model": loaded.name,
+        "document": body.id,
+        "text": text,
+        "labels": accepted + added,
+        "accepted": accepted,
+        "rejected": known("rejected"),
+        "added": added,
+        "note": body.note,
+    }
+
+
+def _added_label(loaded: LoadedModel, label: LabelKey, place: int) -> dict[str, str]:
+    """Return an added label; an unknown name is a proposal for a new label."""
+    if isinstance(label, str) and loaded.tagger.vocab_.find(label) is None:
+        return {"label": label}
+    return training_label(loaded, loaded.find(label, f"#/added/{place}"))
+
+
+def _options(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits) -> TagOptions:
+    if body.promise is not None and not loaded.calibrated:
+        detail = "A promise needs calibrated probabilities, which this model does not have; use k instead."
+        raise ProblemError("conflict", detail)
+    found: dict[str, tuple[int, ...] | None] = {"restrict": None, "exclude": ()}
+    for field in found:
+        labels = getattr(body, field)
+        if labels is not None:
+            check_count(labels, f"#/{field}", limits)
+            found[field] = tuple(loaded.find(one, f"#/{field}/{place}") for place, one in enumerate(labels))
+    return TagOptions(
+        k=check_k(body.k, limits),
+        threshold=body.threshold,
+        promise=None if body.promise is None else normalize_promise(body.promise),
+        restrict=found["restrict"],
+        exclude=found["exclude"] or (),
+        language=loaded.language(body.language),
+    )
+
+
+def normalize_promise(promise: str) -> str:
+    """Return a promise in one spelling, because its rule is fitted once per spelling and kept.
+
+    Examples
+    --------
+    >>> normalize_promise("precision>=90%"), normalize_promise("recall>=.80"), normalize_promise("f1")
+    ('precision>=0.9', 'recall>=0.8', 'f1')
+    """
+    kind, _, value = promise.partition(">=")
+    if not value:
+        return kind
+    share = float(value[:-1]) / 100 if value.endswith("%") else float(value)
+    return f"{kind}>={share:g}"
