@@ -93,14 +93,17 @@ py_embed_groups(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, i
 
 void bind_groups(nb::module_ &m) {
   using nb::arg;
-  m.def("impute_groups", &py_impute_groups, arg("x_indptr").noconvert(), arg("x_indices").noconvert(),
-        arg("x_data").noconvert(), arg("n_features"), arg("group_indptr").noconvert(), arg("group_rows").noconvert(),
-        arg("label_indptr").noconvert(), arg("label_groups").noconvert(), arg("label_starts").noconvert(),
-        arg("background").noconvert(), arg("steps"), arg("step_size"), arg("margin"), arg("threads"));
-  m.def("embed_groups", &py_embed_groups, arg("x_indptr").noconvert(), arg("x_indices").noconvert(),
-        arg("x_data").noconvert(), arg("n_features"), arg("group_indptr").noconvert(), arg("group_rows").noconvert(),
-        arg("label_indptr").noconvert(), arg("label_groups").noconvert(), arg("label_starts").noconvert(),
-        arg("background").noconvert(), arg("steps"), arg("step_size"), arg("threads"));
+  m.def("impute_groups", &py_impute_groups,
+        "Rows to which each label of each group belongs: indptr per label, rows, similarities, shares.",
+        arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"),
+        arg("group_indptr").noconvert(), arg("group_rows").noconvert(), arg("label_indptr").noconvert(),
+        arg("label_groups").noconvert(), arg("label_starts").noconvert(), arg("background").noconvert(), arg("steps"),
+        arg("step_size"), arg("margin"), arg("threads"));
+  m.def("embed_groups", &py_embed_groups, "Embedding of each label as CSR: indptr, features, values.",
+        arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"),
+        arg("group_indptr").noconvert(), arg("group_rows").noconvert(), arg("label_indptr").noconvert(),
+        arg("label_groups").noconvert(), arg("label_starts").noconvert(), arg("background").noconvert(), arg("steps"),
+        arg("step_size"), arg("threads"));
 }
 
 } // namespace tagwood

@@ -162,28 +162,44 @@ RowsOut py_parse_rows(In<uint8_t> text, bool last, int64_t max_rows, int64_t n_l
 
 void bind_rows(nb::module_ &m) {
   using nb::arg;
-  m.def("normalize_rows", &py_normalize_rows, arg("indptr").noconvert(), arg("data").noconvert(), arg("threads"));
-  m.def("rows_rise", &py_rows_rise, arg("indptr").noconvert(), arg("indices").noconvert());
-  m.def("rows_valid", &py_rows_valid, arg("indptr").noconvert(), arg("indices").noconvert(), arg("data").noconvert(),
-        arg("n_cols"));
-  m.def("top_k_rows", &py_top_k_rows, arg("indptr").noconvert(), arg("indices").noconvert(), arg("data").noconvert(),
-        arg("k"), arg("threads"));
-  m.def("label_centroids", &py_label_centroids, arg("x_indptr").noconvert(), arg("x_indices").noconvert(),
-        arg("x_data").noconvert(), arg("n_features"), arg("label_indptr").noconvert(), arg("label_rows").noconvert(),
-        arg("label_weights").noconvert(), arg("max_features"), arg("threads"));
-  m.def("rows_distinct", &py_rows_distinct, arg("indptr").noconvert(), arg("labels").noconvert());
-  m.def("match_rows", &py_match_rows, arg("true_indptr").noconvert(), arg("true_labels").noconvert(),
-        arg("indptr").noconvert(), arg("labels").noconvert(), arg("threads"));
-  m.def("ranked_gains", &py_ranked_gains, arg("indptr").noconvert(), arg("labels").noconvert(), arg("hits").noconvert(),
-        arg("weights").noconvert(), arg("discounts").noconvert(), arg("cutoffs").noconvert(), arg("threads"));
-  m.def("best_gains", &py_best_gains, arg("true_indptr").noconvert(), arg("true_labels").noconvert(),
-        arg("weights").noconvert(), arg("discounts").noconvert(), arg("cutoffs").noconvert(), arg("threads"));
-  m.def("merge_lists", &py_merge_lists, arg("labels").noconvert(), arg("scores").noconvert(), arg("found").noconvert(),
-        arg("n_lists"), arg("k"), arg("threads"));
-  m.def("calibrate", &py_calibrate, arg("scores").noconvert(), arg("as_odds"), arg("x").noconvert(),
-        arg("y").noconvert());
-  m.def("parse_rows", &py_parse_rows, arg("text").noconvert(), arg("last"), arg("max_rows"), arg("n_labels"),
-        arg("n_features"));
+  m.def("normalize_rows", &py_normalize_rows,
+        "Scale each row of a CSR matrix to norm 1; rows of norm 0 stay unchanged.", arg("indptr").noconvert(),
+        arg("data").noconvert(), arg("threads"));
+  m.def("rows_rise", &py_rows_rise, "Whether columns rise strictly inside every row.", arg("indptr").noconvert(),
+        arg("indices").noconvert());
+  m.def("rows_valid", &py_rows_valid,
+        "Whether a CSR matrix is canonical: indptr rises from 0, columns rise and are in range, values are finite.",
+        arg("indptr").noconvert(), arg("indices").noconvert(), arg("data").noconvert(), arg("n_cols"));
+  m.def("top_k_rows", &py_top_k_rows,
+        "The k largest entries of each row, largest first; ties go to the smaller column.", arg("indptr").noconvert(),
+        arg("indices").noconvert(), arg("data").noconvert(), arg("k"), arg("threads"));
+  m.def("label_centroids", &py_label_centroids,
+        "Per label the weighted sum of its rows of X, scaled to norm 1; the `max_features` largest entries.",
+        arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"),
+        arg("label_indptr").noconvert(), arg("label_rows").noconvert(), arg("label_weights").noconvert(),
+        arg("max_features"), arg("threads"));
+  m.def("rows_distinct", &py_rows_distinct, "Whether no row contains a label twice.", arg("indptr").noconvert(),
+        arg("labels").noconvert());
+  m.def("match_rows", &py_match_rows,
+        "1 for each entry of a ranking whose label is among the true labels (rising) of the same row.",
+        arg("true_indptr").noconvert(), arg("true_labels").noconvert(), arg("indptr").noconvert(),
+        arg("labels").noconvert(), arg("threads"));
+  m.def("ranked_gains", &py_ranked_gains,
+        "Sums of hit * weight * discount over the first cutoffs[c] entries of each row, (n_rows, n_cutoffs) flat.",
+        arg("indptr").noconvert(), arg("labels").noconvert(), arg("hits").noconvert(), arg("weights").noconvert(),
+        arg("discounts").noconvert(), arg("cutoffs").noconvert(), arg("threads"));
+  m.def("best_gains", &py_best_gains,
+        "`ranked_gains` of the best ranking: the true labels of each row by falling weight.",
+        arg("true_indptr").noconvert(), arg("true_labels").noconvert(), arg("weights").noconvert(),
+        arg("discounts").noconvert(), arg("cutoffs").noconvert(), arg("threads"));
+  m.def("merge_lists", &py_merge_lists,
+        "Best k labels of each row by mean score over several lists: labels, scores, number found.",
+        arg("labels").noconvert(), arg("scores").noconvert(), arg("found").noconvert(), arg("n_lists"), arg("k"),
+        arg("threads"));
+  m.def("calibrate", &py_calibrate, "Values of the curve through the knots (x, y) at the scores, or at their log odds.",
+        arg("scores").noconvert(), arg("as_odds"), arg("x").noconvert(), arg("y").noconvert());
+  m.def("parse_rows", &py_parse_rows, "Parse lines `l1,l2 f:v f:v`, at most `max_rows`, up to the first bad one.",
+        arg("text").noconvert(), arg("last"), arg("max_rows"), arg("n_labels"), arg("n_features"));
 }
 
 } // namespace tagwood

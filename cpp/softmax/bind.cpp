@@ -68,16 +68,18 @@ Out<float> py_softmax_scores(const ModelArrays &arrays, int64_t dimension, In<in
 
 void bind_softmax(nb::module_ &m) {
   using nb::arg;
-  m.def("softmax_epoch", &py_softmax_epoch, arg("inputs").noconvert(), arg("outputs").noconvert(), arg("dimension"),
-        arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(),
-        arg("label_indptr").noconvert(), arg("labels").noconvert(), arg("path_ptr").noconvert(),
-        arg("path_steps").noconvert(), arg("order").noconvert(), arg("first_rate"), arg("last_rate"), arg("threads"));
-  m.def("softmax_search", &py_softmax_search, arg("model").noconvert(), arg("dimension"), arg("x_indptr").noconvert(),
-        arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("k"), arg("node_allowed").noconvert(),
-        arg("threads"));
-  m.def("softmax_scores", &py_softmax_scores, arg("model").noconvert(), arg("dimension"), arg("x_indptr").noconvert(),
-        arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("leaf_indptr").noconvert(),
-        arg("leaves").noconvert(), arg("threads"));
+  m.def("softmax_epoch", &py_softmax_epoch, "One epoch of training in place; several threads update without locks.",
+        arg("inputs").noconvert(), arg("outputs").noconvert(), arg("dimension"), arg("x_indptr").noconvert(),
+        arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("label_indptr").noconvert(),
+        arg("labels").noconvert(), arg("path_ptr").noconvert(), arg("path_steps").noconvert(), arg("order").noconvert(),
+        arg("first_rate"), arg("last_rate"), arg("threads"));
+  m.def("softmax_search", &py_softmax_search,
+        "Most probable k labels of each row: labels, probabilities, number found, decisions evaluated.",
+        arg("model").noconvert(), arg("dimension"), arg("x_indptr").noconvert(), arg("x_indices").noconvert(),
+        arg("x_data").noconvert(), arg("k"), arg("node_allowed").noconvert(), arg("threads"));
+  m.def("softmax_scores", &py_softmax_scores, "Probabilities of given leaves of each row.", arg("model").noconvert(),
+        arg("dimension"), arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(),
+        arg("leaf_indptr").noconvert(), arg("leaves").noconvert(), arg("threads"));
 }
 
 } // namespace tagwood

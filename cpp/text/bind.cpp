@@ -122,24 +122,32 @@ py_bag_rows(In<uint8_t> bytes, In<int64_t> offsets, In<uint8_t> classes, In<uint
 
 void bind_text(nb::module_ &m) {
   using nb::arg;
-  m.def("complex_rows", &py_complex_rows, arg("text").noconvert(), arg("offsets").noconvert(),
-        arg("folds").noconvert());
-  m.def("count_terms", &py_count_terms, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
-        arg("folds").noconvert(), arg("lengths"), arg("threads"));
-  m.def("merge_counts", &py_merge_counts, arg("left_keys").noconvert(), arg("left_counts").noconvert(),
-        arg("right_keys").noconvert(), arg("right_counts").noconvert());
-  m.def("build_vocabulary", &py_build_vocabulary, arg("keys").noconvert());
-  m.def("spell_terms", &py_spell_terms, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
-        arg("folds").noconvert(), arg("lengths"), arg("slots").noconvert(), arg("known").noconvert(), arg("char_mark"),
-        arg("threads"));
-  m.def("tfidf_rows", &py_tfidf_rows, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
-        arg("folds").noconvert(), arg("lengths"), arg("slots").noconvert(), arg("idf").noconvert(), arg("sublinear"),
-        arg("threads"));
-  m.def("word_rows", &py_word_rows, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
-        arg("folds").noconvert(), arg("slots").noconvert(), arg("n_words"), arg("longest"), arg("threads"));
-  m.def("bag_rows", &py_bag_rows, arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(),
-        arg("folds").noconvert(), arg("slots").noconvert(), arg("n_words"), arg("buckets").noconvert(), arg("longest"),
-        arg("n_features"), arg("counts_unknown"), arg("threads"));
+  m.def("complex_rows", &py_complex_rows, "Rows with a code point outside ASCII that `folds` cannot map on its own.",
+        arg("text").noconvert(), arg("offsets").noconvert(), arg("folds").noconvert());
+  m.def("count_terms", &py_count_terms, "Keys of all n-grams, rising, and the number of texts that contain each.",
+        arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(), arg("folds").noconvert(),
+        arg("lengths"), arg("threads"));
+  m.def("merge_counts", &py_merge_counts, "Sum of the counts of two sets of texts; keys rise.",
+        arg("left_keys").noconvert(), arg("left_counts").noconvert(), arg("right_keys").noconvert(),
+        arg("right_counts").noconvert());
+  m.def("build_vocabulary", &py_build_vocabulary, "Hash table that finds the features 0, 1, ... by their keys.",
+        arg("keys").noconvert());
+  m.def("spell_terms", &py_spell_terms,
+        "Ids (rising), offsets and bytes of the spellings of features that are not `known` yet.",
+        arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(), arg("folds").noconvert(),
+        arg("lengths"), arg("slots").noconvert(), arg("known").noconvert(), arg("char_mark"), arg("threads"));
+  m.def("tfidf_rows", &py_tfidf_rows, "CSR rows of TF-IDF weights, scaled to norm 1, columns rising.",
+        arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(), arg("folds").noconvert(),
+        arg("lengths"), arg("slots").noconvert(), arg("idf").noconvert(), arg("sublinear"), arg("threads"));
+  m.def("word_rows", &py_word_rows,
+        "Row borders and word numbers of the first `longest` words of each text; -1 for unknown words.",
+        arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(), arg("folds").noconvert(),
+        arg("slots").noconvert(), arg("n_words"), arg("longest"), arg("threads"));
+  m.def("bag_rows", &py_bag_rows,
+        "CSR rows of words and hashed word n-grams; a value is the share of its feature in the text.",
+        arg("text").noconvert(), arg("offsets").noconvert(), arg("classes").noconvert(), arg("folds").noconvert(),
+        arg("slots").noconvert(), arg("n_words"), arg("buckets").noconvert(), arg("longest"), arg("n_features"),
+        arg("counts_unknown"), arg("threads"));
 }
 
 } // namespace tagwood

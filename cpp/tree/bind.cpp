@@ -13,6 +13,7 @@ namespace tagwood {
 namespace {
 
 using AnyWeights = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ArrayTuple = nb::typed<nb::tuple, nb::any, nb::ellipsis>;
 
 template <class T> std::vector<T> join(std::vector<TrainedBlock> &blocks, std::vector<T> PackedBlock::*member) {
   size_t total = 0;
@@ -28,9 +29,10 @@ template <class T> std::vector<T> join(std::vector<TrainedBlock> &blocks, std::v
   return all;
 }
 
-nb::tuple py_split_labels(In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t n_features,
-                          In<double> frequency, In<double> context_frequency, double lam, double gamma, bool direct,
-                          int64_t max_leaf_size, int max_iterations, double tolerance, uint64_t seed, int threads) {
+std::tuple<Out<int32_t>, Out<int64_t>, Out<int64_t>, Out<int32_t>>
+py_split_labels(In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t n_features, In<double> frequency,
+                In<double> context_frequency, double lam, double gamma, bool direct, int64_t max_leaf_size,
+                int max_iterations, double tolerance, uint64_t seed, int threads) {
   const CsrView v = view(indptr, indices, data, n_features);
   const SplitOptions options{lam, gamma, direct, max_leaf_size, max_iterations, tolerance, seed, threads};
   SplitTree tree;
@@ -38,12 +40,13 @@ nb::tuple py_split_labels(In<int64_t> indptr, In<int32_t> indices, In<float> dat
     nb::gil_scoped_release release;
     tree = split_labels(v, frequency.data(), context_frequency.data(), options);
   }
-  return nb::make_tuple(own(std::move(tree.order)), own(std::move(tree.begin)), own(std::move(tree.end)),
-                        own(std::move(tree.left)));
+  return {own(std::move(tree.order)), own(std::move(tree.begin)), own(std::move(tree.end)), own(std::move(tree.left))};
 }
 
-nb::tuple py_node_rows(In<int64_t> indptr, In<int32_t> rows, In<float> weights, int64_t n_rows, In<int32_t> parent,
-                       In<int32_t> label_ptr, In<int32_t> labels, int threads) {
+std::tuple<Out<int64_t>, Out<int32_t>, Out<float>> py_node_rows(In<int64_t> indptr, In<int32_t> rows, In<float> weights,
+                                                                int64_t n_rows, In<int32_t> parent,
+                                                                In<int32_t> label_ptr, In<int32_t> labels,
+                                                                int threads) {
   const CsrView label_rows = view(indptr, rows, weights, n_rows);
   NodeRows out;
   {
@@ -51,15 +54,20 @@ nb::tuple py_node_rows(In<int64_t> indptr, In<int32_t> rows, In<float> weights, 
     out = node_rows(label_rows, parent.data(), label_ptr.data(), labels.data(), static_cast<int32_t>(parent.shape(0)),
                     n_rows, threads);
   }
-  return nb::make_tuple(own(std::move(out.ptr)), own(std::move(out.rows)), own(std::move(out.weights)));
+  return {own(std::move(out.ptr)), own(std::move(out.rows)), own(std::move(out.weights))};
 }
 
-nb::tuple py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_features,
-                          In<int64_t> row_begin, In<int64_t> row_end, In<int32_t> rows, In<int64_t> output_ptr,
-                          In<int64_t> positive_begin, In<int64_t> positive_end, In<int32_t> positives,
-                          In<float> positive_weights, In<float> row_weights, In<int64_t> seeds, int loss, double cost,
-                          double bias, double tolerance, int max_sweeps, double threshold, int weight_type,
-                          uint64_t seed, int threads) {
+// bucket sizes, buckets, slot sizes, remainder sizes, remainders, counts, entry sizes, columns, weights, scales,
+// biases, sweeps
+using TrainedOut = std::tuple<Out<int64_t>, Out<uint32_t>, Out<int64_t>, Out<int64_t>, Out<uint8_t>, Out<uint8_t>,
+                              Out<int64_t>, Out<uint8_t>, Out<uint8_t>, Out<float>, Out<float>, Out<int64_t>>;
+
+TrainedOut py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_features,
+                           In<int64_t> row_begin, In<int64_t> row_end, In<int32_t> rows, In<int64_t> output_ptr,
+                           In<int64_t> positive_begin, In<int64_t> positive_end, In<int32_t> positives,
+                           In<float> positive_weights, In<float> row_weights, In<int64_t> seeds, int loss, double cost,
+                           double bias, double tolerance, int max_sweeps, double threshold, int weight_type,
+                           uint64_t seed, int threads) {
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
   const TrainTasks tasks{row_begin.data(),
                          row_end.data(),
@@ -104,13 +112,13 @@ nb::tuple py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float>
     columns = join(blocks, &PackedBlock::columns);
     weights = join(blocks, &PackedBlock::weights);
   }
-  return nb::make_tuple(own(std::move(bucket_sizes)), own(std::move(buckets)), own(std::move(slot_sizes)),
-                        own(std::move(remainder_sizes)), own(std::move(remainders)), own(std::move(counts)),
-                        own(std::move(entry_sizes)), own(std::move(columns)), own(std::move(weights)),
-                        own(std::move(scales)), own(std::move(biases)), own(std::move(sweeps)));
+  return {own(std::move(bucket_sizes)),    own(std::move(buckets)),    own(std::move(slot_sizes)),
+          own(std::move(remainder_sizes)), own(std::move(remainders)), own(std::move(counts)),
+          own(std::move(entry_sizes)),     own(std::move(columns)),    own(std::move(weights)),
+          own(std::move(scales)),          own(std::move(biases)),     own(std::move(sweeps))};
 }
 
-// The arrays of a model in the order of Python's ModelArrays, held while a search runs.
+// The arrays of a model in the order of `tagwood.models.linear_tree.weights.ModelArrays`, held while a search runs.
 struct ModelArrays {
   In<int32_t> child_ptr, label_ptr, labels;
   In<int64_t> block_ptr, bucket_ptr;
@@ -160,9 +168,10 @@ struct ModelArrays {
   }
 };
 
-nb::tuple py_search(nb::tuple arrays, int n_labels, int max_outputs, int link_power, In<int64_t> x_indptr,
-                    In<int32_t> x_indices, In<float> x_data, int64_t n_features, bool exact, int k, int width,
-                    int64_t max_nodes, int copies, In<uint8_t> label_allowed, In<uint8_t> node_allowed, int threads) {
+std::tuple<Out<int32_t>, Out<float>, Out<int32_t>, Out<int32_t>, Out<float>>
+py_search(const ArrayTuple &arrays, int n_labels, int max_outputs, int link_power, In<int64_t> x_indptr,
+          In<int32_t> x_indices, In<float> x_data, int64_t n_features, bool exact, int k, int width, int64_t max_nodes,
+          int copies, In<uint8_t> label_allowed, In<uint8_t> node_allowed, int threads) {
   const ModelArrays held(arrays);
   const ModelView model = held.view(n_labels, max_outputs, link_power, n_features);
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
@@ -182,11 +191,12 @@ nb::tuple py_search(nb::tuple arrays, int n_labels, int max_outputs, int link_po
     const SearchOutput out{labels.data(), scores.data(), found.data(), evaluated.data(), bound.data()};
     exact ? exact_search(model, x, options, out) : beam_search(model, x, options, out);
   }
-  return nb::make_tuple(labels.give(), scores.give(), found.give(), evaluated.give(), bound.give());
+  return {labels.give(), scores.give(), found.give(), evaluated.give(), bound.give()};
 }
 
-nb::tuple py_beam_leaves(nb::tuple arrays, int n_labels, int max_outputs, int link_power, In<int64_t> x_indptr,
-                         In<int32_t> x_indices, In<float> x_data, int64_t n_features, int width, int threads) {
+std::tuple<Out<int32_t>, Out<float>> py_beam_leaves(const ArrayTuple &arrays, int n_labels, int max_outputs,
+                                                    int link_power, In<int64_t> x_indptr, In<int32_t> x_indices,
+                                                    In<float> x_data, int64_t n_features, int width, int threads) {
   const ModelArrays held(arrays);
   const ModelView model = held.view(n_labels, max_outputs, link_power, n_features);
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
@@ -199,12 +209,12 @@ nb::tuple py_beam_leaves(nb::tuple arrays, int n_labels, int max_outputs, int li
     nb::gil_scoped_release release;
     beam_leaves(model, x, options, leaves.data(), scores.data());
   }
-  return nb::make_tuple(leaves.give(), scores.give());
+  return {leaves.give(), scores.give()};
 }
 
-Out<float> py_margins(nb::tuple arrays, int n_labels, int max_outputs, In<int64_t> x_indptr, In<int32_t> x_indices,
-                      In<float> x_data, int64_t n_features, In<int64_t> ptr, In<int32_t> nodes, In<int32_t> outputs,
-                      int threads) {
+Out<float> py_margins(const ArrayTuple &arrays, int n_labels, int max_outputs, In<int64_t> x_indptr,
+                      In<int32_t> x_indices, In<float> x_data, int64_t n_features, In<int64_t> ptr, In<int32_t> nodes,
+                      In<int32_t> outputs, int threads) {
   const ModelArrays held(arrays);
   const ModelView model = held.view(n_labels, max_outputs, 0, n_features);
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
@@ -303,39 +313,53 @@ Out<uint8_t> py_accept_pairs(In<int32_t> labels, In<int32_t> leaves, int32_t cop
 
 void bind_tree(nb::module_ &m) {
   using nb::arg;
-  m.def("split_labels", &py_split_labels, arg("indptr").noconvert(), arg("indices").noconvert(),
-        arg("data").noconvert(), arg("n_features"), arg("frequency").noconvert(), arg("context_frequency").noconvert(),
-        arg("lam"), arg("gamma"), arg("direct"), arg("max_leaf_size"), arg("max_iterations"), arg("tolerance"),
-        arg("seed"), arg("threads"));
-  m.def("node_rows", &py_node_rows, arg("indptr").noconvert(), arg("rows").noconvert(), arg("weights").noconvert(),
-        arg("n_rows"), arg("parent").noconvert(), arg("label_ptr").noconvert(), arg("labels").noconvert(),
-        arg("threads"));
-  m.def("train_blocks", &py_train_blocks, arg("x_indptr").noconvert(), arg("x_indices").noconvert(),
-        arg("x_data").noconvert(), arg("n_features"), arg("row_begin").noconvert(), arg("row_end").noconvert(),
-        arg("rows").noconvert(), arg("output_ptr").noconvert(), arg("positive_begin").noconvert(),
-        arg("positive_end").noconvert(), arg("positives").noconvert(), arg("positive_weights").noconvert(),
-        arg("row_weights").noconvert(), arg("seeds").noconvert(), arg("loss"), arg("cost"), arg("bias"),
-        arg("tolerance"), arg("max_sweeps"), arg("threshold"), arg("weight_type"), arg("seed"), arg("threads"));
-  m.def("search", &py_search, arg("model"), arg("n_labels"), arg("max_outputs"), arg("link_power"),
+  m.def("split_labels", &py_split_labels,
+        "Binary label tree by recursive splits: order, begin, end, left (see cpp/tree/split.hpp).",
+        arg("indptr").noconvert(), arg("indices").noconvert(), arg("data").noconvert(), arg("n_features"),
+        arg("frequency").noconvert(), arg("context_frequency").noconvert(), arg("lam"), arg("gamma"), arg("direct"),
+        arg("max_leaf_size"), arg("max_iterations"), arg("tolerance"), arg("seed"), arg("threads"));
+  m.def("node_rows", &py_node_rows,
+        "Rows with a label below each node, rising, and their largest weights: ptr, rows, weights.",
+        arg("indptr").noconvert(), arg("rows").noconvert(), arg("weights").noconvert(), arg("n_rows"),
+        arg("parent").noconvert(), arg("label_ptr").noconvert(), arg("labels").noconvert(), arg("threads"));
+  m.def("train_blocks", &py_train_blocks,
+        "Train linear classifiers block by block; packed weights as described in cpp/tree/blocks.hpp.",
         arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"),
-        arg("exact"), arg("k"), arg("width"), arg("max_nodes"), arg("copies"), arg("label_allowed").noconvert(),
+        arg("row_begin").noconvert(), arg("row_end").noconvert(), arg("rows").noconvert(),
+        arg("output_ptr").noconvert(), arg("positive_begin").noconvert(), arg("positive_end").noconvert(),
+        arg("positives").noconvert(), arg("positive_weights").noconvert(), arg("row_weights").noconvert(),
+        arg("seeds").noconvert(), arg("loss"), arg("cost"), arg("bias"), arg("tolerance"), arg("max_sweeps"),
+        arg("threshold"), arg("weight_type"), arg("seed"), arg("threads"));
+  m.def("search", &py_search,
+        "Best k labels of each row: labels, scores, number found, nodes evaluated, bound on missed labels.",
+        arg("model"), arg("n_labels"), arg("max_outputs"), arg("link_power"), arg("x_indptr").noconvert(),
+        arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"), arg("exact"), arg("k"),
+        arg("width"), arg("max_nodes"), arg("copies"), arg("label_allowed").noconvert(),
         arg("node_allowed").noconvert(), arg("threads"));
-  m.def("beam_leaves", &py_beam_leaves, arg("model"), arg("n_labels"), arg("max_outputs"), arg("link_power"),
+  m.def("beam_leaves", &py_beam_leaves,
+        "Leaves at the end of the beam and their path scores: `width` places per row, unused ones -1.", arg("model"),
+        arg("n_labels"), arg("max_outputs"), arg("link_power"), arg("x_indptr").noconvert(),
+        arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"), arg("width"), arg("threads"));
+  m.def("margins", &py_margins, "Margins of given outputs of given nodes for each row.", arg("model"), arg("n_labels"),
+        arg("max_outputs"), arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(),
+        arg("n_features"), arg("ptr").noconvert(), arg("nodes").noconvert(), arg("outputs").noconvert(),
+        arg("threads"));
+  m.def("match_unseen", &py_match_unseen,
+        "Leaves of each training row, found by classifiers trained on the other half of the rows.",
         arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"),
-        arg("width"), arg("threads"));
-  m.def("margins", &py_margins, arg("model"), arg("n_labels"), arg("max_outputs"), arg("x_indptr").noconvert(),
-        arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"), arg("ptr").noconvert(),
-        arg("nodes").noconvert(), arg("outputs").noconvert(), arg("threads"));
-  m.def("match_unseen", &py_match_unseen, arg("x_indptr").noconvert(), arg("x_indices").noconvert(),
-        arg("x_data").noconvert(), arg("n_features"), arg("node_ptr").noconvert(), arg("rows").noconvert(),
-        arg("positive_weights").noconvert(), arg("row_weights").noconvert(), arg("child_ptr").noconvert(),
-        arg("second_half").noconvert(), arg("width"), arg("followed"), arg("link_power"), arg("loss"), arg("cost"),
-        arg("bias"), arg("tolerance"), arg("max_sweeps"), arg("seed"), arg("threads"));
-  m.def("place_labels", &py_place_labels, arg("label_ptr").noconvert(), arg("label_rows").noconvert(),
-        arg("first_leaf").noconvert(), arg("matched").noconvert(), arg("n_places"), arg("width"), arg("n_nodes"),
-        arg("brings_all"), arg("price"), arg("growth"), arg("most_work"), arg("least_gain"), arg("max_copies"));
-  m.def("accept_pairs", &py_accept_pairs, arg("labels").noconvert(), arg("leaves").noconvert(), arg("copies"),
-        arg("n_labels"), arg("capacity").noconvert());
+        arg("node_ptr").noconvert(), arg("rows").noconvert(), arg("positive_weights").noconvert(),
+        arg("row_weights").noconvert(), arg("child_ptr").noconvert(), arg("second_half").noconvert(), arg("width"),
+        arg("followed"), arg("link_power"), arg("loss"), arg("cost"), arg("bias"), arg("tolerance"), arg("max_sweeps"),
+        arg("seed"), arg("threads"));
+  m.def("place_labels", &py_place_labels,
+        "Leaves of each label, chosen by reach per training work: labels and leaves, pair by pair.",
+        arg("label_ptr").noconvert(), arg("label_rows").noconvert(), arg("first_leaf").noconvert(),
+        arg("matched").noconvert(), arg("n_places"), arg("width"), arg("n_nodes"), arg("brings_all"), arg("price"),
+        arg("growth"), arg("most_work"), arg("least_gain"), arg("max_copies"));
+  m.def("accept_pairs", &py_accept_pairs,
+        "Accept (label, leaf) pairs in order: a label gets at most `copies` leaves, a leaf its `capacity` of labels.",
+        arg("labels").noconvert(), arg("leaves").noconvert(), arg("copies"), arg("n_labels"),
+        arg("capacity").noconvert());
 }
 
 } // namespace tagwood
