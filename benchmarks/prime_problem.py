@@ -15,7 +15,7 @@ from tagwood.neural.encoders.text_encoder import TextEncoder
 from tagwood.neural.prime.batches import Positives, QueryBatches
 from tagwood.neural.prime.model import PrototypeModel
 from tagwood.neural.prime.network import PrototypeModule
-from tagwood.neural.prime.settings import Settings
+from tagwood.neural.prime.settings import PrototypeSettings
 from tagwood.neural.prime.training import PrototypeData, PrototypeStep, new_module
 
 WORDS = 30_000
@@ -55,7 +55,7 @@ class Bench(NamedTuple):
 
     module: PrototypeModule
     data: PrototypeData
-    settings: Settings
+    settings: PrototypeSettings
     positives: Positives
     batches: QueryBatches
     step: PrototypeStep
@@ -64,20 +64,13 @@ class Bench(NamedTuple):
 def start_training(texts: Texts, encoder: str, threads: int, **options: Any) -> Bench:
     """Return what `PrototypeModel.fit` makes before its first step."""
     model = PrototypeModel(encoder=encoder, centroids=options.pop("centroids", "momentum"), **options)
-    settings = model._settings()
+    settings = model.resolved_settings()
     network = TextEncoder(encoder, threads=threads).fit([*texts.texts, *texts.label_texts])
     tokens = network.tokens(texts.texts), network.tokens(texts.label_texts)
     data = PrototypeData(*tokens, texts.Y, texts.texts)
     module = new_module(network, data, settings, 0, threads)
     own = settings.batches
     positives = Positives(data.Y, own.positives, by_propensity=own.by_propensity, seed=0)
-    batches = QueryBatches(
-        module.memory if own.clustered else None,
-        np.arange(data.Y.shape[0]),
-        data.Y.shape[0],
-        settings.training.batch_size,
-        cluster_size=own.cluster_size,
-        refresh=own.refresh,
-        threads=threads,
-    )
+    memory = module.memory if own.clustered else None
+    batches = QueryBatches(data.Y, own, settings.training.batch_size, memory, threads=threads)
     return Bench(module, data, settings, positives, batches, PrototypeStep(data, positives, settings.loss))

@@ -13,9 +13,7 @@ from experiments.prime_data import LabelledTexts, read_set
 from experiments.prime_states import kept_minilm
 from tagwood import PrototypeModel, Ranking, TextEncoder
 from tagwood.metrics import evaluate
-from tagwood.neural.prime.loss import PrototypeLoss
-from tagwood.neural.prime.model import with_centroids
-from tagwood.neural.prime.settings import Settings, settle
+from tagwood.neural.prime.settings import PrototypeSettings, resolve_settings
 
 MEASURES = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5", "R@100")
 EPOCHS = {"bag": 8, "minilm": 4}
@@ -24,42 +22,42 @@ RATES = {"debian-depends": 3e-3, "tibkat-gnd-en": 3e-3, "yso-titles": 1e-3}
 CURVE_ROWS = 1000  # test rows that P@1 is measured on after each epoch
 
 
-def base(name: str, preset: str = "prime-lite", kind: str = "bag", **changes: Any) -> Settings:
+def base(name: str, preset: str = "prime-lite", kind: str = "bag", **changes: Any) -> PrototypeSettings:
     """Return the settings of all rows: PRIME-lite; `kind` is the encoder."""
     rate = RATES[name] if kind == "bag" else MINILM_RATE
-    return settle(preset, kind, epochs=EPOCHS[kind], batch_size=256, learning_rate=rate, **changes)
+    return resolve_settings(preset, kind, epochs=EPOCHS[kind], batch_size=256, learning_rate=rate, **changes)
 
 
-def rows_of(name: str, kind: str = "bag") -> dict[str, Settings]:
+def rows_of(name: str, kind: str = "bag") -> dict[str, PrototypeSettings]:
     """Return the settings of each row of the tables, by name."""
     plain, text = base(name, kind=kind, centroids="momentum"), base(name, "ngame", kind)
 
-    def prototype(**changes: Any) -> Settings:
-        return plain._replace(prototype=replace(plain.prototype, **changes))
+    def prototype(**changes: Any) -> PrototypeSettings:
+        return replace(plain, prototype=replace(plain.prototype, **changes))
 
-    def loss(**changes: Any) -> Settings:
-        return plain._replace(loss=replace(plain.loss, **changes))
+    def loss(**changes: Any) -> PrototypeSettings:
+        return replace(plain, loss=replace(plain.loss, **changes))
 
     alone = prototype(centroids="none", free_vectors=0)
     return {
         "dual encoder, margin 0.3": text,
-        "dual encoder, margin 0.1": text._replace(loss=replace(text.loss, high=0.1)),
+        "dual encoder, margin 0.1": replace(text, loss=replace(text.loss, high=0.1)),
         "dual encoder, shuffled batches": base(name, "dual-encoder", kind),
         "momentum": plain,
         "leave-one-out": prototype(centroids="leave-one-out"),
         "no centroids": prototype(centroids="none"),
         "no free vectors": prototype(free_vectors=0),
         "text alone, margin 0.3": alone,
-        "text alone, margin 0.1": alone._replace(loss=replace(alone.loss, high=0.1)),
+        "text alone, margin 0.1": replace(alone, loss=replace(alone.loss, high=0.1)),
         "dynamic margin": loss(margin="dynamic"),
         "dynamic margin, inverted": loss(margin="dynamic", uncertain="invert"),
         "no L(q, text)": loss(texts=0.0),
         "no L(text, q)": loss(queries=0.0),
         "no R": loss(regulariser=0.0),
         "R with a hinge": loss(hinge=True),
-        "uniform positives": plain._replace(batches=replace(plain.batches, by_propensity=False)),
-        "shuffled batches": plain._replace(batches=replace(plain.batches, clustered=False)),
-        "two positives": plain._replace(batches=replace(plain.batches, positives=2)),
+        "uniform positives": replace(plain, batches=replace(plain.batches, by_propensity=False)),
+        "shuffled batches": replace(plain, batches=replace(plain.batches, clustered=False)),
+        "two positives": replace(plain, batches=replace(plain.batches, positives=2)),
         "64 free vectors": prototype(free_vectors=64),
         "512 free vectors": prototype(free_vectors=512),
         "free vectors by label texts": prototype(clusters="texts"),
@@ -86,22 +84,13 @@ def new_encoder(data: LabelledTexts, seed: int, kind: str = "bag") -> TextEncode
     return encoder.fit([*data.texts, *data.label_texts])
 
 
-def new_model(settings: Settings, encoder: TextEncoder, seed: int) -> PrototypeModel:
-    """Return an unfitted model; trials are free to change its losses where they are the usual ones."""
-    return PrototypeModel(
-        preset="prime-lite",
-        encoder=encoder,
-        prototype=settings.prototype,
-        loss=None if settings.loss == PrototypeLoss() else settings.loss,
-        batches=settings.batches,
-        training=settings.training,
-        seed=seed,
-        threads=1,
-    )
+def new_model(settings: PrototypeSettings, encoder: TextEncoder, seed: int) -> PrototypeModel:
+    """Return an unfitted model."""
+    return PrototypeModel(preset=settings, encoder=encoder, seed=seed, threads=1)
 
 
 def train(
-    data: LabelledTexts, settings: Settings, encoder: TextEncoder, seed: int, curve: bool = True
+    data: LabelledTexts, settings: PrototypeSettings, encoder: TextEncoder, seed: int, curve: bool = True
 ) -> PrototypeModel:
     """Return a trained model; with `curve`, its history has P@1 on some test rows after each epoch.
 
@@ -140,5 +129,5 @@ def choose_row(name: str, seed: int, kind: str = "bag") -> tuple[str, dict[str, 
     """Return the row that PRIME's own trials choose, and nDCG@5 of each trial on held-out training rows."""
     data, encoder, settings = the_set(name), encoder_of(name, seed, kind), base(name, kind=kind)
     model = new_model(settings, encoder, seed)
-    found, trials = with_centroids(model, encoder, settings, (data.texts, data.Y, data.label_texts), None)
+    found, trials = model.choose_settings(data.texts, data.Y, data.label_texts, encoder)
     return next(row for row, known in rows_of(name, kind).items() if known == found), trials

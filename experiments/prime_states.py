@@ -15,7 +15,7 @@ import torch
 
 from experiments.prime_data import SIZES, read_set
 from tagwood import TextEncoder
-from tagwood.neural.encoders.head import StateMemory
+from tagwood.neural.encoders.modules import StateMemory
 from tagwood.neural.encoders.tokens import TokenRows
 
 KEPT = Path(__file__).parent.parent / "build" / "prime"

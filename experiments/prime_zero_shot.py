@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from experiments.prime_data import LabelledTexts
 from experiments.prime_runs import new_encoder, rows_of, the_set, train
 from tagwood import Ranking, TfidfEncoder
-from tagwood.neural.prime.settings import Settings
+from tagwood.neural.prime.settings import PrototypeSettings
 
 
 def run_zero_shot(name: str, seed: int, kind: str = "bag") -> dict[str, Any]:
@@ -22,7 +22,7 @@ def run_zero_shot(name: str, seed: int, kind: str = "bag") -> dict[str, Any]:
 
 
 def measure_new_labels(
-    whole: LabelledTexts, settings: Settings, seed: int, kind: str, weight: float | None = None
+    whole: LabelledTexts, settings: PrototypeSettings, seed: int, kind: str, weight: float | None = None
 ) -> dict[str, Any]:
     """Return where labels that a model never saw are ranked on the test rows of a set."""
     n_labels = whole.Y.shape[1]

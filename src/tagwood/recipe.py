@@ -159,7 +159,7 @@ def with_parts(kind: Kind, values: Mapping[str, Any]) -> Any:
     model = cls(**{**kind.fixed, **{name: value for name, value in values.items() if name not in tables}})
     if not tables:
         return model
-    settle = getattr(model, "_settings", None)
+    settle = getattr(model, "resolved_settings", None)
     hints = typing.get_type_hints(cls.__init__)
     for name, table in tables.items():
         part = getattr(model, name)

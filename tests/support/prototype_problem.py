@@ -1,4 +1,4 @@
-"""A small problem for prototype models, and what processes of test_prototype_training.py run.
+"""A small problem for prototype models, and what processes of neural/prime/test_training.py run.
 
 A label is a pair of words, its name; a text has both words and some noise. So names of new labels say what they mean.
 """
@@ -12,9 +12,7 @@ from torch import nn
 
 from tagwood._sparse import check_labels
 from tagwood.neural.encoders.text_encoder import TextEncoder
-from tagwood.neural.prime.loss import PrototypeLoss
-from tagwood.neural.prime.network import Prototype
-from tagwood.neural.prime.settings import Batching, Settings
+from tagwood.neural.prime.settings import Batching, Prototype, PrototypeLoss, PrototypeSettings
 from tagwood.neural.prime.training import PrototypeData, new_module, train_module
 from tagwood.neural.training import Training
 
@@ -35,8 +33,8 @@ def word_pairs(n_texts=6, seed=0):
     return texts, labels, names
 
 
-SETTINGS = Settings(
-    Prototype(centroids="leave-one-out", free_vectors=8, feed_forward=16, hide=0.0),
+SETTINGS = PrototypeSettings(
+    Prototype(centroids="leave-one-out", free_vectors=8, hide=0.0),
     PrototypeLoss(),
     Batching(cluster_size=8, refresh=1),
     Training(epochs=2, batch_size=32, learning_rate=0.01, checkpoint_minutes=0.0),

@@ -11,6 +11,7 @@ from library import WORDS, make_library
 from tagwood import Tagger, load
 from tagwood.cli.app import run
 from tagwood.errors import InputError, MissingExtraError
+from tagwood.neural.encoders.pretrained import PretrainedModule
 from tagwood.neural.encoders.text_encoder import TextEncoder
 from tagwood.neural.prime.model import PrototypeModel
 from tagwood.neural.training import Training
@@ -101,7 +102,10 @@ layers = 1
 """
     model = parse_recipe(text).tagger().model
     assert (model.preset, model.epochs, model.training.clip) == ("prime-lite", 4, 0.5)
-    assert model.training.batch_size == PrototypeModel(preset="prime-lite")._settings().training.batch_size
+    assert (
+        model.training.batch_size
+        == PrototypeModel(preset="prime-lite").resolved_settings().training.batch_size
+    )
     assert repr(model.encoder) == "TextEncoder(encoder='small', layers=1)"
     tagger = parse_recipe(text).tagger()
     again = parse_recipe(recipe_of(tagger).to_toml()).tagger()
@@ -199,7 +203,6 @@ def test_without_the_extra_the_error_names_it(tmp_path):
     [
         ("tokenizers", "encoders.tokens"),
         ("faiss", "prime.label_index"),
-        ("transformers", "encoders.pretrained"),
     ],
 )
 def test_a_part_of_the_extra_that_is_missing_is_named(missing, module, monkeypatch):
@@ -207,6 +210,12 @@ def test_a_part_of_the_extra_that_is_missing_is_named(missing, module, monkeypat
     monkeypatch.delitem(sys.modules, f"tagwood.neural.{module}", raising=False)
     with pytest.raises(MissingExtraError, match=r"pip install 'tagwood\[neural\]'"):
         import_module(f"tagwood.neural.{module}")
+
+
+def test_other_networks_than_bert_name_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'tagwood\[neural\]'"):
+        PretrainedModule.of_config("{}")
 
 
 def test_torch_is_imported_only_for_kinds_that_need_it():
@@ -225,5 +234,5 @@ def test_torch_is_imported_only_for_kinds_that_need_it():
 def test_training_settings_can_be_changed_one_by_one():
     model = Recipe().override(["model.kind=dual-encoder", "model.training.patience=3"]).tagger().model
     assert model.training == Training(
-        **{**vars(PrototypeModel(preset="dual-encoder")._settings().training), "patience": 3}
+        **{**vars(PrototypeModel(preset="dual-encoder").resolved_settings().training), "patience": 3}
     )

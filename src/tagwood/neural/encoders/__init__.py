@@ -1,1 +1,1 @@
-"""Text encoders: transformers that turn texts into vectors."""
+"""Text encoders: networks that turn texts into vectors."""

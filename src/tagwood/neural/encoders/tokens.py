@@ -1,6 +1,7 @@
-"""Texts to tokens. In: texts, a tokenizer trained on the user's texts or read with weights. Out: `TokenRows`.
+"""Texts to tokens. In: texts, and a tokenizer trained on the user's texts or read from a folder. Out: `TokenRows`.
 
-Tokenizers are kept as the JSON text of the `tokenizers` library, which is stored with a model. Nothing is downloaded.
+Texts are tokenized once; `TokenRows.take` then selects the rows of each batch. A tokenizer is stored with a model as
+the JSON text of the `tokenizers` library. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from numpy.typing import NDArray
 
 from tagwood.errors import DataError, InputError, MissingExtraError
 
-# SECTION neural.token_rows
-# `TokenRows`: the tokens of many texts, without padding. In: token ids of each text. Out: what encoder modules read.
-#
-# Tokenise once, then `take` the rows of each batch; `chunks` are the rows sorted by length, so that hardly any padding
-# is needed where a network wants rectangles.
+try:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+except ImportError as error:
+    raise MissingExtraError("a text encoder", extra="neural") from error
 
-
-PADDING = 1.1  # cells of a rectangle per token in it, at most, where it has more than a few rows
-_FEW = 8  # rows: smaller rectangles cost more in calls than in padding
+_BLOCK = 8192  # texts tokenized together
+_RARE = 2  # minimum number of occurrences of a pair that becomes one token
+PADDING = 1.1  # maximum cells per token of a padded chunk of more than a few rows
+_FEW = 8  # rows; smaller chunks would cost more in calls than they save in padding
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class TokenRows:
         return np.diff(self.indptr)
 
     def take(self, rows: NDArray[np.integer] | Sequence[int]) -> Self:
-        """Return some rows, in the order given; a row may be asked for twice."""
+        """Return some rows in the given order; a row may be taken more than once."""
         chosen = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[chosen]
         indptr = np.zeros(chosen.size + 1, dtype=np.int64)
@@ -73,15 +74,10 @@ class TokenRows:
         places = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
         return type(self)(self.ids[places], indptr)
 
-    def join(self, other: TokenRows) -> TokenRows:
-        """Return these rows, then those of `other`."""
-        indptr = np.concatenate([self.indptr, other.indptr[1:] + self.indptr[-1]])
-        return TokenRows(np.concatenate([self.ids, other.ids]), indptr)
-
     def chunks(self, max_tokens: int) -> Iterator[NDArray[np.int64]]:
-        """Yield the numbers of rows that have tokens, in stretches of like length.
+        """Yield the numbers of the rows with tokens, in chunks of similar length.
 
-        A stretch holds at most `max_tokens` cells with padding (one row at least), and hardly any of them is padding.
+        A padded chunk has at most `max_tokens` cells (or one row), and few of them are padding.
         """
         lengths = self.lengths
         order = np.argsort(lengths, kind="stable")
@@ -98,7 +94,7 @@ class TokenRows:
             yield order[begin:]
 
     def padded(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-        """Return (n, longest) ids of some rows and which of them are real, None where all are; padding has id 0."""
+        """Return (n, longest) ids, padded with 0, and a mask of the real ones (None if all are)."""
         part = self.take(rows)
         lengths = part.lengths
         longest = int(lengths.max(initial=0))
@@ -110,20 +106,11 @@ class TokenRows:
         return cells, real
 
 
-try:
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-except ImportError as error:
-    raise MissingExtraError("a text encoder", extra="neural") from error
-
-_BLOCK = 8192  # texts that are tokenised together
-_RARE = 2  # a pair of letters that comes less often is not made one token
-
-
 def train_tokenizer(texts: Iterable[str], size: int, max_length: int) -> Tokenizer:
-    """Return a tokenizer with at most `size` tokens, learned from `texts`; it cuts texts at `max_length` tokens.
+    """Return a tokenizer with at most `size` tokens, trained on `texts`; it truncates texts to `max_length` tokens.
 
-    Byte pairs over lower-cased words: common words are one token, rare ones a few, and no letter is unknown, whatever
-    the script. Case, width and ligatures do not matter (NFKC); accents do.
+    Byte pairs over lower-cased words: a common word is one token, a rare one a few, and no character of any script is
+    unknown. Case, width and ligatures do not matter (NFKC); accents do.
 
     Examples
     --------
@@ -161,21 +148,21 @@ def read_tokenizer(folder: Path, max_length: int) -> Tokenizer:
 
 
 def parse_tokenizer(text: str, max_length: int) -> Tokenizer:
-    """Return the tokenizer of a JSON text; it cuts texts at `max_length` tokens and pads nothing."""
+    """Return the tokenizer of a JSON text; it truncates texts to `max_length` tokens and does not pad."""
     try:
         tokenizer = Tokenizer.from_str(text)
     except Exception as error:  # the library raises a bare Exception
         raise InputError(
             "a tokenizer must be JSON of the tokenizers library", given=str(error)[:80]
         ) from error
-    # Once and for all: a tokenizer that is changed while another thread uses it raises.
+    # Set once here: changing a tokenizer while another thread uses it raises an error.
     tokenizer.enable_truncation(max_length)
     tokenizer.no_padding()
     return tokenizer
 
 
 def tokenize(tokenizer: Tokenizer, texts: Iterable[str]) -> TokenRows:
-    """Return the tokens of each text, with marks of begin and end if the tokenizer has them; none for an empty text."""
+    """Return the tokens of each text, with special tokens if the tokenizer has them; an empty text has none."""
     marks = tokenizer.num_special_tokens_to_add(False)
     rows: list[list[int]] = []
     stream = _clean(texts)
@@ -186,19 +173,19 @@ def tokenize(tokenizer: Tokenizer, texts: Iterable[str]) -> TokenRows:
 
 
 def token_places(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
-    """Return where each token of a text stands in it: (begin, end) in letters, (0, 0) for marks of begin and end."""
+    """Return the (begin, end) characters of each token of a text; (0, 0) for special tokens."""
     return list(tokenizer.encode(next(_clean([text]))).offsets)
 
 
 def count_tokens(rows: TokenRows, size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return in how many rows each token stands."""
+    """Return the number of rows that contain each token."""
     owner = np.repeat(np.arange(len(rows)), rows.lengths)
     pairs = np.unique(owner * size + rows.ids)
     return np.bincount(pairs % size, minlength=size)
 
 
 def _clean(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts without lone surrogates, which the tokenizer cannot take."""
+    """Yield the texts without lone surrogates, which the tokenizer does not accept."""
     for place, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(

@@ -1,14 +1,14 @@
-"""Which queries and labels meet in a step: batches of like queries (NGAME), and positives by inverse propensity.
+"""Which queries and labels are compared in a step: batches of similar queries (NGAME), positives by inverse propensity.
 
 In: label sets, and the memory of query embeddings. Out: batches for the training loop, and the pairs of each.
 
 Decisions
 ---------
-* A batch holds moments, not rows: ``epoch * n_rows + row``. Which positives are drawn depends on the moment and the
-  seed alone, so that neither a stop nor the number of processes changes them.
-* Clusters come from the splitter of the label trees (balanced spherical 2-means, native), over embeddings that
-  training itself left in the memory: nothing is encoded for it but once at the start. Embeddings longer than 64 are
-  projected to 64 random directions first, and few iterations are made: batches need like queries, not the best split.
+* A batch holds moments, not rows: ``epoch * n_rows + row``. The positives depend only on the moment and the seed, so
+  that neither an interruption nor the number of processes changes them.
+* Clusters come from the native splitter of the label trees (balanced spherical 2-means), applied to the embeddings that
+  training leaves in the memory: the queries are encoded for it only once, at the start. Longer embeddings are first
+  projected to 64 random directions, and few iterations are made: batches need similar queries, not the best split.
 * Rows without labels are left out.
 """
 
@@ -25,9 +25,10 @@ from tagwood import _kernels
 from tagwood.metrics.propensity import LabelCounts, inverse_propensity
 from tagwood.neural.prime.loss import Pairs
 from tagwood.neural.prime.network import QueryMemory, entries_of
+from tagwood.neural.prime.settings import Batching
 from tagwood.neural.training import Rows
 
-_PROJECTED = 64  # directions that clustering looks at
+_PROJECTED = 64  # directions used for clustering
 _ITERATIONS = 5
 _TOLERANCE = 1e-2
 
@@ -38,9 +39,9 @@ class Drawn(NamedTuple):
     rows
         (n_queries,) rows of the queries.
     labels
-        (n_batch_labels,) label ids, rising, each once.
+        (n_batch_labels,) ascending, distinct label ids.
     pairs
-        Drawn positives and true labels, as places in the two.
+        Drawn positives and true labels, as positions in `rows` and `labels`.
     """
 
     rows: NDArray[np.int64]
@@ -49,18 +50,18 @@ class Drawn(NamedTuple):
 
 
 class Positives:
-    """Draws positives of queries.
+    """Draw positives for queries.
 
     Parameters
     ----------
     Y
         (n_rows, n_labels) label sets, canonical CSR.
     count
-        Positives per query, fewer where a query has fewer labels; drawn without replacement.
+        Positives per query, drawn without replacement; fewer for a query with fewer labels.
     by_propensity
-        Draw labels in proportion to their inverse propensity, rare ones more often; otherwise all alike.
+        Draw labels in proportion to their inverse propensity, rare ones more often; otherwise with equal probability.
     seed
-        Of the draws.
+        Seed of the draws.
     """
 
     def __init__(self, Y: sparse.csr_array, count: int, *, by_propensity: bool = True, seed: int = 0) -> None:
@@ -72,7 +73,7 @@ class Positives:
         self.count, self.seed = count, seed
 
     def draw(self, moments: Rows) -> Drawn:
-        """Return the queries, labels and pairs of some moments.
+        """Return the queries, labels and pairs of moments.
 
         Examples
         --------
@@ -85,7 +86,7 @@ class Positives:
         """
         rows = moments % self.n_rows
         place, label = entries_of(self.indptr, self.labels, rows)
-        # Of exponential waiting times with these rates, the first ones are a draw without replacement.
+        # The smallest of exponential waiting times with these rates are a weighted draw without replacement.
         waits = -np.log(_uniform(moments[place], label, self.seed)) / self.weights[label]
         order = np.lexsort((waits, place))
         first = np.searchsorted(place, np.arange(rows.size))
@@ -101,14 +102,14 @@ class Positives:
 
 
 def _uniform(moments: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
-    """Return one number in (0, 1) for each moment and label, the same ones whenever they are asked for."""
+    """Return a pseudo-random number in (0, 1) for each moment and label, a function of these and the seed."""
     value = _mixed(moments.astype(np.uint64) ^ np.uint64(seed & 0xFFFFFFFFFFFFFFFF))
     value = _mixed(value + labels.astype(np.uint64))
     return ((value >> np.uint64(11)).astype(np.float64) + 0.5) / float(1 << 53)
 
 
 def _mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix bits, as splitmix64 does; whole numbers wrap around."""
+    """Mix bits as splitmix64 does, with integers that wrap around."""
     value = (value + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))
@@ -117,7 +118,7 @@ def _mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def cluster_queries(
     embeddings: NDArray[np.float32], size: int, *, seed: int = 0, threads: int = 1
 ) -> NDArray[np.int64]:
-    """Return the cluster of each query: like queries together, at most `size` in a cluster, all about as large.
+    """Return the cluster of each query: similar queries together, clusters of about equal size, at most `size`.
 
     Examples
     --------
@@ -136,7 +137,7 @@ def cluster_queries(
     norms = np.linalg.norm(embeddings, axis=1, keepdims=True)
     unit = np.ascontiguousarray(embeddings / np.maximum(norms, 1e-12), dtype=np.float32)
     uniform = np.ones(n_queries)
-    order, begin, end, left = _kernels.split_labels(
+    splits = _kernels.split_labels(
         np.arange(0, unit.size + 1, dimension, dtype=np.int64),
         np.tile(np.arange(dimension, dtype=np.int32), n_queries),
         unit.ravel(),
@@ -152,9 +153,16 @@ def cluster_queries(
         seed,
         threads,
     )
+    return clusters_of_splits(*splits)
+
+
+def clusters_of_splits(
+    order: NDArray[np.int32], begin: NDArray[np.int64], end: NDArray[np.int64], left: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """Return the number of the leaf that holds each item, from the arrays of the native splitter."""
     leaves = np.flatnonzero(left < 0)
     leaves = leaves[np.argsort(begin[leaves])]
-    clusters = np.empty(n_queries, dtype=np.int64)
+    clusters = np.empty(order.size, dtype=np.int64)
     clusters[order] = np.repeat(np.arange(leaves.size), end[leaves] - begin[leaves])
     return clusters
 
@@ -162,7 +170,9 @@ def cluster_queries(
 def clustered_batches(
     clusters: NDArray[np.int64], rows: Rows, batch_size: int, random: np.random.Generator
 ) -> list[Rows]:
-    """Return the rows in batches of whole clusters, as far as sizes allow; clusters, rows in them and batches shuffled.
+    """Return the rows in batches of whole clusters, as far as sizes allow.
+
+    Clusters, the rows of each and the batches are shuffled.
 
     Examples
     --------
@@ -178,55 +188,47 @@ def clustered_batches(
 
 
 class QueryBatches:
-    """Batches of an epoch for the training loop, as moments; with `clusters`, of like queries.
+    """Batches of an epoch for the training loop, as moments.
 
     Parameters
     ----------
-    memory
-        The embeddings that clusters are made of, and where the clusters are kept; None for batches in random order.
-    rows
-        Rows with labels.
-    n_rows
-        Number of all rows.
+    Y
+        (n_rows, n_labels) label sets; rows without labels are left out.
+    settings
+        Size of clusters and epochs between clusterings.
     batch_size
         Queries per batch.
-    cluster_size
-        Most queries of a cluster.
-    refresh
-        Epochs between clusterings.
+    memory
+        Embeddings to cluster, and where the clusters are kept; None for shuffled batches.
     seed, threads
-        Of clusterings.
+        Seed and threads of clusterings.
     """
 
     def __init__(
         self,
-        memory: QueryMemory | None,
-        rows: Rows,
-        n_rows: int,
+        Y: sparse.csr_array,
+        settings: Batching,
         batch_size: int,
+        memory: QueryMemory | None,
         *,
-        cluster_size: int = 32,
-        refresh: int = 5,
         seed: int = 0,
         threads: int = 1,
     ) -> None:
-        self.memory, self.rows, self.n_rows, self.batch_size = memory, rows, n_rows, batch_size
-        self.cluster_size, self.refresh, self.seed, self.threads = cluster_size, refresh, seed, threads
+        self.n_rows, self.rows = int(Y.shape[0]), np.flatnonzero(np.diff(Y.indptr)).astype(np.int64)
+        self.settings, self.batch_size, self.memory = settings, batch_size, memory
+        self.seed, self.threads = seed, threads
 
     def __call__(self, epoch: int, random: np.random.Generator) -> list[Rows]:
         """Return the moments of each step of an epoch."""
         clusters = np.arange(self.n_rows, dtype=np.int64)
         if self.memory is not None:
-            if epoch % self.refresh == 0:
-                found = cluster_queries(
-                    self.memory.queries.cpu().numpy()[self.rows],
-                    self.cluster_size,
-                    seed=self.seed + epoch,
-                    threads=self.threads,
-                )
-                self.memory.clusters[torch.from_numpy(self.rows)] = torch.from_numpy(found).to(
-                    self.memory.clusters.device
-                )
+            if epoch % self.settings.refresh == 0:
+                self._cluster(self.memory, self.seed + epoch)
             clusters = self.memory.clusters.cpu().numpy()
         batches = clustered_batches(clusters, self.rows, self.batch_size, random)
         return [batch + epoch * self.n_rows for batch in batches]
+
+    def _cluster(self, memory: QueryMemory, seed: int) -> None:
+        embeddings = memory.queries.cpu().numpy()[self.rows]
+        found = cluster_queries(embeddings, self.settings.cluster_size, seed=seed, threads=self.threads)
+        memory.clusters[torch.from_numpy(self.rows)] = torch.from_numpy(found).to(memory.clusters.device)

@@ -1,17 +1,19 @@
-"""Linear classifiers on frozen embeddings: PRIME (W). In: a trained `PrototypeModel` and its texts. Out: a model.
+"""PRIME (W): linear classifiers on the frozen embeddings of a trained encoder.
+
+In: a trained `TextEncoder`, texts and label sets. Out: a model that ranks labels. `PrototypeModel.with_classifiers`
+makes one; ``Ensemble([model, model.with_classifiers(texts, Y)])`` combines both.
 
 Decisions
 ---------
-* Classifiers are those of a `LinearTree` over embeddings, its tree shaped by the prototypes: a label's negatives are
-  the rows of labels that are alike, which are the hard ones. Up to 1,000 labels form one leaf: one-vs-all in full.
-* No weight is dropped and none is rounded, because embeddings are dense.
-* The ensemble of both is one line: ``Ensemble([model, model.with_classifiers(texts, Y)])``.
+* The classifiers are those of a `LinearTree` over embeddings, whose tree is shaped by the prototypes: the negatives of
+  a label are the rows of similar labels, which are the hard ones. Up to 1,000 labels form one leaf: full one-vs-all.
+* No weight is dropped or rounded, because embeddings are dense.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,16 +27,12 @@ from tagwood.neural.encoders.text_encoder import TextEncoder
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
-if TYPE_CHECKING:
-    from tagwood.neural.prime.model import PrototypeModel
-
-
-ONE_LEAF = 1000
+_ONE_LEAF = 1000  # labels up to which the tree is a single leaf
 
 
 def default_tree(n_labels: int, *, seed: int = 0, threads: int | None = None) -> LinearTree:
-    """Return the unfitted classifiers for so many labels."""
-    leaf = n_labels if n_labels <= ONE_LEAF else 100
+    """Return unfitted classifiers for `n_labels` labels."""
+    leaf = n_labels if n_labels <= _ONE_LEAF else 100
     solver = Solver(threshold=0.0, weights="float32")
     return LinearTree(max_leaf_size=leaf, solver=solver, seed=seed, threads=threads)
 
@@ -43,14 +41,14 @@ def default_tree(n_labels: int, *, seed: int = 0, threads: int | None = None) ->
 class PrototypeClassifiers(FittedModel):
     """Rank labels by linear classifiers on the embeddings of a trained encoder.
 
-    Made by `PrototypeModel.with_classifiers`; `fit` trains the classifiers anew on other rows, the encoder stays.
+    `fit` trains the classifiers; the encoder is not changed. scikit-learn's `clone` keeps the encoder too.
 
     Parameters
     ----------
     encoder
-        A trained `TextEncoder`.
+        A fitted `TextEncoder`.
     tree
-        Settings of the classifiers; default `default_tree`.
+        Unfitted classifiers; default `default_tree`.
 
     Attributes
     ----------
@@ -64,6 +62,10 @@ class PrototypeClassifiers(FittedModel):
         self.encoder = encoder
         self.tree = tree
 
+    def __sklearn_clone__(self) -> Self:
+        tree = None if self.tree is None else LinearTree(**self.tree.get_params(deep=False))
+        return type(self)(self.encoder, tree)
+
     def fit(
         self,
         X: Iterable[str],
@@ -72,7 +74,7 @@ class PrototypeClassifiers(FittedModel):
         label_features: NDArray[np.float32] | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Train classifiers.
+        """Train the classifiers.
 
         Parameters
         ----------
@@ -81,18 +83,15 @@ class PrototypeClassifiers(FittedModel):
         y
             (n_rows, n_labels) label sets.
         label_features
-            (n_labels, any) vectors that shape the tree, such as prototypes; default the means of the labels' rows.
+            (n_labels, any) vectors that shape the tree, such as prototypes; default the mean embedding of each label's
+            rows.
         progress
-            Called with a stage's name and the share done.
+            Called with the name of a stage and the share of it that is done.
         """
         self._check_params()
         rows, labels = check_text_rows(X, y)
-        tree = (
-            default_tree(labels.shape[1])
-            if self.tree is None
-            else LinearTree(**self.tree.get_params(deep=False))
-        )
-        self.tree_ = tree.fit(
+        tree = default_tree(labels.shape[1]) if self.tree is None else self.tree
+        self.tree_ = LinearTree(**tree.get_params(deep=False)).fit(
             self.encoder.transform(rows), labels, label_features=label_features, progress=progress
         )
         self.n_labels_ = self.tree_.n_labels_
@@ -116,7 +115,7 @@ class PrototypeClassifiers(FittedModel):
         return self.tree_.predict(self.encoder.transform(texts))
 
     def score_labels(self, texts: Iterable[str], pairs: ArrayLike) -> NDArray[np.float32]:
-        """Return the scores of given labels: (n_pairs, 2) whole numbers, row of `texts` and label."""
+        """Return the scores of (n_pairs, 2) pairs: the row of a text, and a label."""
         self._check_fitted()
         return self.tree_.score_labels(self.encoder.transform(texts), pairs)
 
@@ -140,19 +139,3 @@ class PrototypeClassifiers(FittedModel):
             raise InputError("encoder must be a TextEncoder", given=type(self.encoder).__name__)
         if self.tree is not None and not isinstance(self.tree, LinearTree):
             raise InputError("tree must be a LinearTree", given=type(self.tree).__name__)
-
-
-def train_classifiers(
-    model: PrototypeModel, texts: Iterable[str], Y: Any, tree: LinearTree | None = None
-) -> PrototypeClassifiers:
-    """Return classifiers on the frozen embeddings of a model, for all of its labels."""
-    rows, labels = check_text_rows(texts, Y)
-    if labels.shape[1] > model.n_labels_:
-        raise InputError(
-            f"Y must have the {model.n_labels_:,} labels of the model", given=f"{labels.shape[1]:,}"
-        )
-    labels = sparse.csr_array(
-        (labels.data, labels.indices, labels.indptr), shape=(labels.shape[0], model.n_labels_)
-    )  # lists may end before the last label, and added labels have no rows
-    chosen = default_tree(model.n_labels_, seed=model.seed, threads=model.threads) if tree is None else tree
-    return PrototypeClassifiers(model.encoder_, chosen).fit(rows, labels, label_features=model.index_.vectors)

@@ -1,7 +1,7 @@
-"""`LabelIndex`: the nearest labels of vectors, exactly or nearly. In: label vectors, queries. Out: labels and scores.
+"""`LabelIndex`: exact or approximate search for the nearest labels. In: label vectors, queries. Out: labels, scores.
 
-The score is the inner product. Faiss does the work; what it builds from the vectors is made anew after loading, so that
-a model folder holds numbers only.
+The score is the inner product. Faiss does the search; its structures are not stored but rebuilt from the vectors at the
+first search.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ except ImportError as error:
     raise MissingExtraError("a label index", extra="neural") from error
 
 KINDS = ("auto", "flat", "hnsw", "ivf")
-FLAT_UP_TO = 200_000  # labels: a query is compared with all of them in some ten milliseconds
-HNSW_UP_TO = 2_000_000  # more take too long to link
-_LINKS = 32  # of a vector in HNSW
-_WIDTH = 128  # candidates that HNSW keeps in a search, at least
-_BUILD_WIDTH = 100
-_MANY = 256  # labels that are left out by asking for more and dropping them
+FLAT_UP_TO = 200_000  # labels; comparing a query with all of them takes some ten milliseconds
+HNSW_UP_TO = 2_000_000  # labels; building the graph of more takes too long
+PROBES = 0.1  # share of the cells that IVF searches
+_LINKS = 32  # links per vector in HNSW
+_CANDIDATES = 128  # minimum number of candidates that HNSW keeps in a search
+_BUILD_CANDIDATES = 100
+_FEW = 256  # excluded labels up to which a search asks for that many more results and drops them
 
 
 @storable("LabelIndex")
@@ -42,13 +43,11 @@ class LabelIndex:
     vectors
         (n_labels, d) float32.
     kind
-        ``"flat"`` compares with every label and is exact. ``"hnsw"`` walks a graph of near labels, ``"ivf"`` looks into
-        the nearest of √n_labels·4 cells: both miss a few and want vectors of norm 1. ``"auto"``: flat up to 200,000
-        labels, HNSW up to two millions, IVF beyond.
-    probes
-        Share of the cells that IVF looks into: more find more and take longer.
+        ``"flat"`` compares with every label and is exact. ``"hnsw"`` walks a graph of neighbours, ``"ivf"`` searches
+        the nearest tenth of 4·√n_labels cells: both miss a few labels and need vectors of norm 1. ``"auto"``: flat up
+        to 200,000 labels, HNSW up to two million, IVF beyond.
     threads
-        Default all cores.
+        Number of threads; default all cores.
 
     Examples
     --------
@@ -60,24 +59,31 @@ class LabelIndex:
     [[0, 2]]
     """
 
-    def __init__(
-        self, vectors: Any, kind: str = "auto", *, probes: float = 0.1, threads: int | None = None
-    ) -> None:
+    def __init__(self, vectors: Any, kind: str = "auto", *, threads: int | None = None) -> None:
         self.vectors = _matrix(vectors, "vectors")
         self.kind = check_choice(kind, "kind", KINDS)
-        self.probes = probes
         self.threads = threads
         check_threads(threads)
-        self._lock = threading.Lock()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()  # the service searches from several threads
         self._whole: Any = None
-        self._part: tuple[bytes, NDArray[np.int64], Any] | None = None
+        self._part: tuple[bytes, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("vectors", "kind", "threads")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._reset()
 
     def __len__(self) -> int:
         return int(self.vectors.shape[0])
 
     @property
     def used(self) -> str:
-        """The kind of search that is used: ``"auto"`` resolved."""
+        """The kind of search in use, with ``"auto"`` resolved."""
         if self.kind != "auto":
             return self.kind
         return "flat" if len(self) <= FLAT_UP_TO else "hnsw" if len(self) <= HNSW_UP_TO else "ivf"
@@ -89,36 +95,36 @@ class LabelIndex:
         restrict: Iterable[int] | None = None,
         exclude: Iterable[int] | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the best labels of each query and their scores, the best first, ties by label number.
+        """Return the best labels of each query and their scores, best first, ties by label id.
 
         Parameters
         ----------
         queries
             (n, d) float32.
         k
-            Labels per query; with fewer allowed labels, all of them.
+            Labels per query; all of them if fewer are allowed.
         restrict, exclude
-            Labels that alone may be returned; labels that must not. Small choices are searched exactly.
+            The only labels to return; labels not to return. A small selection is searched exactly.
 
         Returns
         -------
         labels, scores
-            (n, k) arrays. Where an approximate search finds fewer, the rest is -1 with score -inf.
+            (n, k) arrays. If an approximate search finds fewer, the rest is -1 with score -inf.
         """
-        asked = _matrix(queries, "queries", self.vectors.shape[1])
+        vectors = _matrix(queries, "queries", self.vectors.shape[1])
         check_int(k, "k", low=1)
         left_out = _ids(() if exclude is None else exclude, len(self), "exclude")
-        if restrict is None and left_out.size <= _MANY:
+        if restrict is None and left_out.size <= _FEW:
             k = min(k, len(self) - left_out.size)
-            found = self._search(self._index(), asked, k + left_out.size)
+            found = self._search(self._index(), vectors, k + left_out.size)
             return _without(*found, left_out, k)
         allowed = np.arange(len(self)) if restrict is None else _ids(restrict, len(self), "restrict")
         allowed = np.setdiff1d(allowed, left_out)
         k = min(k, allowed.size)
         if self.used != "flat" and allowed.size > FLAT_UP_TO // 4:
-            found = self._search(self._index(), asked, k, allowed)
+            found = self._search(self._index(), vectors, k, allowed)
             return _without(*found, left_out[:0], k)
-        labels, scores = self._search(self._part_index(allowed), asked, k)
+        labels, scores = self._search(self._part_index(allowed), vectors, k)
         return _without(allowed[labels].astype(np.int32), scores, left_out[:0], k)
 
     def rank(
@@ -128,47 +134,43 @@ class LabelIndex:
         restrict: Iterable[int] | None = None,
         exclude: Iterable[int] | None = None,
     ) -> Ranking:
-        """Return the same as `search` as a `Ranking`."""
+        """Return the result of `search` as a `Ranking`."""
         labels, scores = self.search(queries, k, restrict, exclude)
         keep = labels >= 0
         indptr = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
         return Ranking(indptr, labels[keep], scores[keep], len(self))
 
     def add(self, vectors: Any) -> LabelIndex:
-        """Return an index with further labels behind the present ones."""
+        """Return an index with more labels, numbered after the present ones."""
         more = _matrix(vectors, "vectors", self.vectors.shape[1])
         both = np.concatenate([self.vectors, more])
-        return LabelIndex(both, self.kind, probes=self.probes, threads=self.threads)
+        return LabelIndex(both, self.kind, threads=self.threads)
 
     def state(self) -> State:
-        """Return the stored form: the vectors and how they are searched."""
-        return State(
-            "LabelIndex",
-            params={"kind": self.kind, "probes": self.probes, "threads": self.threads},
-            arrays={"vectors": self.vectors},
-        )
+        """Return the stored form: the vectors and the kind of search."""
+        params = {"kind": self.kind, "threads": self.threads}
+        return State("LabelIndex", params=params, arrays={"vectors": self.vectors})
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """Rebuild the index; the search structure is built at the first search."""
+        """Rebuild the index from its stored form."""
         vectors = state.array("vectors", np.float32, (None, None))
-        kind, probes = state.param("kind", str), state.param("probes", float)
-        return cls(vectors, kind, probes=probes, threads=state.param("threads", int, type(None)))
+        return cls(vectors, state.param("kind", str), threads=state.param("threads", int, type(None)))
 
     def _index(self) -> Any:
-        with self._lock:  # the service asks from several threads
+        with self._lock:
             if self._whole is None:
                 with _faiss_threads(self.threads):
-                    self._whole = _build(self.used, self.vectors, self.probes)
+                    self._whole = _build(self.used, self.vectors)
             return self._whole
 
     def _part_index(self, allowed: NDArray[np.int64]) -> Any:
-        """Return an exact index of some labels; the last one is kept, since masks seldom change."""
+        """Return an exact index of some labels; the last one is kept because selections seldom change."""
         key = allowed.tobytes()
         with self._lock:
             if self._part is None or self._part[0] != key:
-                self._part = (key, allowed, _build("flat", self.vectors[allowed], self.probes))
-            return self._part[2]
+                self._part = (key, _build("flat", self.vectors[allowed]))
+            return self._part[1]
 
     def _search(
         self, index: Any, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None = None
@@ -177,24 +179,23 @@ class LabelIndex:
             return np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32)
         params = None if allowed is None else _selecting(index, allowed, k)
         if isinstance(index, faiss.IndexHNSW):
-            index.hnsw.efSearch = max(_WIDTH, 2 * k)
+            index.hnsw.efSearch = max(_CANDIDATES, 2 * k)
         with _faiss_threads(self.threads):
             scores, labels = index.search(queries, k, params=params)
         return labels.astype(np.int32), scores
 
 
-def _build(kind: str, vectors: NDArray[np.float32], probes: float) -> Any:
+def _build(kind: str, vectors: NDArray[np.float32]) -> Any:
     d = vectors.shape[1]
     index: Any
     if kind == "hnsw":
         index = faiss.IndexHNSWFlat(d, _LINKS, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction = _BUILD_WIDTH
+        index.hnsw.efConstruction = _BUILD_CANDIDATES
     elif kind == "ivf":
-        cells = max(
-            1, min(len(vectors) // 39, round(4 * len(vectors) ** 0.5))
-        )  # Faiss wants 39 vectors per cell
+        # Faiss warns about fewer than 39 vectors per cell.
+        cells = max(1, min(len(vectors) // 39, round(4 * len(vectors) ** 0.5)))
         index = faiss.IndexIVFFlat(faiss.IndexFlatIP(d), d, cells, faiss.METRIC_INNER_PRODUCT)
-        index.nprobe = max(1, round(probes * cells))
+        index.nprobe = max(1, round(PROBES * cells))
         index.train(vectors)
     else:
         index = faiss.IndexFlatIP(d)
@@ -206,14 +207,14 @@ def _selecting(index: Any, allowed: NDArray[np.int64], k: int) -> Any:
     parts: Any = faiss
     selector = parts.IDSelectorBatch(allowed)
     if isinstance(index, faiss.IndexHNSW):
-        return parts.SearchParametersHNSW(sel=selector, efSearch=max(_WIDTH, 2 * k))
+        return parts.SearchParametersHNSW(sel=selector, efSearch=max(_CANDIDATES, 2 * k))
     return parts.SearchParametersIVF(sel=selector, nprobe=index.nprobe)
 
 
 def _without(
     labels: NDArray[np.int32], scores: NDArray[np.float32], left_out: NDArray[np.int64], k: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the best `k` of each row that are not left out, ties by label number."""
+    """Return the best `k` labels of each row that are not left out, ties by label id."""
     drop = np.isin(labels, left_out) | (labels < 0)
     scores = np.where(drop, np.float32(-np.inf), scores)
     labels = np.where(drop, np.int32(-1), labels)

@@ -1,41 +1,138 @@
-"""Settings of a `PrototypeModel`: presets, and what a model with some arguments really does.
+"""Settings of `PrototypeModel`: what prototypes are made of, losses, batches, training, and the presets.
 
-In: the constructor's arguments. Out: one `Settings` with nothing left open but the choice of centroids.
+In: the constructor's arguments. Out: one checked `PrototypeSettings`, in which only ``centroids="auto"`` is still open
+(`PrototypeModel.fit` decides it by trials).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, Self
 
-from tagwood._check import check_choice, check_int
+from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError
 from tagwood.neural.encoders.text_encoder import FROM_SCRATCH
-from tagwood.neural.prime.loss import PrototypeLoss
-from tagwood.neural.prime.network import Prototype
 from tagwood.neural.training import Training
 
-_Part = TypeVar("_Part")
-
+CENTROIDS = ("momentum", "leave-one-out", "none")
+CLUSTERS = ("queries", "texts")
+MARGINS = ("fixed", "dynamic")
+UNCERTAIN = ("pull", "invert")
 _RATES = {"scratch": 3e-3, "head": 5e-4, "all": 2e-4}  # learning rate by what is trained
+_TRAINING = Training(epochs=20, batch_size=512)
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """What a label's prototype is made of, besides the label's text.
+
+    Parameters
+    ----------
+    centroids
+        Means of the embedded texts of a label: ``"momentum"``, ``"leave-one-out"`` (see `QueryMemory`) or ``"none"``.
+        ``"auto"`` chooses by trials on held-out rows: up to four more trainings on at most 10,000 rows, one of them
+        with label texts alone.
+    momentum
+        Share of a centroid that is kept when one text of the label is embedded again.
+    free_vectors
+        Number of trainable vectors, each shared by similar labels; None for one per two labels, at most 65,536; 0 for
+        none.
+    clusters
+        What makes labels similar: ``"queries"`` (the mean TF-IDF features of their texts) or ``"texts"`` (their own
+        texts).
+    dropout
+        Dropout of the prototype network.
+    hide
+        Share of the labels of a step that are represented by their text alone, as new labels will be.
+    """
+
+    centroids: str = "auto"
+    momentum: float = 0.95
+    free_vectors: int | None = None
+    clusters: str = "queries"
+    dropout: float = 0.1
+    hide: float = 0.1
+
+    def check(self) -> None:
+        """Raise `InputError` for an invalid value."""
+        check_choice(self.centroids, "centroids", ("auto", *CENTROIDS))
+        check_float(self.momentum, "momentum", low=0.0, high=1.0)
+        if self.free_vectors is not None:
+            check_int(self.free_vectors, "free_vectors", low=0)
+        check_choice(self.clusters, "clusters", CLUSTERS)
+        check_float(self.dropout, "dropout", low=0.0, high=0.99)
+        check_float(self.hide, "hide", low=0.0, high=0.99)
+
+
+@dataclass(frozen=True)
+class PrototypeLoss:
+    """Which losses are added up, and their margin; `tagwood.neural.prime.loss` computes them.
+
+    Parameters
+    ----------
+    margin
+        ``"fixed"``: always `high`; ``"dynamic"``: the difference of the two similarities, clipped to [low, high].
+    low, high
+        Smallest and largest margin between cosine similarities.
+    uncertain
+        Gradient of a dynamic margin where a positive leads by less than `low`: ``"pull"`` or ``"invert"``.
+    prototypes, texts, queries
+        Weights of L(query, prototypes), L(query, label texts) and L(label text, queries); 0 leaves one out.
+    regulariser
+        Weight of R, which rewards prototypes that do better than label texts; 0 leaves it out.
+    hinge
+        Cut R at zero for each pair.
+    regulariser_margin
+        Margin m' of R.
+    """
+
+    margin: str = "fixed"
+    low: float = 0.1
+    high: float = 0.3
+    uncertain: str = "pull"
+    prototypes: float = 1.0
+    texts: float = 1.0
+    queries: float = 1.0
+    regulariser: float = 0.1
+    hinge: bool = False
+    regulariser_margin: float = 0.1
+
+    def check(self) -> None:
+        """Raise `InputError` for an invalid value."""
+        check_choice(self.margin, "margin", MARGINS)
+        check_choice(self.uncertain, "uncertain", UNCERTAIN)
+        check_float(self.low, "low", low=0.0, high=2.0)
+        check_float(self.high, "high", low=self.low, high=2.0)
+        for name in ("prototypes", "texts", "queries", "regulariser", "regulariser_margin"):
+            check_float(getattr(self, name), name, low=0.0)
+        if self.prototypes + self.texts + self.queries == 0:
+            raise InputError("one of prototypes, texts and queries must be above 0", given="0 for all three")
+
+    @property
+    def has_usual_margin(self) -> bool:
+        """Whether the margin is the default one, so that trials may change it."""
+        usual = PrototypeLoss()
+        return (self.margin, self.low, self.high) == (usual.margin, usual.low, usual.high)
 
 
 @dataclass(frozen=True)
 class Batching:
-    """Which queries and labels meet in a step.
+    """Which queries and labels are compared in a step.
 
     Parameters
     ----------
     positives
-        Labels drawn per query and step: 1 or 2, or more.
+        Labels drawn per query and step.
     by_propensity
         Draw rare labels more often, in proportion to their inverse propensity.
     clustered
-        Batches of like queries (NGAME), so that the labels of others are hard negatives; otherwise in random order.
+        Put similar queries into a batch (NGAME), so that the labels of the others are hard negatives; otherwise
+        shuffle.
     cluster_size
-        Most queries in a cluster; a batch holds several clusters.
+        Maximum number of queries per cluster; a batch holds several clusters.
     refresh
-        Epochs between clusterings of the queries.
+        Epochs between two clusterings of the queries.
     """
 
     positives: int = 2
@@ -45,81 +142,104 @@ class Batching:
     refresh: int = 5
 
     def check(self) -> None:
-        """Raise `InputError` for a value that does not fit."""
+        """Raise `InputError` for an invalid value."""
         for name in ("positives", "cluster_size", "refresh"):
             check_int(getattr(self, name), name, low=1)
 
 
-class Settings(NamedTuple):
-    """All that a training needs to know besides the data."""
-
-    prototype: Prototype
-    loss: PrototypeLoss
-    batches: Batching
-    training: Training
-
-    def check(self) -> None:
-        """Raise `InputError` for a value that does not fit."""
-        for part in self:
-            part.check()
-
-
-_TEXT_ALONE = Prototype(centroids="none", free_vectors=0)
-_TEXT_LOSS = PrototypeLoss(prototypes=0.0, queries=0.0, regulariser=0.0)
-_TRAINING = Training(epochs=20, batch_size=512)
-
-PRESETS: dict[str, Settings] = {
-    "prime": Settings(Prototype(), PrototypeLoss(), Batching(), _TRAINING),
-    "prime-lite": Settings(
-        Prototype(), PrototypeLoss(), Batching(positives=1), replace(_TRAINING, batch_size=256)
-    ),
-    "dual-encoder": Settings(
-        _TEXT_ALONE, _TEXT_LOSS, Batching(positives=1, by_propensity=False, clustered=False), _TRAINING
-    ),
-    "ngame": Settings(_TEXT_ALONE, _TEXT_LOSS, Batching(positives=1), _TRAINING),
+_PARTS: dict[str, type[Any]] = {
+    "prototype": Prototype,
+    "loss": PrototypeLoss,
+    "batches": Batching,
+    "training": Training,
 }
 
 
-def settle(
-    preset: str,
+@dataclass(frozen=True)
+class PrototypeSettings:
+    """Everything that a training depends on besides the data: a preset, or one of your own."""
+
+    prototype: Prototype = Prototype()
+    loss: PrototypeLoss = PrototypeLoss()
+    batches: Batching = Batching()
+    training: Training = _TRAINING
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Rebuild settings from `dataclasses.asdict`."""
+        return cls(**{name: kind(**values[name]) for name, kind in _PARTS.items()})
+
+    def check(self) -> None:
+        """Raise `InputError` for an invalid value."""
+        for name, kind in _PARTS.items():
+            part = getattr(self, name)
+            if not isinstance(part, kind):
+                raise InputError(f"{name} must be a {kind.__name__}", given=type(part).__name__)
+            part.check()
+
+    def with_centroids(self, kind: str) -> Self:
+        """Return these settings with a kind of centroids; for ``"none"``, labels are their texts alone.
+
+        Examples
+        --------
+        >>> PrototypeSettings().with_centroids("none").prototype.free_vectors
+        0
+        """
+        if kind != "none":
+            return replace(self, prototype=replace(self.prototype, centroids=kind))
+        loss = self.loss
+        if loss.texts > 0:
+            loss = replace(loss, prototypes=0.0, queries=0.0, regulariser=0.0)
+        return replace(self, prototype=replace(self.prototype, centroids=kind, free_vectors=0), loss=loss)
+
+
+_PRIME = PrototypeSettings()
+_NGAME = replace(_PRIME.with_centroids("none"), batches=Batching(positives=1))
+
+PRESETS: dict[str, PrototypeSettings] = {
+    "prime": _PRIME,
+    "prime-lite": replace(
+        _PRIME, batches=Batching(positives=1), training=replace(_PRIME.training, batch_size=256)
+    ),
+    "dual-encoder": replace(_NGAME, batches=Batching(positives=1, by_propensity=False, clustered=False)),
+    "ngame": _NGAME,
+}
+
+
+def resolve_settings(
+    preset: str | PrototypeSettings,
     encoder: str,
     *,
     trained: str = "all",
-    prototype: Prototype | None = None,
-    loss: PrototypeLoss | None = None,
-    batches: Batching | None = None,
     training: Training | None = None,
     centroids: str | None = None,
     epochs: int | None = None,
     batch_size: int | None = None,
     learning_rate: float | None = None,
-) -> Settings:
-    """Return the settings of a preset with what was given instead; checked.
+) -> PrototypeSettings:
+    """Return the checked settings of a preset with the given changes.
+
+    The learning rate of a named preset depends on the encoder and on what is trained of it, unless `learning_rate` or
+    `training` is given.
 
     Examples
     --------
-    >>> settle("prime-lite", "bag", epochs=3).training.epochs
+    >>> resolve_settings("prime-lite", "bag", epochs=3).training.epochs
     3
     """
-    base = PRESETS[check_choice(preset, "preset", PRESETS)]
-    kind = "scratch" if encoder in FROM_SCRATCH else trained
-    rate = learning_rate if learning_rate is not None or training else _RATES[kind]
-    found = Settings(
-        _instance(prototype, Prototype, "prototype") or base.prototype,
-        _instance(loss, PrototypeLoss, "loss") or base.loss,
-        _instance(batches, Batching, "batches") or base.batches,
-        _instance(training, Training, "training") or base.training,
-    )
-    changes = {"epochs": epochs, "batch_size": batch_size, "learning_rate": rate}
-    given = {name: value for name, value in changes.items() if value is not None}
-    found = found._replace(training=replace(found.training, **given))  # type: ignore[arg-type]
+    if isinstance(preset, PrototypeSettings):
+        base = preset
+    else:
+        base = PRESETS[check_choice(preset, "preset", PRESETS)]
+        if training is None and learning_rate is None:
+            learning_rate = _RATES["scratch" if encoder in FROM_SCRATCH else trained]
+    found = base if training is None else replace(base, training=training)
     if centroids is not None:
-        found = found._replace(prototype=replace(found.prototype, centroids=centroids))
+        found = replace(found, prototype=replace(found.prototype, centroids=centroids))
     found.check()
+    changes = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if changes:
+        found = replace(found, training=replace(found.training, **changes))  # type: ignore[arg-type]
+        found.training.check()
     return found
-
-
-def _instance(value: _Part | None, kind: type[_Part], name: str) -> _Part | None:
-    if value is not None and not isinstance(value, kind):
-        raise InputError(f"{name} must be a {kind.__name__}", given=type(value).__name__)
-    return value

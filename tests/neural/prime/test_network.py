@@ -11,7 +11,9 @@ from torch.nn.functional import normalize
 
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError
-from tagwood.neural.prime.network import Prototype, PrototypeModule, PrototypeNetwork, QueryMemory
+from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, QueryMemory
+from tagwood.neural.prime.settings import Prototype
+from tagwood.neural.prime.training import new_prototypes
 
 Y = check_labels(
     sparse.csr_array(np.array([[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0]], dtype=np.float32))
@@ -62,14 +64,14 @@ def module_of(settings, bank=None, how=None):
 
 
 def test_an_untrained_prototype_is_the_mean_of_its_sources():
-    network, tokens = PrototypeNetwork(5, 8), unit(6).view(2, 3, 5)
+    network, tokens = PrototypeNetwork(5), unit(6).view(2, 3, 5)
     found = network.eval()(tokens, torch.ones(2, 3, dtype=torch.bool))
     expected = normalize(nn.functional.layer_norm(tokens * 5**0.5, (5,)).mean(dim=1), dim=-1)
     assert torch.allclose(found, expected, atol=1e-3)
 
 
 def test_what_a_label_lacks_changes_nothing():
-    network = PrototypeNetwork(5, 8, dropout=0.0)
+    network = PrototypeNetwork(5, dropout=0.0)
     nn.init.normal_(network.mix.weight)
     nn.init.normal_(network.narrow.weight)
     tokens = unit(6).view(2, 3, 5)
@@ -81,10 +83,9 @@ def test_what_a_label_lacks_changes_nothing():
     assert not torch.allclose(network(tokens, present)[0], network(other, present)[0])
 
 
-@pytest.mark.parametrize("source", ["text", "centroids", "free vectors"])
+@pytest.mark.parametrize("source", ["centroids", "free vectors"])
 def test_each_source_can_be_switched_off(source):
     settings = Prototype(
-        text=source != "text",
         centroids="none" if source == "centroids" else "momentum",
         free_vectors=0 if source == "free vectors" else 2,
     )
@@ -93,7 +94,7 @@ def test_each_source_can_be_switched_off(source):
     before = module.prototypes(texts, labels)
     assert before.shape == (4, 5)
     assert torch.allclose(before.norm(dim=1), torch.ones(4), atol=1e-5)
-    assert torch.equal(module.prototypes(-texts, labels), before) == (source == "text")
+    assert not torch.equal(module.prototypes(-texts, labels), before)
     if module.memory is not None:
         module.memory.centroids.neg_()
         assert not torch.equal(module.prototypes(texts, labels), before)
@@ -106,7 +107,8 @@ def test_a_hidden_label_is_a_new_label():
     )
     hidden = torch.tensor([True, False, True, False])
     found = module.prototypes(texts, torch.arange(4), hidden=hidden)
-    new, full = module.prototypes(texts, None), module.prototypes(texts, torch.arange(4))
+    new = torch.from_numpy(new_prototypes(module.network, texts.numpy()))
+    full = module.prototypes(texts, torch.arange(4))
     assert torch.allclose(found[hidden], new[hidden], atol=1e-6)
     assert torch.allclose(found[~hidden], full[~hidden], atol=1e-6)
     assert not torch.allclose(new, full)
@@ -114,8 +116,8 @@ def test_a_hidden_label_is_a_new_label():
 
 def test_labels_are_hidden_in_training_only():
     module = module_of(Prototype(centroids="momentum", free_vectors=0, hide=0.5))
-    assert module.hidden(100, torch.device("cpu")) is None
-    share = module.train().hidden(1000, torch.device("cpu")).float().mean()
+    assert module.draw_hidden(100, torch.device("cpu")) is None
+    share = module.train().draw_hidden(1000, torch.device("cpu")).float().mean()
     assert 0.4 < share < 0.6
 
 
@@ -131,7 +133,6 @@ def test_text_alone_is_a_plain_dual_encoder():
         ({"centroids": "momentun"}, "Did you mean 'momentum'"),
         ({"momentum": 1.5}, "momentum must be a number from 0.0 to 1.0"),
         ({"free_vectors": -1}, "free_vectors must be a whole number of at least 0"),
-        ({"text": False, "centroids": "none", "free_vectors": 0}, "needs text, centroids or free vectors"),
         ({"hide": 1.0}, "hide must be a number from 0.0 to 0.99"),
     ],
 )

@@ -1,3 +1,7 @@
+"""`LabelIndex` against brute force, exact and approximate, and its storage."""
+
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,6 +9,7 @@ from hypothesis import strategies as st
 
 import tagwood
 from tagwood.errors import InputError
+from tagwood.neural.prime import label_index
 from tagwood.neural.prime.label_index import FLAT_UP_TO, HNSW_UP_TO, LabelIndex
 from tagwood.storage import State
 
@@ -58,13 +63,14 @@ def test_ties_go_to_the_lower_label():
 
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
-def test_approximate_kinds_find_most_of_the_best_and_never_what_is_excluded(kind):
+def test_approximate_kinds_find_most_of_the_best_and_never_what_is_excluded(kind, monkeypatch):
+    monkeypatch.setattr(label_index, "PROBES", 0.2)
     centres = unit(40, 16, 3)
     random = np.random.default_rng(1)
     vectors = np.repeat(centres, 50, axis=0) + 0.3 * random.normal(size=(2000, 16)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     queries = vectors[::40]
-    index = LabelIndex(vectors, kind, probes=0.2, threads=1)
+    index = LabelIndex(vectors, kind, threads=1)
     expected = brute_force(vectors, queries, 10)[0]
     labels, scores = index.search(queries, 10)
     shared = [len(set(found) & set(best)) / 10 for found, best in zip(labels, expected, strict=True)]
@@ -78,9 +84,10 @@ def test_approximate_kinds_find_most_of_the_best_and_never_what_is_excluded(kind
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_approximate_kinds_restrict_large_choices_without_an_exact_search(kind, monkeypatch):
-    monkeypatch.setattr("tagwood.neural.prime.label_index.FLAT_UP_TO", 40)
+    monkeypatch.setattr(label_index, "FLAT_UP_TO", 40)
+    monkeypatch.setattr(label_index, "PROBES", 0.5)
     vectors = unit(2000, 8)
-    index = LabelIndex(vectors, kind, probes=0.5, threads=1)
+    index = LabelIndex(vectors, kind, threads=1)
     allowed = np.arange(0, 2000, 2)
     labels, _ = index.search(vectors[:20:2], 5, restrict=allowed)
     assert labels[:, 0].tolist() == list(range(0, 20, 2))
@@ -108,6 +115,8 @@ def test_index_comes_back_from_its_state(tmp_path):
     back = tagwood.load(tmp_path / "index")
     assert back.kind == "hnsw"
     np.testing.assert_array_equal(back.search(queries, 5)[0], index.search(queries, 5)[0])
+    again = pickle.loads(pickle.dumps(index))  # after a search: the graph is not pickled
+    np.testing.assert_array_equal(again.search(queries, 5)[0], index.search(queries, 5)[0])
 
 
 def test_added_labels_are_found_behind_the_others():

@@ -10,7 +10,7 @@ import torch
 from process_group import run_processes
 from prototype_problem import SETTINGS, numbers_of, trained_module, trained_numbers
 
-from tagwood.neural.prime.settings import PRESETS, settle
+from tagwood.neural.prime.settings import PRESETS, resolve_settings
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def one_thread():
 
 
 def with_centroids(how):
-    return SETTINGS._replace(prototype=replace(SETTINGS.prototype, centroids=how, hide=0.1))
+    return replace(SETTINGS, prototype=replace(SETTINGS.prototype, centroids=how, hide=0.1))
 
 
 @pytest.mark.parametrize(("how", "stop_at"), [("momentum", 3), ("leave-one-out", 7)])
@@ -36,24 +36,24 @@ def test_a_stopped_training_goes_on_bit_for_bit(tmp_path, how, stop_at):
 def test_two_processes_equal_one_with_the_whole_batch():
     # 135 rows in batches of 32: the last has 7, which two processes cannot share evenly. The rate is small, because
     # Adam makes whole steps of gradients that are rounding errors.
-    settings = SETTINGS._replace(training=replace(SETTINGS.training, learning_rate=1e-3))
+    settings = replace(SETTINGS, training=replace(SETTINGS.training, learning_rate=1e-3))
     both, alone = run_processes(2, trained_numbers, settings), trained_numbers(settings)
     np.testing.assert_allclose(both, alone, atol=1e-5)
-    still = SETTINGS._replace(training=replace(SETTINGS.training, learning_rate=1e-12))
+    still = replace(SETTINGS, training=replace(SETTINGS.training, learning_rate=1e-12))
     assert np.abs(alone - trained_numbers(still)).max() > 5e-3
 
 
 def test_free_vectors_and_norms_are_not_decayed():
     heavy = replace(SETTINGS.training, weight_decay=1e6, learning_rate=1e-9)
-    module = trained_module(SETTINGS._replace(training=heavy))
-    start = trained_module(SETTINGS._replace(training=replace(heavy, weight_decay=0.0)))
+    module = trained_module(replace(SETTINGS, training=heavy))
+    start = trained_module(replace(SETTINGS, training=replace(heavy, weight_decay=0.0)))
     assert torch.allclose(module.bank, start.bank, atol=1e-5)
     assert torch.allclose(module.network.norm_out.weight, start.network.norm_out.weight, atol=1e-5)
     assert not torch.allclose(module.network.project.weight, start.network.project.weight, atol=1e-5)
 
 
 def test_every_weight_of_a_prototype_is_trained():
-    begin = trained_module(SETTINGS._replace(training=replace(SETTINGS.training, learning_rate=1e-12)))
+    begin = trained_module(replace(SETTINGS, training=replace(SETTINGS.training, learning_rate=1e-12)))
     module = trained_module()
     for (name, weight), other in zip(module.named_parameters(), begin.parameters(), strict=True):
         assert not torch.allclose(weight, other, atol=1e-6), name
@@ -62,9 +62,13 @@ def test_every_weight_of_a_prototype_is_trained():
 def test_presets_differ_as_they_say():
     assert PRESETS["prime"].batches.positives == 2
     assert PRESETS["prime-lite"].batches.positives == 1
-    assert PRESETS["dual-encoder"].prototype.is_text_alone
+    assert (PRESETS["ngame"].prototype.centroids, PRESETS["ngame"].prototype.free_vectors) == ("none", 0)
+    assert PRESETS["dual-encoder"].prototype == PRESETS["ngame"].prototype
     assert not PRESETS["dual-encoder"].batches.clustered
     assert PRESETS["ngame"].batches.clustered
-    assert settle("prime", "minilm").training.learning_rate < settle("prime", "bag").training.learning_rate
-    assert settle("prime", "bag", learning_rate=0.5).training.learning_rate == 0.5
-    assert settle("prime", "bag", centroids="momentum").prototype.centroids == "momentum"
+    assert (
+        resolve_settings("prime", "minilm").training.learning_rate
+        < resolve_settings("prime", "bag").training.learning_rate
+    )
+    assert resolve_settings("prime", "bag", learning_rate=0.5).training.learning_rate == 0.5
+    assert resolve_settings("prime", "bag", centroids="momentum").prototype.centroids == "momentum"

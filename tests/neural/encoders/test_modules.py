@@ -1,4 +1,4 @@
-"""Frozen encoders with a head: change nothing untrained, embed each text once, train the head alone, are stored."""
+"""Frozen networks with a head: untrained it changes nothing, it alone is trained, and texts are embedded once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prototype_problem import word_pairs
 import tagwood
 from tagwood import PrototypeModel, TextEncoder
 from tagwood.errors import InputError
-from tagwood.neural.encoders.head import FrozenRows, HeadModule, StateMemory
+from tagwood.neural.encoders.modules import FrozenRows, HeadModule, StateMemory
 
 TEXTS = ["oak and ash", "", "the salt of the sea", "oak and ash"]
 
@@ -102,7 +102,9 @@ def test_trials_and_training_embed_each_text_once(folder):
 
 
 def test_heads_need_weights_of_others():
-    with pytest.raises(InputError, match=r"needs an encoder with weights.*Take 'minilm' or a folder"):
+    with pytest.raises(
+        InputError, match=r"needs an encoder with pretrained weights.*Use 'minilm' or a folder"
+    ):
         TextEncoder("bag", trained="head").fit(TEXTS)
     with pytest.raises(InputError, match="trained must be one of"):
         TextEncoder("minilm", trained="body").fit(TEXTS)

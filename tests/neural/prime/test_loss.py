@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tagwood.errors import InputError
-from tagwood.neural.prime.loss import Pairs, PrototypeLoss, Scores, prototype_loss, triplets
+from tagwood.neural.prime.loss import Pairs, Scores, prototype_loss, triplets
+from tagwood.neural.prime.settings import PrototypeLoss
 
 SETTINGS = {
     "dynamic, pull": PrototypeLoss("dynamic"),

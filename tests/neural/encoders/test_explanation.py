@@ -1,7 +1,10 @@
+"""Weights of words against their definition: what the score loses without a word."""
+
 import numpy as np
 import pytest
 
 from tagwood import TextEncoder
+from tagwood.neural.encoders import explanation
 from tagwood.neural.encoders.explanation import explain_words
 
 TEXTS = ["the oak tree", "an ash tree", "salt of the sea", "the sea, the sea!"] * 3
@@ -45,9 +48,10 @@ def test_words_behind_the_last_token_are_left_out():
     assert [word for word, _ in words] == ["sea", "oak", "ash"]
 
 
-def test_long_texts_are_taken_apart_into_stretches(encoder):
+def test_long_texts_are_split_into_phrases(encoder, monkeypatch):
+    monkeypatch.setattr(explanation, "MAX_WORDS", 5)
     text = " ".join(f"{first}{second}" for first in "abcd" for second in "xyz")
-    words = explain_words(encoder, text, encoder.transform(["ax"])[0], most=5)
+    words = explain_words(encoder, text, encoder.transform(["ax"])[0])
     assert [word for word, _ in words][:2] == ["ax ay az", "bx by bz"]
     assert np.argmax([weight for _, weight in words]) == 0
 

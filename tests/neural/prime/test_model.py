@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from prototype_problem import word_pairs
+from sklearn.base import clone
 
 import tagwood
 from tagwood import Ensemble, LinearTree, PrototypeModel, TextEncoder
 from tagwood.errors import InputError, NotFittedError
-from tagwood.neural.prime.loss import PrototypeLoss
 from tagwood.neural.prime.model import NEW_LABEL_WEIGHT
-from tagwood.neural.prime.network import Prototype
-from tagwood.neural.prime.settings import PRESETS, Batching
-from tagwood.neural.prime.training import best_kind, draw_part
+from tagwood.neural.prime.settings import (
+    PRESETS,
+    Batching,
+    Prototype,
+    PrototypeLoss,
+    PrototypeSettings,
+    resolve_settings,
+)
+from tagwood.neural.prime.training import best_candidate, draw_trial_rows
 from tagwood.neural.training import Training
 from tagwood.ranking import Ranking
 
@@ -141,29 +148,31 @@ def test_centroids_must_lead_by_more_than_luck():
     good = Ranking.from_lists([[(0, 1.0)]] * 200, 2)
     hardly = Ranking.from_lists([[(0, 1.0)]] + [[(1, 1.0), (0, 0.5)]] * 199, 2)
     bad = Ranking.from_lists([[(1, 1.0), (0, 0.5)]] * 200, 2)
-    assert best_kind(Y, {"none": bad, "momentum": good}, {"none": 0.6, "momentum": 1.0}) == "momentum"
-    assert best_kind(Y, {"none": bad, "momentum": hardly}, {"none": 0.6, "momentum": 0.602}) == "none"
-    assert best_kind(Y, {"none": good, "momentum": bad}, {"none": 1.0, "momentum": 0.6}) == "none"
+    assert best_candidate(Y, {"none": bad, "momentum": good}, {"none": 0.6, "momentum": 1.0}) == "momentum"
+    assert best_candidate(Y, {"none": bad, "momentum": hardly}, {"none": 0.6, "momentum": 0.602}) == "none"
+    assert best_candidate(Y, {"none": good, "momentum": bad}, {"none": 1.0, "momentum": 0.6}) == "none"
     low = "none, low margin"
     three = {"none": bad, low: good, "momentum": good}
-    assert best_kind(Y, three, {"none": 0.6, low: 0.99, "momentum": 1.0}) == low
+    assert best_candidate(Y, three, {"none": 0.6, low: 0.99, "momentum": 1.0}) == low
 
 
 def test_a_settled_copy_trains_without_trials(problem):
     texts, labels, names, *_ = problem
-    model = PrototypeModel(**{**QUICK, "epochs": 1}, batches=Batching(positives=1))
+    preset = replace(PRESETS["prime"], batches=Batching(positives=1))
+    model = PrototypeModel(**{**QUICK, "epochs": 1}, preset=preset)
     again = model.fit(texts, labels, label_texts=names).settled()
     assert not hasattr(again, "n_labels_")
-    assert again.batches == model.batches
+    assert again.preset.batches == preset.batches
     again.fit(texts, labels, label_texts=names)
     assert (again.trials_, again.centroids_) == ({}, model.centroids_)
     np.testing.assert_array_equal(again.index_.vectors, model.index_.vectors)
-    assert PrototypeModel.from_state(model.state()).settled().get_params(deep=False)["centroids"] is None
+    assert repr(PrototypeModel.from_state(model.state()).settled()) == repr(model.settled())
 
 
-def test_a_margin_is_tried_unless_losses_were_given(problem):
+def test_a_margin_is_tried_unless_one_was_given(problem):
     texts, labels, names, *_ = problem
-    model = PrototypeModel(**{**QUICK, "epochs": 1}, loss=PrototypeLoss(high=0.2))
+    preset = PrototypeSettings(loss=PrototypeLoss(high=0.2))
+    model = PrototypeModel(**{**QUICK, "epochs": 1}, preset=preset)
     model.fit(texts, labels, label_texts=names)
     assert set(model.trials_) == {"momentum", "leave-one-out", "none"}
     assert model.settings_.loss.high == 0.2
@@ -171,7 +180,7 @@ def test_a_margin_is_tried_unless_losses_were_given(problem):
 
 def test_a_trial_keeps_all_rows_of_its_labels():
     Y = tagwood._sparse.check_labels([[i % 50] for i in range(1000)])
-    part = draw_part(Y, 300, 0)
+    part = draw_trial_rows(Y, 300, 0)
     rows = np.concatenate([part.train, part.held])
     assert 300 <= rows.size < 340
     assert np.all(np.bincount(Y[rows].indices, minlength=50)[part.labels] == 20)
@@ -235,7 +244,8 @@ def test_classifiers_on_frozen_embeddings_and_the_ensemble(tmp_path, problem, fi
         ({"encoder": "bagg"}, "got 'bagg'"),
         ({"centroids": "mean"}, "centroids must be one of 'auto', 'momentum'"),
         ({"epochs": 0}, "epochs must be a whole number of at least 1"),
-        ({"prototype": 3}, "prototype must be a Prototype; got int"),
+        ({"preset": PrototypeSettings(prototype=3)}, "prototype must be a Prototype; got int"),
+        ({"training": 3}, "training must be a Training; got int"),
         ({"index": "tree"}, "kind must be one of"),
     ],
 )
@@ -258,5 +268,44 @@ def test_label_texts_are_asked_for(problem):
 def test_free_vectors_can_be_shared_by_texts(problem):
     texts, labels, names, test_texts, test_labels = problem
     prototype = Prototype(centroids="none", free_vectors=9, clusters="texts")
-    model = PrototypeModel(**QUICK, prototype=replace(prototype, dropout=0.0))
+    preset = replace(
+        resolve_settings("prime", "bag"), prototype=replace(prototype, dropout=0.0)
+    )  # with the usual rate
+    model = PrototypeModel(**QUICK, preset=preset)
     assert right(model.fit(texts, labels, label_texts=names), test_texts, test_labels) > 0.9
+
+
+def test_models_are_pickled_and_cloned(problem, fitted):
+    test_texts = problem[3]
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.rank(test_texts) == fitted.rank(test_texts)
+    assert again.add_labels(["oak sea"]).tolist() == [45]
+    preset = PrototypeSettings(batches=Batching(positives=1))
+    unfitted = PrototypeModel(**QUICK, preset=preset, training=Training(epochs=2))
+    for copy in (pickle.loads(pickle.dumps(unfitted)), clone(unfitted)):
+        assert repr(copy) == repr(unfitted)
+        assert not hasattr(copy, "n_labels_")
+    changed = clone(unfitted).set_params(encoder__dimension=32, training__epochs=3, seed=1)
+    assert (changed.encoder.dimension, changed.training.epochs) == (32, 3)
+    assert (unfitted.encoder.dimension, unfitted.training.epochs) == (64, 2)
+
+
+def test_classifiers_are_pickled_and_cloned_with_their_encoder(problem, fitted):
+    texts, labels, _, test_texts, _ = problem
+    classifiers = fitted.with_classifiers(texts, labels)
+    again = pickle.loads(pickle.dumps(classifiers))
+    assert again.rank(test_texts) == classifiers.rank(test_texts)
+    copy = clone(classifiers)
+    assert not hasattr(copy, "tree_")
+    copy.fit(texts, labels, label_features=fitted.index_.vectors)
+    assert copy.rank(test_texts) == classifiers.rank(test_texts)
+
+
+def test_custom_settings_are_stored(problem, tmp_path):
+    texts, labels, names, test_texts, _ = problem
+    preset = replace(PRESETS["ngame"], loss=replace(PRESETS["ngame"].loss, high=0.2))
+    model = PrototypeModel(**{**QUICK, "epochs": 1}, preset=preset).fit(texts, labels, label_texts=names)
+    tagwood.save(model, tmp_path / "model")
+    again = tagwood.load(tmp_path / "model")
+    assert (again.preset, again.settings_) == (preset, model.settings_)
+    assert again.rank(test_texts) == model.rank(test_texts)

@@ -1,4 +1,4 @@
-"""Batches of like queries and drawn positives: what they hold, how often, and that a moment decides."""
+"""Batches of similar queries and drawn positives: what they hold, and that they depend on the moment alone."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tagwood._sparse import check_labels
 from tagwood.metrics.propensity import inverse_propensity
 from tagwood.neural.prime.batches import Positives, QueryBatches, cluster_queries, clustered_batches
 from tagwood.neural.prime.network import QueryMemory
+from tagwood.neural.prime.settings import Batching
 
 
 def label_sets(n_rows, n_labels, seed, density=0.3):
@@ -103,7 +104,7 @@ def test_clusters_are_kept_until_they_are_refreshed_and_rows_without_labels_left
         torch.nn.functional.normalize(torch.randn(60, 4, generator=torch.Generator().manual_seed(0)))
     )
     rows = np.flatnonzero(np.diff(Y.indptr))
-    plan = QueryBatches(memory, rows, 60, 10, cluster_size=8, refresh=2)
+    plan = QueryBatches(Y, Batching(cluster_size=8, refresh=2), 10, memory)
     first = plan(0, np.random.default_rng(0))
     np.testing.assert_array_equal(np.sort(np.concatenate(first)), rows)
     kept = memory.clusters.clone()
