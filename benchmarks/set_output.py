@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ import torch
 from scipy import sparse
 
 from benchmarks.tables import machine, machine_line, markdown_table, number
-from tagwood import SetGenerator
 from tagwood.data import read_dataset
 from tagwood.metrics.scores import set_scores
+from tagwood.neural.otseq2set import DecodingSettings, NetworkSettings, SetGenerator, SetTraining
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
@@ -33,14 +34,8 @@ OUTPUTS: dict[str, dict[str, Any]] = {
 }
 # Set -> training rows, test rows, epochs, words read, steps of the decoder.
 SETS = {"cooking-stackexchange": (4_096, 2_000, 6, 15, 5), "tibkat-gnd-en": (1_280, 500, 6, 40, 6)}
-COMMON: dict[str, Any] = {
-    "hidden": 96,
-    "layers": 1,
-    "batch_size": 64,
-    "learning_rate": 0.004,
-    "word_vectors": str(SHARED / "glove" / "vectors.f16.npy"),
-    "threads": 1,
-}
+NETWORK = NetworkSettings(word_vectors=str(SHARED / "glove" / "vectors.f16.npy"), hidden=96, layers=1)
+TRAINING = SetTraining(batch_size=64, learning_rate=0.004)
 
 
 def read_rows(name: str, n_train: int, n_test: int) -> tuple[list[str], Any, list[str], Any]:
@@ -69,7 +64,12 @@ def measure(name: str, outputs: list[str], scale: float) -> list[dict[str, Any]]
     for output in outputs:
         if OUTPUTS[output].get("candidates", 0) > Y.shape[1] / 4:
             continue
-        model = SetGenerator(**COMMON, **OUTPUTS[output], epochs=epochs, max_length=words, steps=steps)
+        model = SetGenerator(
+            network=replace(NETWORK, max_length=words),
+            decoding=DecodingSettings(steps=steps, **OUTPUTS[output]),
+            training=replace(TRAINING, epochs=epochs),
+            threads=1,
+        )
         start = time.perf_counter()
         model.fit(texts, Y)
         seconds = time.perf_counter() - start

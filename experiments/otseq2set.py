@@ -28,8 +28,9 @@ from tagwood.neural.otseq2set.model import SetGenerator
 
 # One size for all models, so that a run takes half a minute.
 BASE: Settings = {
-    "hidden": 96, "layers": 1, "epochs": 10, "batch_size": 64, "learning_rate": 4e-3, "min_count": 1,
-    "output": "full", "threads": 1, "ot_empty": "label",
+    "network__hidden": 96, "network__layers": 1, "network__min_count": 1,
+    "decoding__output": "full", "loss__transport_empty": "label",
+    "training__epochs": 10, "training__batch_size": 64, "training__learning_rate": 4e-3, "threads": 1,
 }  # fmt: skip
 PARTS = ("tree", "search", "keys", "claims", "chosen", "table3", "table5", "settings", "pair", "time")
 TIMED = ("Seq2Seq", "SGM", "BM", "BM + OT + LC")
@@ -37,14 +38,18 @@ SHIFTS = np.arange(-2.0, 2.01, 0.5)
 
 
 def options_of(data: TextSet, settings: Settings) -> Settings:
-    """Return the arguments of a generator."""
-    sizes = {"max_length": data.cut.words, "steps": data.cut.steps, "word_vectors": str(VECTORS)}
+    """Return the parameters of a generator, by their nested names."""
+    sizes = {
+        "network__max_length": data.cut.words,
+        "decoding__steps": data.cut.steps,
+        "network__word_vectors": str(VECTORS),
+    }
     return {**BASE, **sizes, **settings}
 
 
 def measure_run(data: TextSet, settings: Settings, seed: int) -> dict[str, Any]:
     """Fit one model; return the held-out curve, measures on held-out and test rows, and the number of parameters."""
-    model = SetGenerator(seed=seed, **options_of(data, settings))
+    model = SetGenerator(seed=seed).set_params(**options_of(data, settings))
     model.fit(
         data.train.texts,
         data.train.Y,
@@ -93,8 +98,8 @@ def measure_shifted(model: SetGenerator, data: TextSet) -> dict[str, float]:
 
 def measure_time(data: TextSet, model: str, repeats: int = 3, epochs: int = 2) -> dict[str, float]:
     """Return the seconds of an epoch, the fastest of some fits, and the number of parameters."""
-    options = {**options_of(data, MODELS[model]), "epochs": epochs}
-    found = [SetGenerator(**options).fit(data.train.texts, data.train.Y) for _ in range(repeats)]
+    options = {**options_of(data, MODELS[model]), "training__epochs": epochs}
+    found = [SetGenerator().set_params(**options).fit(data.train.texts, data.train.Y) for _ in range(repeats)]
     seconds = min(one.history_.seconds for one in found if one.history_ is not None) / epochs
     return {"seconds": seconds, "parameters": sum(weight.numel() for weight in found[0].module_.parameters())}
 

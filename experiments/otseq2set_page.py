@@ -101,7 +101,8 @@ def _claims(result: dict[str, Any]) -> Iterator[str]:
         yield "## The claims of Table 3"
         yield (
             "Differences in micro-F1 on test rows of runs with the same seed (mean ± half the 95 % interval over the "
-            'seeds): with the printed weights; with the same and ∅ left out of the transport (`ot_empty="free"`); and '
+            "seeds): with the printed weights; with the same and ∅ left out of the transport "
+            '(`transport_empty="free"`); and '
             "with what is best on held-out rows for each model (grids below). Shifted: the output bias of ∅ or the end "
             "is moved by what is best on held-out rows, so that every model has the balance of precision and recall "
             "that suits it."
@@ -187,10 +188,10 @@ def _grid(result: dict[str, Any], name: str) -> Iterator[str]:
     for model, change in grid():
         runs = runs_of(result, name, model, change, seeds=1)
         if runs:
-            key = (model, change.get("ot_empty", ""), change.get("ot_weight", 0.0))
+            key = (model, change.get("loss__transport_empty", ""), change.get("loss__transport", 0.0))
             held = runs[0]["held"]
             cell = f"{held['F1']:.1f} ({held['P']:.0f} / {held['R']:.0f})"
-            found.setdefault(key, {})[change["empty_weight"]] = cell
+            found.setdefault(key, {})[change["loss__empty_weight"]] = cell
     if len(found) > 1:
         yield "Weight of ∅ and λ (Figure 5), one seed, **held-out** rows: micro-F1 (P / R)."
         rows = [
@@ -231,7 +232,7 @@ def _schemes(result: dict[str, Any]) -> Iterator[str]:
 def _settings(result: dict[str, Any]) -> Iterator[str]:
     """Yield measures where one more setting is changed."""
     rows = []
-    extras: tuple[Settings, ...] = ({}, {"teacher_epochs": 5}, {"epochs": 30})
+    extras: tuple[Settings, ...] = ({}, {"loss__teacher_epochs": 5}, {"training__epochs": 30})
     for name in CUTS:
         for model in ("BM", "BM + OT"):
             best = chosen(result["runs"], name, model)

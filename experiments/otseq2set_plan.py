@@ -13,20 +13,20 @@ from tagwood.neural.otseq2set.loss import choose_scheme
 
 Settings = dict[str, Any]
 Runs = dict[str, Any]
-PLAIN: Settings = {"kind": "otseq2set", "light_conv": False, "ot_weight": 0.0}
+PLAIN: Settings = {"kind": "otseq2set", "network__light_conv": False, "loss__transport": 0.0}
 MODELS: dict[str, Settings] = {
-    "Seq2Seq": {"kind": "seq2seq", "light_conv": False},
-    "MLC2Seq": {"kind": "mlc2seq", "light_conv": False},
-    "SGM": {"kind": "sgm", "light_conv": False},
-    "Seq2Seq + LC": {"kind": "seq2seq", "light_conv": True},
+    "Seq2Seq": {"kind": "seq2seq", "network__light_conv": False},
+    "MLC2Seq": {"kind": "mlc2seq", "network__light_conv": False},
+    "SGM": {"kind": "sgm", "network__light_conv": False},
+    "Seq2Seq + LC": {"kind": "seq2seq", "network__light_conv": True},
     "BM": PLAIN,
-    "BM + LC": {**PLAIN, "light_conv": True},
-    "BM + OT": {**PLAIN, "ot_weight": 8.0},
-    "BM + OT + LC": {**PLAIN, "ot_weight": 8.0, "light_conv": True},
+    "BM + LC": {**PLAIN, "network__light_conv": True},
+    "BM + OT": {**PLAIN, "loss__transport": 8.0},
+    "BM + OT + LC": {**PLAIN, "loss__transport": 8.0, "network__light_conv": True},
 }
-FREE: Settings = {"ot_empty": "free"}
+FREE: Settings = {"loss__transport_empty": "free"}
 # Best on held-out rows of both sets whose grid was searched, cooking-stackexchange and tate-subjects.
-MILD: Settings = {"ot_weight": 2.0, "empty_weight": 0.5}
+MILD: Settings = {"loss__transport": 2.0, "loss__empty_weight": 0.5}
 KEY_ROWS: tuple[tuple[str, Settings], ...] = (
     ("Seq2Seq", {}),
     ("BM", {}),
@@ -54,20 +54,20 @@ TRANSPORTS = (
 )
 # How a setting that differs is named; the printed value has no name.
 PRINTED: Settings = {
-    "ot_weight": 8.0,
-    "empty_weight": 0.2,
-    "ot_empty": "label",
-    "scheme": "auto",
-    "epochs": 15,
+    "loss__transport": 8.0,
+    "loss__empty_weight": 0.2,
+    "loss__transport_empty": "label",
+    "loss__scheme": "auto",
+    "training__epochs": 15,
 }
 TITLES = {
-    "ot_weight": "λ = {:g}",
-    "empty_weight": "∅ weight {:g}",
-    "ot_empty": "∅ {}",
-    "scheme": "scheme {}",
-    "epochs": "{} epochs",
-    "teacher_epochs": "{} teacher-forced epochs",
-    "learning_rate": "learning rate {:g}",
+    "loss__transport": "λ = {:g}",
+    "loss__empty_weight": "∅ weight {:g}",
+    "loss__transport_empty": "∅ {}",
+    "loss__scheme": "scheme {}",
+    "training__epochs": "{} epochs",
+    "loss__teacher_epochs": "{} teacher-forced epochs",
+    "training__learning_rate": "learning rate {:g}",
 }
 
 
@@ -76,7 +76,7 @@ def title_of(change: Settings) -> str:
 
     Examples
     --------
-    >>> title_of({"empty_weight": 0.5, "ot_weight": 8.0})
+    >>> title_of({"loss__empty_weight": 0.5, "loss__transport": 8.0})
     '∅ weight 0.5'
     """
     named = [key for key in TITLES if key in change and change[key] != PRINTED.get(key)]
@@ -90,10 +90,13 @@ def key_of(name: str, model: str, change: Settings, seed: int) -> str:
 
 def grid() -> Iterator[tuple[str, Settings]]:
     """Yield the settings among which one is chosen, for BM and for BM + OT."""
-    yield from (("BM", {"empty_weight": weight}) for weight in EMPTY_WEIGHTS[:2])
+    yield from (("BM", {"loss__empty_weight": weight}) for weight in EMPTY_WEIGHTS[:2])
     for empty, lam, weights in TRANSPORTS:
-        yield from (("BM + OT", {"ot_weight": lam, "empty_weight": w, "ot_empty": empty}) for w in weights)
-    yield "BM", {"empty_weight": EMPTY_WEIGHTS[2]}
+        yield from (
+            ("BM + OT", {"loss__transport": lam, "loss__empty_weight": w, "loss__transport_empty": empty})
+            for w in weights
+        )
+    yield "BM", {"loss__empty_weight": EMPTY_WEIGHTS[2]}
 
 
 def chosen(runs: Runs, name: str, model: str) -> Settings | None:
@@ -124,7 +127,7 @@ def plan(part: str, name: str, runs: Runs, sizes: Any) -> Iterator[tuple[str, Se
         for seed in SEEDS:
             yield from (("BM", scheme_change(scheme, sizes), seed) for scheme in ("all", "first-n"))
     elif part == "settings":
-        for extra in ({"teacher_epochs": 5}, {"epochs": 30}):
+        for extra in ({"loss__teacher_epochs": 5}, {"training__epochs": 30}):
             for model in ("BM", "BM + OT"):
                 change = chosen(runs, name, model)
                 if change is not None:
@@ -135,4 +138,4 @@ def plan(part: str, name: str, runs: Runs, sizes: Any) -> Iterator[tuple[str, Se
 
 def scheme_change(scheme: str, sizes: Any) -> Settings:
     """Return the change to a scheme; none if the rule takes it anyway."""
-    return {} if choose_scheme(sizes) == scheme else {"scheme": scheme}
+    return {} if choose_scheme(sizes) == scheme else {"loss__scheme": scheme}

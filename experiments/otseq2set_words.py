@@ -21,7 +21,7 @@ _FINDINGS = """\
   because ∅ is far from all true labels: more is said. With two labels a text or fewer (cooking-stackexchange,
   docstrings) recall rises by up to seven points, precision falls by up to fourteen, and BM + OT is six points below
   BM; with four (tate-subjects) it is 0.7 above. A smaller λ and more weight of ∅ hold against this pull; so does
-  leaving ∅ out of the transport (`ot_empty="free"`), which gains 1.2 on cooking-stackexchange and loses 0.5 on
+  leaving ∅ out of the transport (`transport_empty="free"`), which gains 1.2 on cooking-stackexchange and loses 0.5 on
   tate-subjects. Moving the bias of ∅ after training wins back most of what the row costs, but not all.
 - **BM > Seq2Seq** holds on cooking-stackexchange and tate-subjects with few and with more rows, and by a little on
   docstrings; MLC2Seq and SGM are within a point of Seq2Seq. BM itself loses with more weight of ∅ in 10 epochs.

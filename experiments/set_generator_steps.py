@@ -18,16 +18,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from tagwood import SetGenerator
+from tagwood.neural.otseq2set import NetworkSettings, SetGenerator, SetTraining
 
 N_LABELS, LARGEST, BATCH = 40, 12, 4
 OUT = Path(__file__).parent.parent / "docs" / "experiments" / "set_generator_steps.json"
 # Settings, share of --steps, learning rate.
 KINDS: dict[str, tuple[dict[str, Any], float, float]] = {
-    "otseq2set, all": ({"kind": "otseq2set", "scheme": "all"}, 0.5, 0.05),
-    "otseq2set, first-n": ({"kind": "otseq2set", "scheme": "first-n"}, 0.5, 0.005),
-    "otseq2set, ∅ free in the transport": ({"kind": "otseq2set", "ot_empty": "free"}, 0.05, 0.05),
-    "otseq2set, candidates": ({"kind": "otseq2set", "output": "candidates", "candidates": 5}, 0.05, 0.005),
+    "otseq2set, all": ({"kind": "otseq2set", "loss__scheme": "all"}, 0.5, 0.05),
+    "otseq2set, first-n": ({"kind": "otseq2set", "loss__scheme": "first-n"}, 0.5, 0.005),
+    "otseq2set, ∅ free in the transport": (
+        {"kind": "otseq2set", "loss__transport_empty": "free"},
+        0.05,
+        0.05,
+    ),
+    "otseq2set, candidates": (
+        {"kind": "otseq2set", "decoding__output": "candidates", "decoding__candidates": 5},
+        0.05,
+        0.005,
+    ),
     "seq2seq": ({"kind": "seq2seq"}, 0.05, 0.005),
     "mlc2seq": ({"kind": "mlc2seq"}, 0.05, 0.05),
     "sgm": ({"kind": "sgm"}, 0.05, 0.005),
@@ -53,15 +61,10 @@ def check(name: str, steps: int) -> dict[str, Any]:
     options, share, rate = KINDS[name]
     texts, sets = draw_rows(max(1, round(share * steps) // epochs) * BATCH, seed=len(name))
     model = SetGenerator(
-        **options,
-        hidden=16,
-        layers=1,
-        dimension=8,
-        epochs=epochs,
-        batch_size=BATCH,
-        learning_rate=rate,
+        network=NetworkSettings(hidden=16, layers=1, dimension=8),
+        training=SetTraining(epochs=epochs, batch_size=BATCH, learning_rate=rate),
         threads=1,
-    )
+    ).set_params(**options)
     model.fit(texts, sets)
     assert model.history_ is not None
     finite = all(bool(torch.isfinite(weight).all()) for weight in model.module_.parameters())

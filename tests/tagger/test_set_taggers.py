@@ -11,12 +11,19 @@ from tagwood.errors import InputError
 from tagwood.models.base import reads_label_texts
 from tagwood.recipe import Recipe, parse_recipe, recipe_of
 
-QUICK = {"hidden": 32, "layers": 1, "dimension": 16, "epochs": 4, "batch_size": 16, "learning_rate": 0.01}
+QUICK = {
+    "network__hidden": 32,
+    "network__layers": 1,
+    "network__dimension": 16,
+    "training__epochs": 4,
+    "training__batch_size": 16,
+    "training__learning_rate": 0.01,
+}
 
 
 @pytest.fixture(scope="module")
 def tagger():
-    return Tagger(model=SetGenerator(**QUICK, threads=1)).fit(*make_library(400))
+    return Tagger(model=SetGenerator(threads=1).set_params(**QUICK)).fit(*make_library(400))
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +62,19 @@ def test_explanations_show_where_the_decoder_looked(tagger):
 
 @pytest.mark.parametrize("kind", ["otseq2set", "seq2seq", "mlc2seq", "sgm"])
 def test_a_recipe_names_the_kind_of_generator(kind):
-    settings = [f"model.kind={kind}", "model.hidden=32", "model.ot_weight=0.5", "model.light_conv=false"]
+    settings = [
+        f"model.kind={kind}",
+        "model.network.hidden=32",
+        "model.loss.transport=0.5",
+        "model.training.clip=2",
+    ]
     tagger = Recipe().override(settings).tagger()
     assert isinstance(tagger.model, SetGenerator)
-    assert (tagger.model.kind, tagger.model.hidden, tagger.model.light_conv) == (kind, 32, False)
+    assert (tagger.model.kind, tagger.model.network.hidden) == (kind, 32)
+    assert (tagger.model.loss.transport, tagger.model.training.clip) == (0.5, 2)
+    text = f'[model]\nkind = "{kind}"\n[model.decoding]\nbeam_width = 3\n[model.loss]\ntransport = 1'
+    model = parse_recipe(text).tagger().model
+    assert (model.decoding.beam_width, model.loss.transport) == (3, 1)
     assert repr(parse_recipe(recipe_of(tagger).to_toml()).tagger()) == repr(tagger)
     with pytest.raises(InputError, match=f"the model '{kind}' must be given only its own settings; got 'C'"):
         Recipe().override([f"model.kind={kind}", "model.C=2"]).tagger()
@@ -69,7 +85,11 @@ def test_train_makes_a_generator_that_the_other_commands_use(tmp_path, capsys):
     data = tmp_path / "library.jsonl"
     data.write_text("\n".join(json.dumps({"text": text, "labels": labels}) for text, labels in rows))
     folder = str(tmp_path / "model")
-    options = [word for name, value in QUICK.items() for word in ("--set", f"model.{name}={value}")]
+    options = [
+        word
+        for name, value in QUICK.items()
+        for word in ("--set", f"model.{name.replace('__', '.')}={value}")
+    ]
     assert run(["train", str(data), "-O", folder, "--model", "otseq2set", *options, "-j", "1", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["metrics"]["measures"]["P@1"]["value"] > 0.8

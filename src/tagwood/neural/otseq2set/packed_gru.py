@@ -1,8 +1,8 @@
-"""`PackedGRU`: a bidirectional GRU over texts of different lengths. In: words one after the other. Out: their states.
+"""`PackedGRU`: a bidirectional GRU over texts of different lengths. In: word vectors. Out: their states.
 
-Both directions go through the texts together, and padding is never computed. The gradient is worked out by hand:
-torch's own GRU over packed sequences makes a gradient of the whole batch for every word of the longest text, which on
-the CPU takes ten times as long for texts of 200 words.
+Both directions are computed together, and padding is never computed. The gradient is hand-written: torch's GRU over
+packed sequences allocates a gradient of the whole batch for every word of the longest text, which takes ten times as
+long on the CPU for texts of 200 words.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from torch import nn
 
 
 class Packing(NamedTuple):
-    """How the words of a batch lie: first words of all texts, then all second ones, longest text first.
+    """Order of the words of a batch: the first words of all texts, then all second words, longest text first.
 
     Parameters
     ----------
     sizes
-        Number of texts that have a word at each time: falling.
+        Number of texts that have a word at each time, in descending order.
     forward, backward
-        (n_words,) place of each packed word in the (n_rows * longest) padded batch, from the front and from the back.
+        (n_words,) position of each packed word in the (n_rows * longest) padded batch, read forwards and backwards.
     order
-        (n_rows,) the rows, longest first.
+        (n_rows,) the rows, longest text first.
     """
 
     sizes: list[int]
@@ -33,7 +33,7 @@ class Packing(NamedTuple):
 
     @classmethod
     def of(cls, lengths: torch.Tensor, width: int | None = None) -> Packing:
-        """Return the packing of texts of these lengths (each at least 1), padded to a width, default the longest.
+        """Return the packing of texts of these lengths (each at least 1), padded to `width` (default: the longest).
 
         Examples
         --------
@@ -58,11 +58,11 @@ class PackedGRU(nn.Module):
     Parameters
     ----------
     n_inputs
-        Size of a word's vector.
+        Size of a word vector.
     hidden
-        Size of a state of one direction; the output has twice as much.
+        Size of the state of one direction; the output has twice the size.
     layers
-        Each reads the output of the one before.
+        Number of layers.
     dropout
         Between layers.
     """
@@ -89,14 +89,14 @@ class PackedGRU(nn.Module):
         Parameters
         ----------
         words
-            (n_rows, longest, n_inputs) vectors; what stands in padding does not matter.
+            (n_rows, longest, n_inputs) vectors; padding is ignored.
         packing
-            Of these rows.
+            The packing of these rows.
 
         Returns
         -------
-        (n_rows, longest, 2 * hidden) states, 0 in padding, and (n_rows, 2 * hidden): the state after the last word in
-        reading direction and, from the back, after the first.
+        (n_rows, longest, 2 * hidden) states, 0 at padding, and (n_rows, 2 * hidden): the forward state after the last
+        word and the backward state after the first.
         """
         n_rows, longest, _ = words.shape
         flat = words.reshape(n_rows * longest, -1)
@@ -133,7 +133,7 @@ class _Layer(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         hidden = weight.shape[1]
         kept = torch.empty_like(gates)  # reset, update, new
-        pulls = gates.new_empty(2, gates.shape[1], hidden)  # what the state says about the new gate
+        pulls = gates.new_empty(2, gates.shape[1], hidden)  # contribution of the state to the new gate
         before, states = torch.zeros_like(pulls), torch.empty_like(pulls)
         state = gates.new_zeros(2, sizes[0], hidden)
         last = torch.empty_like(state)
@@ -143,10 +143,10 @@ class _Layer(torch.autograd.Function):
             if time:
                 state = state[:, :size]
                 before[:, here] = state
-            said = torch.baddbmm(bias, state, weight)
+            from_state = torch.baddbmm(bias, state, weight)
             given, gate = gates[:, here], kept[:, here]
-            both = torch.add(given[..., : 2 * hidden], said[..., : 2 * hidden]).sigmoid_()
-            pull = said[..., 2 * hidden :]
+            both = torch.add(given[..., : 2 * hidden], from_state[..., : 2 * hidden]).sigmoid_()
+            pull = from_state[..., 2 * hidden :]
             new = torch.addcmul(given[..., 2 * hidden :], both[..., :hidden], pull).tanh_()
             state = torch.lerp(new, state, both[..., hidden:])
             gate[..., : 2 * hidden], gate[..., 2 * hidden :] = both, new
@@ -168,17 +168,16 @@ class _Layer(torch.autograd.Function):
         to_new = (1 - update) * (1 - new * new)
         to_update = (before - new) * update * (1 - update)
         to_reset = pulls * reset * (1 - reset)
-        given = torch.empty_like(kept)
-        said = torch.empty_like(kept)
+        for_gates, for_state = torch.empty_like(kept), torch.empty_like(kept)
         flow = last_grad.clone()
         turned = weight.transpose(1, 2)
         at = kept.shape[1]
         for size in reversed(sizes):
             here = slice(at - size, at)
-            # Rows whose text ends here start from the gradient of their last state, which `flow` holds already.
+            # Rows whose text ends here start from the gradient of their last state, which is already in `flow`.
             grad = flow[:, :size].add_(states_grad[:, here])
             inner = grad * to_new[:, here]
-            step, back = given[:, here], said[:, here]
+            step, back = for_gates[:, here], for_state[:, here]
             torch.mul(inner, to_reset[:, here], out=step[..., :hidden])
             torch.mul(grad, to_update[:, here], out=step[..., hidden : 2 * hidden])
             step[..., 2 * hidden :] = inner
@@ -187,5 +186,5 @@ class _Layer(torch.autograd.Function):
             grad.mul_(update[:, here])
             grad.baddbmm_(back, turned)
             at -= size
-        weight_grad = torch.bmm(before.transpose(1, 2), said)
-        return given, weight_grad, said.sum(dim=1, keepdim=True), None
+        weight_grad = torch.bmm(before.transpose(1, 2), for_state)
+        return for_gates, weight_grad, for_state.sum(dim=1, keepdim=True), None

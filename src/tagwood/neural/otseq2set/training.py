@@ -1,6 +1,7 @@
-"""Losses of set networks: student-forced with a loss on sets, or teacher-forced with cross-entropy.
+"""Training of set networks: batches of rows, and the loss of a batch.
 
-In: a network and rows. Out: the mean loss of some rows, for the training loop.
+In: word ids and label ids of all rows. Out: a function from row numbers to a mean loss for the training loop. Networks
+are student-forced with a loss on sets, or teacher-forced with cross-entropy.
 """
 
 from __future__ import annotations
@@ -25,33 +26,40 @@ from tagwood.neural.otseq2set.network import (
 )
 from tagwood.neural.training import Batches, Rows, Step
 
-# SECTION neural.set_rows
-# `SetRows`: texts, label sets and candidates of many rows, as batches of tensors.
-#
-# In: word numbers and label numbers of all rows. Out: the tensors of some rows, and batches of rows of like length.
+_NEAR = 32  # number of batches whose rows are sorted by length together
 
 
-_NEAR = 32  # batches whose rows are sorted by length together
+@dataclass(frozen=True)
+class SetTask:
+    """How a network learns: `options` of the set loss, None for teacher forcing; `n_steps` of the decoder.
+
+    With `free_empty` the embedding of ∅ is zero in the transport, so that ∅ takes no part in it: cosines do not depend
+    on how much of a step's probability the labels have.
+    """
+
+    options: SetLossOptions | None
+    n_steps: int
+    free_empty: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class SetRows:
-    """Rows of texts and, for training, their labels.
+    """Texts, label sets and candidates of many rows, as tensors of some of them.
 
     Parameters
     ----------
     borders, words
-        Word numbers of row i are ``words[borders[i]:borders[i + 1]]``, at least one.
+        The word ids of row i are ``words[borders[i]:borders[i + 1]]``, at least one.
     n_labels
-        Number of labels; ∅ or the end is the label after the last one.
+        Number of labels; ∅ or the end has the id `n_labels`.
     ends, labels
-        Labels of row i are ``labels[ends[i]:ends[i + 1]]``, in the order in which they are to be generated.
+        The labels of row i are ``labels[ends[i]:ends[i + 1]]``, in the order of generation; None for prediction.
     candidates
-        (n_rows, n_labels) 0/1 with rising columns: the labels each row may have; None for all.
+        (n_rows, n_labels) 0/1 with ascending columns: the candidate labels of each row; None for all.
     allowed
-        (n_labels,) the labels any row may have; None for all.
+        (n_labels,) labels that may be generated; None for all.
     device
-        Where tensors go.
+        Device of the tensors.
     """
 
     borders: NDArray[np.int64]
@@ -64,11 +72,6 @@ class SetRows:
     device: str = "cpu"
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.borders.size) - 1
-
-    @property
     def lengths(self) -> NDArray[np.int64]:
         """Number of words of each row."""
         return np.diff(self.borders)
@@ -79,13 +82,13 @@ class SetRows:
         return Words(torch.from_numpy(padded).to(self.device), torch.from_numpy(lengths).to(self.device))
 
     def targets(self, rows: Rows) -> torch.Tensor:
-        """Return the labels of some rows, (n_rows, most), filled up with -1."""
+        """Return the labels of some rows, (n_rows, most), padded with -1."""
         assert self.ends is not None
         assert self.labels is not None
         return torch.from_numpy(_padded(self.ends, self.labels, rows, -1)[0]).to(self.device)
 
     def columns(self, rows: Rows) -> Columns | None:
-        """Return the candidates of some rows: the columns of each, filled up to as many; ∅ or the end is the last."""
+        """Return the candidates of some rows, padded to the same number; the last column is ∅ or the end."""
         if self.candidates is not None:
             found = self.candidates
             labels, sizes = _padded(found.indptr.astype(np.int64), found.indices, rows, self.n_labels)
@@ -106,10 +109,10 @@ class SetRows:
 
 
 def near_lengths(lengths: NDArray[np.int64], batch_size: int, teacher_epochs: int = 0) -> Batches:
-    """Return batches of rows of like length in a new order each epoch, so that little is padding.
+    """Return batches of rows of similar length in a new random order each epoch, so that there is little padding.
 
-    In the first `teacher_epochs` row i is given as ``~i``, which says that its step is to be teacher-forced: plans are
-    kept in checkpoints, so a run that goes on knows it too.
+    In the first `teacher_epochs` row i is given as ``~i``, which marks its step as teacher-forced. Plans are stored in
+    checkpoints, so a resumed run keeps the mark.
 
     Examples
     --------
@@ -131,48 +134,21 @@ def near_lengths(lengths: NDArray[np.int64], batch_size: int, teacher_epochs: in
     return plan
 
 
-def _padded(
-    borders: NDArray[np.int64], values: NDArray[np.integer], rows: Rows, filler: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the values of some rows, (n_rows, longest), and how many each has."""
-    lengths = borders[rows + 1] - borders[rows]
-    longest = int(lengths.max(initial=1))
-    inside = np.arange(longest) < lengths[:, None]
-    padded = np.full((rows.size, longest), filler, dtype=np.int64)
-    places = np.arange(lengths.sum()) + np.repeat(borders[rows] - (np.cumsum(lengths) - lengths), lengths)
-    padded[inside] = values[places]
-    return padded, lengths
-
-
-@dataclass(frozen=True)
-class SetTask:
-    """How a network learns: `options` of the loss on sets, None for teacher forcing; `n_steps` of the decoder.
-
-    With `free_empty` ∅ has no part in the transport: its embedding there is zero, and cosines do not see what share of
-    a step's probability the labels have.
-    """
-
-    options: SetLossOptions | None
-    n_steps: int
-    free_empty: bool = False
-
-
 def set_step(data: SetRows, task: SetTask) -> Step:
-    """Return the loss of some rows; rows given as ``~row`` are teacher-forced (see `near_lengths`)."""
+    """Return the function that computes the loss of some rows; rows given as ``~row`` are teacher-forced."""
 
     def step(module: nn.Module, rows: Rows) -> torch.Tensor:
         assert isinstance(module, SetNetwork)
-        forced = task.options is None or bool(rows[0] < 0)
-        rows = ~rows if rows[0] < 0 else rows
+        teacher_forced = bool(rows[0] < 0)
+        rows = ~rows if teacher_forced else rows
         memory, columns, targets = module(data.batch(rows)), data.columns(rows), data.targets(rows)
-        if forced:
+        if task.options is None or teacher_forced:
             return teacher_loss(module, memory, targets, task, columns)
-        assert task.options is not None
         logits = student_logits(module, memory, task.n_steps, columns)
         vectors, empty = None, module.end
         if columns is not None:
             targets, empty = torch.where(targets >= 0, columns.places(targets), -1), logits.shape[2] - 1
-        if task.options.ot_weight:
+        if task.options.transport:
             table = module.labels.weight[:-1].detach()
             if task.free_empty:
                 table = torch.cat([table[:-1], torch.zeros_like(table[-1:])])
@@ -185,7 +161,7 @@ def set_step(data: SetRows, task: SetTask) -> Step:
 def student_logits(
     network: SetNetwork, memory: Memory, n_steps: int, columns: Columns | None = None
 ) -> torch.Tensor:
-    """Return the (n_rows, n_steps, n_columns) logits of a decoder that is fed with its own most probable labels."""
+    """Return the (n_rows, n_steps, n_columns) logits of a decoder fed with its own most probable labels."""
     last = network.output(columns)
     fixed = last.detached()
     n_rows = memory.start.shape[0]
@@ -209,10 +185,10 @@ def student_logits(
 def teacher_loss(
     network: SetNetwork, memory: Memory, targets: torch.Tensor, task: SetTask, columns: Columns | None = None
 ) -> torch.Tensor:
-    """Return the cross-entropy of given sequences of labels, summed over a row's steps, averaged over rows.
+    """Return the cross-entropy of given label sequences, summed over the steps of a row and averaged over rows.
 
-    Without options of a set loss a sequence has an end and nothing after it; with them, all steps after the labels are
-    to say ∅, with its weight.
+    Without set loss options a sequence stops after its end symbol; with them, all steps after the labels should
+    generate ∅, with its weight.
     """
     n_rows, most = targets.shape
     n_steps = most + 1 if task.options is None else task.n_steps
@@ -238,7 +214,7 @@ def _teacher_logits(
     real: torch.Tensor,
     columns: Columns | None,
 ) -> torch.Tensor:
-    """Return the logits of the real steps of a decoder that is fed with the wanted labels."""
+    """Return the logits of the real steps of a decoder fed with the wanted labels."""
     n_rows, n_steps = wanted.shape
     last: OutputWeights = network.output(columns)
     state, embedded = memory.start, network.start(n_rows)
@@ -255,8 +231,21 @@ def _teacher_logits(
         logits.append(last.logits(steps[-1]).masked_fill(used, LOW))
         embedded = network.mixed(embedded, torch.softmax(logits[-1], dim=1), columns)
         used = used.scatter(1, places[:, [step]], True)
-        used[:, -1] = False  # ∅ or the end may come again
+        used[:, -1] = False  # ∅ or the end may be repeated
     if network.mix is not None:
         return torch.stack(logits, dim=1)[real]
     hidden = torch.stack(steps, dim=1)
     return last.logits(hidden[real]) if columns is None else last.logits(hidden)[real]
+
+
+def _padded(
+    borders: NDArray[np.int64], values: NDArray[np.integer], rows: Rows, filler: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the values of some rows, (n_rows, longest), and the number of values of each."""
+    lengths = borders[rows + 1] - borders[rows]
+    longest = int(lengths.max(initial=1))
+    inside = np.arange(longest) < lengths[:, None]
+    padded = np.full((rows.size, longest), filler, dtype=np.int64)
+    places = np.arange(lengths.sum()) + np.repeat(borders[rows] - (np.cumsum(lengths) - lengths), lengths)
+    padded[inside] = values[places]
+    return padded, lengths

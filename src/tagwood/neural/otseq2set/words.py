@@ -1,6 +1,6 @@
-"""Vectors that a set network starts with: of words from a user's file, of labels from the words of their names.
+"""Initial embeddings of a set network: of words from a file of word vectors, of labels from the words of their names.
 
-In: a vocabulary, a file, label texts. Out: float32 tables. What nothing is known of starts at random.
+In: a vocabulary, a file, label texts. Out: float32 tables. Unknown words and labels start at random.
 """
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ _F32 = NDArray[np.float32]
 
 
 def read_vectors(path: str | Path, wanted: Mapping[str, int]) -> tuple[_F32, NDArray[np.bool_]]:
-    """Return the vectors of some words from a file.
+    """Read the vectors of some words from a file.
 
     Parameters
     ----------
     path
-        A text file with a word and its numbers on each line (GloVe; a first line with two numbers, as word2vec and
-        fastText write it, is skipped), or an ``.npy`` table with the words, one per line, in a ``.txt`` file of the
-        same name or in ``words.txt`` beside it.
+        A text file with a word and its numbers on each line (GloVe; the header line of word2vec and fastText files is
+        skipped), or an ``.npy`` table with the words, one per line, in a ``.txt`` file of the same name or in
+        ``words.txt`` next to it.
     wanted
         Word -> row of the result.
 
     Returns
     -------
-    (n_wanted, dimension) vectors, and which of them were found; the rest is 0.
+    (n_wanted, dimension) vectors, 0 for words that are not in the file, and a mask of the words that are.
     """
     path = Path(path)
     if not path.is_file():
         raise InputError(
-            "word_vectors must be a file of word vectors", given=str(path), hint="GloVe's text form, or .npy."
+            "word_vectors must be a file of word vectors",
+            given=str(path),
+            hint="Use GloVe's text format, or .npy.",
         )
     pairs = _table(path, wanted) if path.suffix == ".npy" else _lines(path, wanted)
     rows, found = list[int](), list[_F32]()
@@ -45,7 +47,7 @@ def read_vectors(path: str | Path, wanted: Mapping[str, int]) -> tuple[_F32, NDA
         found.append(vector)
     if not rows:
         raise InputError(
-            f"{path} must hold vectors of words that stand in the texts",
+            f"{path} must contain vectors of words in the texts",
             given="none of them",
             hint="Words are compared in lower case.",
         )
@@ -54,14 +56,14 @@ def read_vectors(path: str | Path, wanted: Mapping[str, int]) -> tuple[_F32, NDA
     known = np.zeros(vectors.shape[0], dtype=bool)
     known[rows] = True
     if not np.isfinite(vectors).all():
-        raise InputError(f"{path} must hold finite numbers", given="others")
+        raise InputError(f"{path} must contain finite numbers", given="NaN or infinity")
     return vectors, known
 
 
 def word_table(
     words: WordSequences, dimension: int, path: str | None, random: np.random.Generator
 ) -> tuple[_F32, float]:
-    """Return the (n_words, dimension) vectors words start with, and their spread; the dimension is that of the file."""
+    """Return the (n_words, dimension) initial word vectors and their standard deviation; a file sets the dimension."""
     if path is None:
         spread = dimension**-0.5
         table = random.normal(scale=spread, size=(words.n_words, dimension)).astype(np.float32)
@@ -81,9 +83,9 @@ def label_table(
     path: str | None,
     random: np.random.Generator,
 ) -> _F32:
-    """Return (n_labels, dimension) label embeddings: the mean of the vectors of the words of each label's text.
+    """Return (n_labels, dimension) label embeddings: the mean of the word vectors of each label's text.
 
-    Words are looked for among the words of the texts, then in the file; labels without any start at random.
+    Words are looked up among the words of the texts, then in the file. Labels without known words start at random.
     """
     n_labels, dimension = len(label_texts), table.shape[1]
     spread = float(table[1:].std())
@@ -93,11 +95,10 @@ def label_table(
     except InputError:  # no label has a word
         return vectors
     known = {word: row for row, word in enumerate(words.words(), FIRST)}
-    spellings = own.words()
     start = np.zeros((own.n_words, dimension), dtype=np.float32)
     has = np.zeros(own.n_words, dtype=bool)
     missing = {}
-    for row, word in enumerate(spellings, FIRST):
+    for row, word in enumerate(own.words(), FIRST):
         if word in known:
             start[row], has[row] = table[known[word]], True
         else:
@@ -105,7 +106,7 @@ def label_table(
     if path is not None and missing:
         try:
             found, there = read_vectors(path, missing)
-        except InputError:  # no vector of any of these words
+        except InputError:  # the file has none of these words
             found, there = np.zeros((0, dimension), dtype=np.float32), np.zeros(0, dtype=bool)
         start[: there.size][there], has[: there.size] = found[there], has[: there.size] | there
     indptr, ids = own.rows(label_texts)
@@ -123,7 +124,7 @@ def _table(path: Path, wanted: Mapping[str, int]) -> Iterator[tuple[int, _F32]]:
     words = next((file for file in beside if file.is_file()), None)
     if words is None:
         raise InputError(
-            f"the words of {path.name} must stand beside it, one per line",
+            f"the words of {path.name} must be in a file next to it, one per line",
             given=f"no {beside[0].name} or words.txt",
         )
     try:

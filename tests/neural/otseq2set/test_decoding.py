@@ -1,16 +1,23 @@
-"""Decoding: equal to a naive loop, no label twice, open rows only, beams never worse than greedy."""
+"""Decoding of label sets: greedy and beam search against brute force, and learned set sizes."""
 
-from itertools import product
+from itertools import combinations_with_replacement, product
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from set_networks import N_LABELS, make_columns, make_network, make_words
 
-from tagwood.neural.otseq2set.decoding import decode_beam, decode_greedy
+from tagwood.neural.otseq2set.decoding import decode_beam, decode_greedy, learn_size_cuts, sizes_by_cuts
 from tagwood.neural.otseq2set.network import Words
 
 KINDS = pytest.mark.parametrize("blank, sgm", [(True, False), (False, False), (False, True)])
 N_STEPS = 5
+MOST = 3
+ROWS = st.lists(
+    st.tuples(st.integers(0, 6).map(lambda tenth: tenth / 2), st.integers(0, 5)), min_size=1, max_size=7
+)
 
 
 def own_names(columns):
@@ -82,7 +89,7 @@ def test_a_beam_is_never_worth_less_than_the_greedy_sequence(blank, sgm, width, 
     network = make_network(seed, scale=2.0, global_embedding=sgm)
     memory, columns = network(make_words((3, 1, 5, 2, 4), seed)), make_columns(5, seed) if seed % 2 else None
     greedy = decode_greedy(network, memory, N_STEPS, blank=blank, columns=columns)
-    found = decode_beam(network, memory, N_STEPS, blank=blank, width=width, columns=columns)
+    found = decode_beam(network, memory, N_STEPS, blank=blank, beam_width=width, columns=columns)
     assert bool((found.log_probs.sum(dim=1) >= greedy.log_probs.sum(dim=1)).all())
     if width == 1:
         assert torch.equal(found.labels, greedy.labels)
@@ -98,7 +105,7 @@ def test_a_beam_that_holds_all_sequences_finds_the_best(blank, sgm):
     network = make_network(1, scale=1.0, global_embedding=sgm, dtype=torch.float64)
     columns = make_columns(2, 1)
     memory = network(make_words((4, 2), 1))
-    found = decode_beam(network, memory, n_steps, blank=blank, width=60, columns=columns)
+    found = decode_beam(network, memory, n_steps, blank=blank, beam_width=60, columns=columns)
     for row in range(2):
         own, at = columns.rows(torch.tensor([row])), memory.rows(torch.tensor([row]))
         sequences = set(product(own_names(own), repeat=n_steps))
@@ -113,10 +120,10 @@ def test_a_beam_that_holds_all_sequences_finds_the_best(blank, sgm):
 def test_beams_find_the_same_alone_and_together(width):
     network = make_network(2, scale=2.0, dtype=torch.float64)
     words = make_words((3, 1, 5, 2), 4)
-    together = decode_beam(network, network(words), N_STEPS, blank=False, width=width)
+    together = decode_beam(network, network(words), N_STEPS, blank=False, beam_width=width)
     for row in range(4):
         alone = Words(words.ids[[row], : words.lengths[row]], words.lengths[[row]])
-        found = decode_beam(network, network(alone), N_STEPS, blank=False, width=width)
+        found = decode_beam(network, network(alone), N_STEPS, blank=False, beam_width=width)
         assert found.labels[0].tolist() == together.labels[row].tolist()
 
 
@@ -177,3 +184,26 @@ def test_the_expected_number_of_labels_sums_the_probabilities_of_new_ones(blank,
             if not blank and -1 in before:
                 break
         assert float(made.expected[row]) == pytest.approx(total)
+
+
+def error(expected, sizes, cuts):
+    return int(np.abs(sizes_by_cuts(expected, np.array(cuts, dtype=float)) - np.array(sizes)).sum())
+
+
+@given(ROWS)
+def test_no_other_cuts_have_a_smaller_error(rows):
+    expected, sizes = zip(*rows, strict=True)
+    cuts = learn_size_cuts(expected, sizes, MOST)
+    assert cuts.shape == (MOST,)
+    assert bool(np.all(np.diff(cuts) >= 0))
+    values = np.unique(expected)
+    places = [-1.0, *((values[:-1] + values[1:]) / 2), MOST + 1.0]
+    best = min(error(expected, sizes, some) for some in combinations_with_replacement(places, MOST))
+    assert error(expected, sizes, cuts) == best
+
+
+@given(ROWS)
+def test_no_fixed_size_has_a_smaller_error(rows):
+    expected, sizes = zip(*rows, strict=True)
+    found = error(expected, sizes, learn_size_cuts(expected, sizes, MOST))
+    assert all(found <= sum(abs(size - fixed) for size in sizes) for fixed in range(MOST + 1))

@@ -1,13 +1,15 @@
-"""The network of set generators: padding, contexts, candidates, gradients worked out by hand."""
+"""The network of set generators: padding, contexts, candidates, light convolutions, hand-written gradients."""
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 from set_networks import N_LABELS, make_columns, make_network, make_words
 
 from tagwood.neural.otseq2set.loss import SetLossOptions
-from tagwood.neural.otseq2set.network import LOW, AttentionScores, Columns, KnownLogits, Words
+from tagwood.neural.otseq2set.network import LOW, AttentionScores, Columns, KnownLogits, LightConv, Words
 from tagwood.neural.otseq2set.training import SetRows, SetTask, set_step, student_logits, teacher_loss
 
 
@@ -160,14 +162,14 @@ def test_a_teacher_forced_beginning_of_set_losses_says_nothing_after_the_labels(
     assert losses[3] == pytest.approx(losses[2] / 2)
 
 
-def empty_pull(free_empty, ot_weight, candidates):
+def empty_pull(free_empty, transport, candidates):
     """The gradient of the loss for the output bias of ∅."""
     network = make_network(2, dtype=torch.float64)
     borders, ids = np.array([0, 3, 5, 6]), np.array([2, 3, 4, 5, 2, 3], dtype=np.int32)
     ends, labels = np.array([0, 2, 3, 5]), np.array([0, 4, 1, 2, 3])
     own = sparse.csr_array(np.ones((3, N_LABELS))) if candidates else None
     data = SetRows(borders, ids, N_LABELS, ends, labels, own)
-    task = SetTask(SetLossOptions(ot_weight=ot_weight), 4, free_empty)
+    task = SetTask(SetLossOptions(transport=transport), 4, free_empty)
     set_step(data, task)(network, np.arange(3)).backward()
     return float(network.output.bias.grad[-1])
 
@@ -177,3 +179,70 @@ def test_free_empty_steps_are_not_moved_by_the_transport(candidates):
     plain, free, label = (empty_pull(*how, candidates) for how in ((False, 0.0), (True, 50.0), (False, 50.0)))
     assert free == pytest.approx(plain, abs=1e-9)
     assert abs(label - plain) > 1e-3
+
+
+def make_conv(**options):
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return LightConv(groups=2, **options).double()
+
+
+def layers_one_by_one(conv, states):
+    """The convolutions as Wu et al. define them, on a long line of zeros around the text."""
+    room = 60
+    line = torch.nn.functional.pad(states, (0, 0, room, room))  # (longest, channels)
+    width = states.shape[1] // conv.groups
+    for kernel in conv.kernels:
+        weights = torch.softmax(kernel, dim=1)
+        new = torch.zeros_like(line)
+        for place in range(35, line.shape[0] - 35):
+            for offset in range(kernel.shape[1]):
+                at = place + offset - (kernel.shape[1] - 1) // 2
+                new[place] += weights[:, offset].repeat_interleave(width) * line[at]
+        line = new
+    return line[room : room + states.shape[0] : conv.stride]
+
+
+def test_one_product_is_the_layers_one_after_the_other():
+    conv = make_conv()
+    states = torch.randn(8, 4, dtype=torch.float64)
+    sums, mass = layers_one_by_one(conv, states), layers_one_by_one(conv, torch.ones_like(states))
+    with torch.no_grad():
+        found = conv(states[None], torch.tensor([8]))[0]
+    torch.testing.assert_close(found, sums / mass)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.integers(0, 9))
+def test_padding_changes_nothing(lengths, more):
+    conv, longest = make_conv(), max(lengths)
+    sizes = torch.tensor(lengths)
+    states = torch.randn(len(lengths), longest + more, 6, dtype=torch.float64)
+    with torch.no_grad():
+        found = conv(states, sizes)
+        for row, size in enumerate(lengths):
+            alone = conv(states[[row], :size], torch.tensor([size]))[0]
+            torch.testing.assert_close(found[row, : alone.shape[0]], alone)
+            assert torch.count_nonzero(found[row, alone.shape[0] :]) == 0
+
+
+def test_states_are_means_whose_weights_sum_to_one():
+    conv = make_conv()
+    torch.testing.assert_close(conv.kernel().sum(dim=1), torch.ones(2, dtype=torch.float64))
+    assert conv.kernel().shape == (2, 52)
+    with torch.no_grad():
+        found = conv(torch.full((1, 10, 4), 2.0, dtype=torch.float64), torch.tensor([10]))
+    torch.testing.assert_close(found, torch.full((1, 4, 4), 2.0, dtype=torch.float64))
+
+
+def test_gradients_agree_with_finite_differences():
+    conv = make_conv(kernels=(3, 4), stride=2)
+    names = [name for name, _ in conv.named_parameters()]
+    states = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
+
+    def means(states, *weights):
+        given_weights = dict(zip(names, weights, strict=True))
+        return torch.func.functional_call(conv, given_weights, (states, torch.tensor([5, 3])))
+
+    weights = [weight.detach().clone().requires_grad_() for weight in conv.parameters()]
+    assert torch.autograd.gradcheck(means, (states, *weights))

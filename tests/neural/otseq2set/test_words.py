@@ -1,4 +1,4 @@
-"""Vectors of words and labels: files in several forms, what is missing, misuse."""
+"""Initial embeddings: word vector files, label embeddings from words, misuse."""
 
 import numpy as np
 import pytest
@@ -63,9 +63,9 @@ def test_labels_without_any_words_start_at_random():
         ("no.txt", None, "must be a file of word vectors"),
         ("a.txt", "fir 1 two\n", "line 1 of .* must be a word and numbers"),
         ("a.txt", "fir 1 2\noak 1\n", "line 2 of .* must have 2 numbers; got 1"),
-        ("a.txt", "elm 1 2\n", "must hold vectors of words that stand in the texts"),
-        ("a.txt", "fir 1 nan\n", "must hold finite numbers"),
-        ("a.npy", "fir", "must stand beside it"),
+        ("a.txt", "elm 1 2\n", "must contain vectors of words in the texts"),
+        ("a.txt", "fir 1 nan\n", "must contain finite numbers"),
+        ("a.npy", "fir", "must be in a file next to it"),
     ],
 )
 def test_files_that_do_not_fit_are_refused(tmp_path, name, content, message):

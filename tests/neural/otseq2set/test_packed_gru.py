@@ -1,4 +1,4 @@
-"""PackedGRU: equal to torch's GRU, gradients, padding."""
+"""PackedGRU equals torch's GRU on packed sequences, states and gradients."""
 
 import pytest
 import torch

@@ -1,6 +1,9 @@
-"""The loss on label sets: value and gradient against autograd, order of labels, candidates, extreme inputs, errors."""
+"""The loss on label sets: value and gradient against autograd, matching, transport plans, extreme inputs, errors."""
+
+from itertools import permutations
 
 import numpy as np
+import ot
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,20 +13,20 @@ from torch.nn.functional import normalize
 from tagwood.errors import InputError
 from tagwood.neural.otseq2set.loss import (
     SetLossOptions,
+    choose_scheme,
     match_labels,
     pad_targets,
     set_loss,
-    set_loss_parts,
     transport_plan,
     usual_weight,
 )
 
 OPTIONS = [
     SetLossOptions(),
-    SetLossOptions(ot_weight=0.0),
+    SetLossOptions(transport=0.0),
     SetLossOptions(scheme="first-n", empty_weight=0.05, divisor=3.0),
-    SetLossOptions(steps="matched", beta=1.0, iterations=20),
-    SetLossOptions(empty_weight=0.0, ot_weight=1.0),
+    SetLossOptions(transport_steps="matched", beta=1.0, iterations=20),
+    SetLossOptions(empty_weight=0.0, transport=1.0),
 ]
 EMPTY = 8
 
@@ -50,12 +53,12 @@ def plain_loss(logits, labels, embeddings, options: SetLossOptions) -> torch.Ten
         for step, place in enumerate(places.tolist()):
             said, weight = (EMPTY, options.empty_weight) if place < 0 else (row[place], 1.0)
             total = total - weight * torch.log(p[step, said]) / options.divisor
-        if options.ot_weight:
-            moved = p[places >= 0] if options.steps == "matched" else p
+        if options.transport:
+            moved = p[places >= 0] if options.transport_steps == "matched" else p
             costs = 1 - normalize(moved @ embeddings, dim=1) @ normalize(embeddings[row], dim=1).T
             real = torch.ones(1, len(row), dtype=torch.bool)
             plan = transport_plan(costs[None], real, beta=options.beta, iterations=options.iterations)[0]
-            total = total + options.ot_weight * (plan * costs).sum()
+            total = total + options.transport * (plan * costs).sum()
     return total / len(labels)
 
 
@@ -71,7 +74,7 @@ def test_value_and_gradients_equal_autograd_on_the_formulas(options):
     got = torch.autograd.grad(3.0 * found, [logits, embeddings], allow_unused=True)
     want = torch.autograd.grad(3.0 * expected, [logits, embeddings], allow_unused=True)
     torch.testing.assert_close(got[0], want[0], atol=1e-10, rtol=1e-8)
-    if options.ot_weight:
+    if options.transport:
         torch.testing.assert_close(got[1], want[1], atol=1e-10, rtol=1e-8)
     else:
         assert got[1] is None
@@ -89,7 +92,7 @@ def test_gradient_in_float32_is_exact_to_a_few_units():
 def test_gradient_is_that_of_finite_differences():
     """Without transport the loss is smooth where the matching stays; the plan's own change is left out by design."""
     logits, labels, _ = make_batch(seed=2)
-    options = SetLossOptions(ot_weight=0.0)
+    options = SetLossOptions(transport=0.0)
     assert torch.autograd.gradcheck(
         lambda z: set_loss(z, labels, empty=EMPTY, options=options), logits.requires_grad_()
     )
@@ -98,7 +101,7 @@ def test_gradient_is_that_of_finite_differences():
 def test_gradient_of_the_transport_is_nearly_that_of_finite_differences():
     """At the optimum the plan may count as constant (envelope theorem)."""
     logits, labels, embeddings = make_batch(seed=3)
-    options = SetLossOptions(ot_weight=8.0, iterations=3000)
+    options = SetLossOptions(transport=8.0, iterations=3000)
     logits.requires_grad_()
     set_loss(logits, labels, embeddings, empty=EMPTY, options=options).backward()
     direction = torch.randn(logits.shape, generator=torch.Generator().manual_seed(1), dtype=logits.dtype)
@@ -153,33 +156,17 @@ def test_padding_may_be_wider_and_stand_anywhere():
     assert found == pytest.approx(float(set_loss(logits, labels, embeddings, empty=EMPTY)), abs=1e-12)
 
 
-def test_parts_add_up_and_are_divided():
+def test_matching_is_divided_and_transport_is_added():
     logits, labels, embeddings = make_batch()
-    options = SetLossOptions(divisor=4.0)
-    matching, transport = set_loss_parts(logits, labels, embeddings, empty=EMPTY, options=options)
-    whole = float(set_loss(logits, labels, embeddings, empty=EMPTY, options=options))
-    assert whole == pytest.approx(matching + 8.0 * transport)
-    undivided, same = set_loss_parts(logits, labels, embeddings, empty=EMPTY)
-    assert (undivided, same) == (pytest.approx(4 * matching), pytest.approx(transport))
+
+    def loss(**options):
+        return float(set_loss(logits, labels, embeddings, empty=EMPTY, options=SetLossOptions(**options)))
+
+    matching = loss(transport=0.0)
+    assert loss(transport=0.0, divisor=4.0) == pytest.approx(matching / 4)
+    transport = loss(transport=1.0) - matching
     assert 0.0 <= transport <= 2.0
-
-
-def test_candidates_equal_an_output_over_those_labels():
-    logits, labels, embeddings = make_batch()
-    big = torch.randn(100, 3, dtype=torch.float64)
-    candidates = torch.randperm(100, generator=torch.Generator().manual_seed(5))[:9]
-    big[candidates] = embeddings
-    names = [candidates[row].tolist() for row in labels]
-    one, two = logits.clone().requires_grad_(), logits.clone().requires_grad_()
-    big.requires_grad_()
-    direct = set_loss(one, labels, embeddings, empty=EMPTY)
-    named = set_loss(two, names, big, empty=int(candidates[EMPTY]), candidates=candidates)
-    torch.testing.assert_close(direct, named, atol=1e-12, rtol=0)
-    (direct + named).backward()
-    torch.testing.assert_close(one.grad, two.grad)
-    others = torch.ones(100, dtype=torch.bool)
-    others[candidates] = False
-    assert big.grad[others].abs().sum() == 0 < big.grad[candidates].abs().sum()
+    assert loss(divisor=4.0) == pytest.approx(matching / 4 + 8.0 * transport)
 
 
 @pytest.mark.parametrize("scale", [1e4, 1e30])
@@ -202,7 +189,7 @@ def test_sure_mistakes_cost_their_whole_distance():
     """Where float32 has p = 0, ln p comes from the logits."""
     logits = torch.zeros(1, 1, 3)
     logits[0, 0, 0] = 1000.0
-    options = SetLossOptions(ot_weight=0.0)
+    options = SetLossOptions(transport=0.0)
     assert float(set_loss(logits, [[1]], empty=2, options=options)) == pytest.approx(1000.0)
 
 
@@ -229,7 +216,7 @@ def test_many_random_steps_never_give_nan():
 def test_usual_weight_makes_a_mean_over_steps():
     """Equal logits everywhere: each step costs ln V, so the divided sum is ln V."""
     sizes, steps = [1, 3], 4
-    options = SetLossOptions(ot_weight=0.0, divisor=usual_weight(sizes, steps))
+    options = SetLossOptions(transport=0.0, divisor=usual_weight(sizes, steps))
     loss = set_loss(torch.zeros(2, steps, 7), [[0], [1, 2, 3]], empty=6, options=options)
     assert float(loss) == pytest.approx(np.log(7))
 
@@ -245,24 +232,18 @@ def test_usual_weight_makes_a_mean_over_steps():
         ({"labels": [[0], [1]]}, "targets must have 4 rows"),
         ({"labels": [[0], [1], [2], [9]]}, "targets must be numbers below 9 other than ∅"),
         ({"labels": [[0], [1], [2], [8]]}, "other than ∅"),
-        ({"embeddings": None}, "embeddings must be given where ot_weight is above 0"),
+        ({"embeddings": None}, "embeddings are required if transport is above 0"),
         ({"embeddings": torch.zeros(4, 3)}, "embeddings must have 9 rows, one per output; got 4"),
         ({"empty": 9}, "empty must be a whole number from 0 to 8"),
         ({"options": SetLossOptions(scheme="fist-n")}, "Did you mean 'first-n'"),
         ({"options": SetLossOptions(beta=0.0)}, "beta must be a number of at least 0.05"),
         ({"options": SetLossOptions(divisor=0.0)}, "divisor must be a number greater than 0"),
-        (
-            {"candidates": torch.arange(9) + 1},
-            "candidates must hold ∅ and all labels of the rows; got none for 0",
-        ),
     ],
 )
 def test_misuse_is_named(change, text):
     logits, labels, embeddings = make_batch()
-    given = {"labels": labels, "embeddings": embeddings, "empty": EMPTY, "options": None, "candidates": None}
+    given = {"labels": labels, "embeddings": embeddings, "empty": EMPTY, "options": None}
     given |= change
-    if "candidates" in change:
-        given["labels"], given["embeddings"] = [[0], [1], [2], [3]], torch.zeros(20, 3, dtype=torch.float64)
     with pytest.raises(InputError, match=text.replace("(", r"\(")):
         set_loss(
             logits,
@@ -270,7 +251,6 @@ def test_misuse_is_named(change, text):
             given["embeddings"],
             empty=given["empty"],
             options=given["options"],
-            candidates=given["candidates"],
         )
 
 
@@ -292,3 +272,176 @@ def test_rows_may_have_embeddings_of_their_own():
         torch.testing.assert_close(found, wanted)
     with pytest.raises(InputError, match="embeddings must have 6 rows"):
         set_loss(logits, targets, table[order][:, :5], empty=5)
+
+
+def best_by_trying(p: np.ndarray, steps: int) -> float:
+    """Return the largest sum of probabilities over all ways to give each label a step of its own."""
+    labels = range(p.shape[1])
+    return max(sum(p[s, j] for j, s in enumerate(way)) for way in permutations(range(steps), len(labels)))
+
+
+@pytest.mark.parametrize("scheme", ["all", "first-n"])
+@given(seed=st.integers(0, 10_000), n_steps=st.integers(1, 6), equal=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_matching_is_as_good_as_the_best_of_all_ways(scheme, seed, n_steps, equal):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, n_steps + 1, 3)
+    p = rng.integers(0, 3, (3, n_steps, n_steps)) / 2 if equal else rng.random((3, n_steps, n_steps))
+    found = match_labels(torch.from_numpy(p), torch.from_numpy(sizes), scheme).numpy()
+    for row, size in enumerate(sizes):
+        steps = n_steps if scheme == "all" else size
+        matched = np.flatnonzero(found[row] >= 0)
+        assert sorted(found[row, matched]) == list(range(size))
+        assert matched.max() < steps
+        total = p[row, matched, found[row, matched]].sum()
+        assert total == pytest.approx(best_by_trying(p[row, :, :size], steps))
+
+
+def test_first_n_leaves_later_steps_alone():
+    p = torch.tensor([[[0.1], [0.9]]])
+    sizes = torch.tensor([1])
+    assert match_labels(p, sizes, "all").tolist() == [[-1, 0]]
+    assert match_labels(p, sizes, "first-n").tolist() == [[0, -1]]
+
+
+def test_probabilities_that_are_not_numbers_are_named():
+    with pytest.raises(InputError, match="logits must be finite; got NaN or infinity"):
+        match_labels(torch.tensor([[[float("nan")]]]), torch.tensor([1]))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "scheme"),
+    [
+        ([1, 1, 1, 2, 9], "first-n"),  # a long tail of large sets, as in AmazonCat-13K
+        ([7, 7, 7, 6, 1], "all"),  # most sets near the largest, as in Amazon-670K
+        ([1, 2], "all"),  # half and half
+        ([3, 3, 3], "first-n"),  # all at the mean
+    ],
+)
+def test_scheme_follows_the_shape_of_the_set_sizes(sizes, scheme):
+    assert choose_scheme(sizes) == scheme
+
+
+def test_scheme_of_no_rows_is_refused():
+    with pytest.raises(InputError, match="sizes must have at least one row"):
+        choose_scheme([])
+
+
+def cosine_costs(rng: np.random.Generator, n_steps: int, n_labels: int, dims: int) -> torch.Tensor:
+    steps, labels = rng.standard_normal((n_steps, dims)), rng.standard_normal((n_labels, dims))
+    steps /= np.linalg.norm(steps, axis=1, keepdims=True)
+    labels /= np.linalg.norm(labels, axis=1, keepdims=True)
+    return torch.from_numpy(1.0 - steps @ labels.T).float()
+
+
+def exact_cost(costs: torch.Tensor) -> float:
+    n_steps, n_labels = costs.shape
+    return float(
+        ot.emd2(
+            np.full(n_steps, 1 / n_steps), np.full(n_labels, 1 / n_labels), costs.numpy().astype(np.float64)
+        )
+    )
+
+
+def plain_ipot(costs: torch.Tensor, beta: float, iterations: int) -> torch.Tensor:
+    """Follow the published algorithm for one row, in float64."""
+    n_steps, n_labels = costs.shape
+    kernel = torch.exp(-costs.double() / beta)
+    plan, by_label = torch.ones_like(kernel), torch.full((n_labels,), 1.0 / n_labels, dtype=torch.float64)
+    for _ in range(iterations):
+        q = kernel * plan
+        by_step = 1.0 / (n_steps * (q @ by_label))
+        by_label = 1.0 / (n_labels * (q.T @ by_step))
+        plan = by_step[:, None] * q * by_label
+    return plan
+
+
+@given(
+    n_steps=st.integers(1, 57),
+    n_labels=st.integers(1, 57),
+    dims=st.sampled_from([16, 100, 300]),
+    seed=st.integers(0, 10_000),
+)
+@settings(max_examples=40, deadline=None)
+def test_plan_has_its_marginals_and_costs_at_most_one_percent_more_than_the_optimum(
+    n_steps, n_labels, dims, seed
+):
+    costs = cosine_costs(np.random.default_rng(seed), n_steps, n_labels, dims)
+    plan = transport_plan(costs[None], torch.ones(1, n_labels, dtype=torch.bool))[0]
+    assert plan.min() >= 0
+    torch.testing.assert_close(plan.sum(1), torch.full((n_steps,), 1 / n_steps), atol=1e-6, rtol=0)
+    torch.testing.assert_close(plan.sum(0), torch.full((n_labels,), 1 / n_labels), atol=1e-6, rtol=0)
+    best = exact_cost(costs)
+    assert best - 1e-5 <= float((plan * costs).sum()) <= 1.01 * best + 1e-6
+
+
+def test_hard_costs_need_more_iterations_for_one_percent():
+    """Independent uniform costs have a tiny optimum: 50 iterations are then some percent off, 1,000 are not."""
+    rng = np.random.default_rng(3)
+    few, many = [], []
+    for size in (10, 30, 57):
+        costs = torch.from_numpy(rng.random((size, size))).float()
+        real = torch.ones(1, size, dtype=torch.bool)
+        for found, iterations in ((few, 50), (many, 1000)):
+            cost = float((transport_plan(costs[None], real, iterations=iterations)[0] * costs).sum())
+            found.append(cost / exact_cost(costs) - 1.0)
+    assert max(many) < 0.01 < max(few)
+
+
+def test_first_iterates_are_those_of_the_published_algorithm():
+    costs = cosine_costs(np.random.default_rng(0), 6, 4, 8)
+    expected = plain_ipot(costs, beta=0.5, iterations=50)
+    plan = transport_plan(costs[None], torch.ones(1, 4, dtype=torch.bool), beta=0.5, iterations=50)[0]
+    # The rounding moves what the marginals of the plain iterate are off by.
+    off = float((expected.sum(1) - 1 / 6).abs().sum())
+    assert float((plan - expected).abs().sum()) <= 2 * off + 1e-5
+
+
+@given(seed=st.integers(0, 10_000), n_steps=st.integers(1, 24))
+@settings(max_examples=25, deadline=None)
+def test_batch_equals_loop_over_rows(seed, n_steps):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, n_steps + 1, 7)
+    steps = rng.integers(1, n_steps + 1, 7)
+    costs = torch.stack([cosine_costs(rng, n_steps, n_steps, 16) for _ in sizes])
+    real_labels = torch.arange(n_steps)[None] < torch.from_numpy(sizes)[:, None]
+    real_steps = torch.arange(n_steps)[None] < torch.from_numpy(steps)[:, None]
+    batch = transport_plan(costs, real_labels, real_steps)
+    for row, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+        alone = transport_plan(costs[row : row + 1, :step, :size], torch.ones(1, size, dtype=torch.bool))[0]
+        torch.testing.assert_close(batch[row, :step, :size], alone, atol=1e-6, rtol=0)
+        assert batch[row, step:].abs().sum() == 0
+        assert batch[row, :, size:].abs().sum() == 0
+
+
+def test_padding_may_stand_anywhere():
+    costs = cosine_costs(np.random.default_rng(1), 5, 4, 8)[None]
+    real = torch.tensor([[True, False, True, True]])
+    plan = transport_plan(costs, real)[0]
+    expected = transport_plan(costs[:, :, [0, 2, 3]], torch.ones(1, 3, dtype=torch.bool))[0]
+    torch.testing.assert_close(plan[:, [0, 2, 3]], expected, atol=1e-6, rtol=0)
+    assert plan[:, 1].abs().sum() == 0
+
+
+@pytest.mark.parametrize("beta", [0.05, 0.5, 5.0])
+@pytest.mark.parametrize("kind", ["zero", "two", "one cheap step", "one dear label", "blocks"])
+def test_extreme_costs_give_a_plan_with_its_marginals(beta, kind):
+    costs = torch.zeros(1, 24, 24)
+    if kind == "two":
+        costs += 2.0
+    elif kind == "one cheap step":
+        costs += 2.0
+        costs[:, 3] = 0.0
+    elif kind == "one dear label":
+        costs[:, :, 5] = 2.0
+    elif kind == "blocks":
+        costs[:, :4, :20] = 2.0
+    plan = transport_plan(costs, torch.ones(1, 24, dtype=torch.bool), beta=beta, iterations=200)
+    assert torch.isfinite(plan).all()
+    torch.testing.assert_close(plan.sum(2), torch.full((1, 24), 1 / 24), atol=1e-6, rtol=0)
+    torch.testing.assert_close(plan.sum(1), torch.full((1, 24), 1 / 24), atol=1e-6, rtol=0)
+
+
+def test_plan_carries_no_gradient():
+    costs = torch.rand(2, 3, 2, requires_grad=True)
+    assert not transport_plan(costs, torch.ones(2, 2, dtype=torch.bool)).requires_grad
