@@ -21,7 +21,7 @@ def test_figures_and_warnings_go_to_their_streams(train, tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "labels per row" in out
     assert "1.50 on average" in out
-    assert "Test rows that also stand in the training set: 1 of 1" in " ".join(err.split())
+    assert "Test rows that are also in the training set: 1 of 1" in " ".join(err.split())
 
 
 def test_json_has_the_figures_and_the_warnings(train, capsys):

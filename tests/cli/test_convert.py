@@ -43,9 +43,9 @@ def test_an_existing_target_is_kept_without_force(source, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["out.txt"], "does not say which format to write"),
+        (["out.txt"], "does not determine a format to write"),
         (["out.txt", "--to", "fastext"], "Did you mean 'fasttext'?"),
-        (["out", "--to", "repository"], "holds features, but this dataset has none"),
+        (["out", "--to", "repository"], "contains features, but this dataset has none"),
         (["out.csv", "--from", "pecos"], "line 1: has no tab"),
     ],
 )

@@ -62,7 +62,7 @@ def test_whole_groups_stay_on_one_side():
     assert test.n_rows > 0
     assert not set(train.groups) & set(test.groups) - {""}
     assert train.groups.count("") + test.groups.count("") == 20
-    with pytest.raises(InputError, match="needs a dataset with groups"):
+    with pytest.raises(InputError, match="requires a dataset with groups"):
         Dataset([[0]]).split(whole_groups=True)
 
 

@@ -95,9 +95,7 @@ def test_numbered_labels_grow_to_the_largest_number(tmp_path):
     assert len(found.vocab) == found.ranking.n_labels == 7
     assert len(read_ranking(lines(tmp_path, ["1"]), LabelVocab.numbered(3), on_unknown="add").vocab) == 3
     path = lines(tmp_path, ["oak"])
-    with pytest.raises(
-        DataError, match="line 1: label 'oak' is a name, but the labels are known by number only"
-    ):
+    with pytest.raises(DataError, match="line 1: label 'oak' is a name, but the label table has no names"):
         read_ranking(path, LabelVocab.numbered(3), on_unknown="add")
 
 
@@ -133,8 +131,8 @@ def test_wider_matrices_are_refused_cut_or_added(tmp_path):
         ("[[1]]", "[1] is not a label"),
         ("[4]", "label id 4 is not from 0 to 3"),
         ("[-1]", "label id -1"),
-        ('["ash", "ash"]', "names a label twice"),
-        ('["oak", "http://x/oak"]', "names a label twice"),
+        ('["ash", "ash"]', "contains a label twice"),
+        ('["oak", "http://x/oak"]', "contains a label twice"),
         ("[" * 100_000, "is not JSON"),
     ],
 )

@@ -56,8 +56,8 @@ def test_repository_rows_labels_and_values(put):
         ("3 4\n", 1, "the first line must be the counts"),
         ("-3 4 5\n", 1, "the first line must be the counts"),
         ("1 99999999999 5\n0 1:1\n", 1, "at most 2,147,483,647 columns"),
-        ("2 4 5\n0 1:1\n", 1, "promises 2 rows, but the file ends after 1"),
-        ("1 4 5\n0 1:1\n\n\n1 1:1\n", 3, "promises 1 rows, but more follow"),
+        ("2 4 5\n0 1:1\n", 1, "declares 2 rows, but the file ends after 1"),
+        ("1 4 5\n0 1:1\n\n\n1 1:1\n", 3, "declares 1 rows, but more follow"),
         ("2 4 5\n0 1:1\n5 1:1\n", 3, "a label in '5' is beyond the 5 labels of the header"),
         ("2 4 5\n0 1:1\n0 4:1\n", 3, "the feature in '4:1' is beyond the 4 features of the header"),
         ("1 4 5\n0 1:1 2:nan\n", 2, "the value in '2:nan' is not finite in float32"),
@@ -350,7 +350,7 @@ def test_undecidable_content_says_what_was_seen_and_what_to_do(content, put):
 
 def test_folders_without_data_and_missing_files_are_named(tmp_path):
     (tmp_path / "notes.md").write_text("x")
-    with pytest.raises(DataError, match=r"no dataset that is known \(notes.md\)"):
+    with pytest.raises(DataError, match=r"no known dataset \(notes.md\)"):
         read_dataset(tmp_path)
     with pytest.raises(DataError, match="there is no such file or folder"):
         read_dataset(tmp_path / "nowhere.csv")

@@ -150,7 +150,7 @@ def test_streaming_gives_the_same_texts_and_groups(name, tmp_path):
 @pytest.mark.parametrize("name", sorted(NO_TEXTS))
 def test_feature_formats_cannot_be_streamed(name, tmp_path):
     write_dataset(make_dataset(), tmp_path / "data", name)
-    with pytest.raises(InputError, match="holds features, not texts"):
+    with pytest.raises(InputError, match="contains features, not texts"):
         read_records(tmp_path / "data", name)
 
 

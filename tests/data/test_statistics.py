@@ -65,9 +65,10 @@ def test_rows_without_texts_are_compared_by_features():
 def test_warnings_are_in_plain_words(train):
     test = Dataset([[3]], VOCAB, texts=["b"])
     words = compute_statistics(train, test).warnings
-    assert words[0].startswith("Test rows that also stand in the training set: 1 of 1 (100 %).")
+    assert words[0].startswith("Test rows that are also in the training set: 1 of 1 (100 %).")
     assert any(
-        line.startswith("Labels that appear only in the test set: 1 of 1 (100 %), on 1 occ") for line in words
+        line.startswith("Labels that appear only in the test set: 1 of 1 (100 %), with 1 assignment")
+        for line in words
     )
     assert "Rows without labels: 1 of 6 (17 %)." in words
     assert any(line.startswith("Labels without any row: 2 of 5 (40 %).") for line in words)

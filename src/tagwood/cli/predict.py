@@ -83,7 +83,7 @@ def in_batches(documents: Iterable[Document], size: int = BATCH) -> Iterator[lis
 
 def _guess_format(path: Path) -> str:
     """Return the format by content; tables without labels, which content cannot tell, by their names."""
-    from tagwood.data.reading import detect_format
+    from tagwood.data import detect_format
 
     try:
         return detect_format(path)
@@ -108,7 +108,7 @@ def _records(path: Path, data_format: str) -> Iterator[Document]:
 def _spooled(data_format: str) -> Iterator[Document]:
     """Yield the rows of a table on standard input, from a copy: Parquet has its directory at the end."""
     from tagwood._check import check_choice
-    from tagwood.data.reading import FORMATS
+    from tagwood.data import FORMATS
 
     known = [name for name, found in FORMATS.items() if found.records is not None and not found.folder]
     check_choice(data_format, "--format of standard input", ["lines", *known])

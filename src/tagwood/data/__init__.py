@@ -5,10 +5,9 @@ In: files and folders in any of the usual formats. Out: a `Dataset`.
 
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import BadLines
+from tagwood.data.formats import FORMATS, detect_format
 from tagwood.data.reading import (
-    FORMATS,
     SkippedLinesWarning,
-    detect_format,
     read_dataset,
     read_records,
     target_format,

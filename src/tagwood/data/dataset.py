@@ -1,6 +1,6 @@
-"""`Dataset`: rows with their labels, what every reader returns and every trainer takes.
+"""`Dataset`: rows with their labels, the value that readers return and training takes.
 
-In: texts or features, label sets, names. Out: a frozen value that checked itself, its parts, its fingerprint.
+In: texts or features, label sets, names. Out: a frozen, validated value, its parts, its fingerprint.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Dataset:
     labels
         (n_rows, n_labels) label sets; anything `check_labels` takes, kept as a 0/1 float32 CSR array.
     vocab
-        The label table; its size is n_labels. Default: labels known by their ids.
+        The label table with n_labels labels. Default: labels without names.
     texts
         One text per row, or None.
     features
         (n_rows, n_features) sparse or dense matrix, kept as a float32 CSR array, or None.
     groups
-        Name of the group each row belongs to ("" for none), or None. Groups are for labels known per box,
-        order or session rather than per row.
+        Name of the group of each row ("" for none), or None. Groups are for labels that are known per box, order or
+        session rather than per row.
     ids
         Name of each row, or None.
 
@@ -110,9 +110,9 @@ class Dataset:
     def split(
         self, fraction: float = 0.2, *, seed: int = 0, whole_groups: bool = False
     ) -> tuple[Dataset, Dataset]:
-        """Split the rows by chance: the rest, and `fraction` of them; both keep the row order.
+        """Split the rows at random into the rest and `fraction` of them; both keep the row order.
 
-        With `whole_groups`, whole groups are drawn, so that no group stands on both sides.
+        With `whole_groups`, whole groups are drawn, so that no group is on both sides.
 
         Examples
         --------
@@ -125,7 +125,7 @@ class Dataset:
         units = np.arange(self.n_rows)
         if whole_groups:
             if self.groups is None:
-                raise InputError("whole_groups needs a dataset with groups", given="one without")
+                raise InputError("whole_groups requires a dataset with groups", given="one without")
             codes, _ = self.group_codes()
             alone = codes < 0
             codes[alone] = codes.max(initial=-1) + 1 + np.arange(alone.sum())
@@ -142,7 +142,7 @@ class Dataset:
         return replace(self, labels=labels)
 
     def group_codes(self) -> tuple[NDArray[np.int64], list[str]]:
-        """Return the group of each row as a number (-1 for none), and the group names, first seen first."""
+        """Return the group of each row as a number (-1 for none), and the group names in order of appearance."""
         if self.groups is None:
             return np.full(self.n_rows, -1, dtype=np.int64), []
         numbers: dict[str, int] = {}

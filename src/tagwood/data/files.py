@@ -1,6 +1,6 @@
-"""Files as bytes: plain or gzip, read in blocks or numbered lines, written through one door.
+"""Files: read plain or gzip, in blocks or numbered lines, and written completely or not at all.
 
-In: a path. Out: bytes, with every failure of disk, gzip or length as a `DataError` that names the file.
+In: a path. Out: bytes or lines; failures of disk, gzip or encoding are `DataError`s that name the file.
 """
 
 from __future__ import annotations
@@ -16,86 +16,13 @@ from typing import IO, cast
 
 from tagwood.errors import DataError, InputError
 
-# SECTION data.writing
-# Write whole or not at all: into a temporary place beside the target, then rename.
-#
-# In: a target path. Out: a place to write to; it becomes the target if all goes well, and vanishes otherwise.
-
-
-@contextmanager
-def replace_path(path: Path, *, overwrite: bool, folder: bool, companions: Iterable[str]) -> Iterator[Path]:
-    """Yield a place to write a file or folder that then becomes `path`.
-
-    `companions` are names of files that may be written beside the file or inside the folder. Old ones that
-    are not written again are removed, so that they cannot be taken for part of the new data; other files
-    stay.
-    """
-    check_target(path, overwrite=overwrite, folder=folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".tagwood-", dir=path.parent) as temporary:
-        target = Path(temporary) / path.name
-        yield target
-        if folder and not path.exists():
-            target.replace(path)
-            return
-        source, goal = (target, path) if folder else (target.parent, path.parent)
-        written = {file.name for file in source.iterdir()}
-        for name in set(companions) - written:
-            (goal / name).unlink(missing_ok=True)
-        for name in sorted(written, key=lambda name: name == path.name):  # the data file last
-            (source / name).replace(goal / name)
-
-
-def check_target(path: Path, *, overwrite: bool, folder: bool) -> None:
-    """Raise `InputError` if `path` must not be written."""
-    if not path.exists() or (folder and path.is_dir() and not any(path.iterdir())):
-        return
-    if not overwrite:
-        raise InputError(f"{path} exists already", hint="Allow to replace it with overwrite=True (--force).")
-    if folder != path.is_dir():
-        kinds = ("a folder", "a file") if folder else ("a file", "a folder")
-        raise InputError(f"this format is written as {kinds[0]}, but {path} is {kinds[1]}")
-
-
-# SECTION data.splits
-# Folders that hold a training and a test split under fixed names.
-#
-# In: the folder or one of its files, and the split that is wanted. Out: the folder and the split.
-
-
-def split_folder(path: Path, split: str | None, marks: Mapping[str, str]) -> tuple[Path, str]:
-    """Return folder and split (``"train"`` or ``"test"``).
-
-    `marks` says which split a piece of a file name means. A file decides the split by its name; a folder
-    gives the wanted split, or else the training split if it has one.
-    """
-    if not path.is_dir():
-        named = next((split for mark, split in marks.items() if mark in path.name), split or "train")
-        return path.parent, named
-    if split is not None:
-        return path, split
-    names = [file.name for file in path.iterdir()]
-    found = [split for mark, split in marks.items() if any(mark in name for name in names)]
-    return path, "train" if "train" in found or not found else found[0]
-
-
-def existing(path: Path, what: str) -> Path:
-    """Return `path`, or the same with ``.gz``, whichever exists; otherwise raise `DataError`."""
-    packed = path.with_name(path.name + ".gz")
-    if path.exists():
-        return path
-    if packed.exists():
-        return packed
-    raise DataError(f"the file with {what} is missing", path=path)
-
-
-BLOCK = 1 << 22
+_BLOCK = 1 << 22
 MAX_LINE = 1 << 26
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class BadLines:
-    """What was wrong in a file: raises the first problem, or counts all and keeps the first ones.
+    """The bad lines of a file: raises the first one, or counts all and keeps the first ten.
 
     Parameters
     ----------
@@ -133,7 +60,7 @@ class BadLines:
 
 @contextmanager
 def reading_errors(path: Path) -> Iterator[None]:
-    """Turn what disk and gzip raise into `DataError`."""
+    """Raise errors of disk and gzip as `DataError`."""
     try:
         yield
     except FileNotFoundError as error:
@@ -164,14 +91,14 @@ def read_start(path: Path, size: int = 1 << 16) -> bytes:
 def read_blocks(path: Path) -> Iterator[bytes]:
     """Yield the content in blocks of a few megabytes."""
     with reading_errors(path), open_bytes(path) as file:
-        while block := file.read(BLOCK):
+        while block := file.read(_BLOCK):
             yield block
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     r"""Yield (line number from 1, line without its ending) of a file.
 
-    Only ``\n`` and ``\r\n`` end a line. A line above 64 MiB is an error: such a file holds no lines.
+    Only ``\n`` and ``\r\n`` end a line. A line above 64 MiB is an error.
     """
     rest = b""
     number = 0
@@ -195,14 +122,14 @@ def decoded_lines(path: Path, bad: BadLines, encoding: str = "utf-8") -> Iterato
             line = raw.decode(encoding)
         except UnicodeDecodeError as error:
             problem = f"byte {error.start + 1} is not {encoding} text"
-            bad.report(DataError(problem, path=path, line=number, hint="Say which encoding the file has."))
+            bad.report(DataError(problem, path=path, line=number, hint="Name the encoding of the file."))
             continue
         yield number, line
 
 
 @contextmanager
 def open_for_writing(path: Path) -> Iterator[IO[str]]:
-    """Open a text file for writing in UTF-8; gzip if the name ends in ``.gz``, always the same bytes."""
+    """Open a text file for writing in UTF-8; gzip if the name ends in ``.gz``, without a time stamp."""
     with path.open("wb") as raw:
         if path.suffix == ".gz":
             with (
@@ -213,3 +140,63 @@ def open_for_writing(path: Path) -> Iterator[IO[str]]:
         else:
             with io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as text:
                 yield text
+
+
+@contextmanager
+def replace_path(path: Path, *, overwrite: bool, folder: bool, companions: Iterable[str]) -> Iterator[Path]:
+    """Yield a temporary path for a file or folder that becomes `path` if no error occurs.
+
+    `companions` are names of files that may be written beside the file or inside the folder. Old ones that are not
+    written again are removed, so that they are not read as part of the new data; other files stay.
+    """
+    check_target(path, overwrite=overwrite, folder=folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".tagwood-", dir=path.parent) as temporary:
+        target = Path(temporary) / path.name
+        yield target
+        if folder and not path.exists():
+            target.replace(path)
+            return
+        source, goal = (target, path) if folder else (target.parent, path.parent)
+        written = {file.name for file in source.iterdir()}
+        for name in set(companions) - written:
+            (goal / name).unlink(missing_ok=True)
+        for name in sorted(written, key=lambda name: name == path.name):  # the data file last
+            (source / name).replace(goal / name)
+
+
+def check_target(path: Path, *, overwrite: bool, folder: bool) -> None:
+    """Raise `InputError` if `path` must not be written."""
+    if not path.exists() or (folder and path.is_dir() and not any(path.iterdir())):
+        return
+    if not overwrite:
+        raise InputError(f"{path} exists already", hint="Replace it with overwrite=True (--force).")
+    if folder != path.is_dir():
+        kinds = ("a folder", "a file") if folder else ("a file", "a folder")
+        raise InputError(f"this format is written as {kinds[0]}, but {path} is {kinds[1]}")
+
+
+def split_folder(path: Path, split: str | None, marks: Mapping[str, str]) -> tuple[Path, str]:
+    """Return the folder and the split (``"train"`` or ``"test"``) to read.
+
+    `marks` maps parts of file names to splits. The name of a file decides the split; for a folder it is the given
+    split, or else the training split if there is one.
+    """
+    if not path.is_dir():
+        named = next((split for mark, split in marks.items() if mark in path.name), split or "train")
+        return path.parent, named
+    if split is not None:
+        return path, split
+    names = [file.name for file in path.iterdir()]
+    found = [split for mark, split in marks.items() if any(mark in name for name in names)]
+    return path, "train" if "train" in found or not found else found[0]
+
+
+def existing(path: Path, what: str) -> Path:
+    """Return `path`, or the same with ``.gz``, whichever exists; otherwise raise `DataError`."""
+    packed = path.with_name(path.name + ".gz")
+    if path.exists():
+        return path
+    if packed.exists():
+        return packed
+    raise DataError(f"the file with {what} is missing", path=path)

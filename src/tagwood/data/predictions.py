@@ -1,11 +1,11 @@
 """Rankings on disk: JSON lines with label names or ids, or a CSR matrix of scores as ``.npz``.
 
-In: a file and the label table. Out: a `Ranking` and the table it speaks of, and back again.
+In: a file and a label table. Out: a `Ranking` and its label table, and back.
 
-JSON lines, one row each: ``{"labels": [...], "scores": [...]}`` with names (or URIs) or ids; ``scores`` may
-be missing where the order says it all. Also ``[{"label": ..., "score": ...}, ...]``, bare or under
-``"labels"``. ``.npz``: what ``scipy.sparse.save_npz`` writes; stored entries are the returned labels. Both
-may be in any order; equal scores stay as they stand in the file.
+JSON lines have one row each: ``{"labels": [...], "scores": [...]}`` with names (or URIs) or ids; without ``scores``,
+labels are in falling order. ``[{"label": ..., "score": ...}, ...]`` is read too, alone or under ``"labels"``. ``.npz``
+files are those of ``scipy.sparse.save_npz``; stored entries are the returned labels. Labels may be in any order; equal
+scores keep their order in the file.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def read_ranking(
     path
         A ``.npz`` file, or JSON lines (any other name; gzip or not).
     vocab
-        The label table that names and ids belong to; None: the labels that the file itself names.
+        The label table of names and ids; None: the labels in the file.
     on_unknown
-        What to do with labels that are not in `vocab`: ``"error"``, ``"skip"`` them, or ``"add"`` them behind
-        the known ones, where they count as returned labels that are not true of any known row.
+        Labels that are not in `vocab`: ``"error"``, ``"skip"`` them, or ``"add"`` them after the known ones, where they
+        count as wrong answers.
     """
     path = Path(path)
     check_choice(on_unknown, "on_unknown", ["error", "skip", "add"])
@@ -83,7 +83,7 @@ def write_ranking(ranking: Ranking, path: str | Path, vocab: LabelVocab | None =
         _write_npz(ranking, path)
         return
     keys: Any = range(ranking.n_labels) if vocab is None or vocab.names is None else vocab.keys()
-    # The shortest decimals that give the same float32 again.
+    # The shortest decimals that are the same float32.
     labels, scores = ranking.labels.tolist(), [float(text) for text in ranking.scores.astype(str)]
     with open_for_writing(path) as file:
         for begin, end in pairwise(ranking.indptr.tolist()):
@@ -92,7 +92,7 @@ def write_ranking(ranking: Ranking, path: str | Path, vocab: LabelVocab | None =
 
 
 def _read_lines(path: Path, vocab: LabelVocab | None, on_unknown: str) -> SavedRanking:
-    # Labels that are only numbered need no names to be added: the table grows to the largest number.
+    # A table without names grows to the largest number.
     numbered = vocab is not None and vocab.names is None and vocab.uris is None and on_unknown == "add"
     ids = LabelIds(None if numbered else vocab, on_unknown)
     labels, scores, ends = array("i"), array("f"), array("q", [0])
@@ -161,13 +161,13 @@ def _as_number(label: int | str | Named) -> int:
         return label
     key = label if isinstance(label, str) else label.uri
     if not (key.isascii() and key.isdecimal() and len(key) < 11):
-        raise DataError(f"label {key!r} is a name, but the labels are known by number only")
+        raise DataError(f"label {key!r} is a name, but the label table has no names")
     return int(key)
 
 
 def _check_row(pairs: list[tuple[int, float]]) -> None:
     if len({label for label, _ in pairs}) < len(pairs):
-        raise DataError("names a label twice")
+        raise DataError("contains a label twice")
 
 
 def _read_npz(path: Path, vocab: LabelVocab | None, on_unknown: str) -> SavedRanking:
@@ -200,7 +200,7 @@ def _read_npz(path: Path, vocab: LabelVocab | None, on_unknown: str) -> SavedRan
 
 def _rank_stored(matrix: sparse.csr_array) -> Ranking:
     """Order the stored entries of each row by score; equal scores stay in stored order."""
-    with np.errstate(over="ignore"):  # what overflows is refused in the next line
+    with np.errstate(over="ignore"):  # an overflow raises an error below
         scores = matrix.data.astype(np.float32)
     if not np.isfinite(scores).all():
         raise InputError("scores must be finite numbers")

@@ -1,6 +1,7 @@
 """From records to a `Dataset`: what the readers of text formats share.
 
-In: `Record`s, one per row, with label names or ids as they stand in the file. Out: a `Dataset`.
+In: `Record`s, one per row, with label names or ids as in the file. Out: a `Dataset`. The names of columns and fields
+that contain titles, texts, labels, ids and groups in the files of other tools are listed here; case does not matter.
 """
 
 from __future__ import annotations
@@ -21,13 +22,6 @@ from tagwood.data.files import BadLines, decoded_lines
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 
-# SECTION data.fields
-# Which column or field is what: the names under which files of other tools hold text, labels, ids, groups.
-#
-# In: the names of a table or object. Out: the name that holds a role, or the text of a row. Case does not
-# matter.
-
-
 TITLE = ("title", "heading", "headline")
 BODY = ("text", "content", "body", "abstract", "description", "document", "question", "query")
 LABELS = (
@@ -36,10 +30,11 @@ LABELS = (
 )
 ID = ("id", "uid", "doc_id", "document_id", "docid")
 GROUP = ("group", "group_id", "groups", "bag")
+_MAX_LABELS = 2**31 - 2
 
 
 def pick(names: Iterable[str], role: tuple[str, ...]) -> str | None:
-    """Return the first of `names` that plays `role`, in the order of the role's names.
+    """Return the first of `names` in `role`, in the order of `role`.
 
     Examples
     --------
@@ -68,9 +63,6 @@ def join_text(content: Mapping[str, Any]) -> str | None:
     return "\n".join(part for part in parts if part)
 
 
-MAX_LABELS = 2**31 - 2
-
-
 class Named(NamedTuple):
     """A label as a file names it: URI, name, or both."""
 
@@ -90,7 +82,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read; every format takes what concerns it. The meaning is said at `read_dataset`."""
+    """Options of the readers; see `read_dataset` for their meaning. Formats ignore what does not apply to them."""
 
     bad: BadLines = field(default_factory=lambda: BadLines(skip=False))
     vocab: LabelVocab | None = None
@@ -103,12 +95,12 @@ class ReadOptions:
 
     @property
     def group_role(self) -> tuple[str, ...]:
-        """Names of the field with the group of a row: the one that was asked for, or the usual ones."""
+        """Names of the field with the group of a row: the given one, or the usual ones."""
         return GROUP if self.groups is None else (self.groups.lower().strip(),)
 
 
 class LabelIds:
-    """Turns labels as files name them into ids: those of a vocabulary, or in order of first appearance."""
+    """Maps the labels of a file to ids: those of a vocabulary, or in order of first appearance."""
 
     def __init__(self, vocab: LabelVocab | None, on_unknown: str, *, words: bool = False) -> None:
         self._vocab = vocab
@@ -121,7 +113,7 @@ class LabelIds:
         self._kind: type | None = None
 
     def of(self, labels: Iterable[int | str | Named]) -> list[int]:
-        """Return the ids of a row's labels, unknown ones left out where allowed; or raise `DataError`."""
+        """Return the ids of a row's labels without skipped unknown ones, or raise `DataError`."""
         ids = []
         for label in labels:
             number = self._number(label) if isinstance(label, int) else self._named(label)
@@ -130,7 +122,7 @@ class LabelIds:
         return ids
 
     def vocab(self) -> LabelVocab:
-        """Return the vocabulary: the given one, grown by the new labels, or the one that was found."""
+        """Return the given vocabulary with new labels added, or the vocabulary of the file."""
         names = [label.name or label.uri for label in self._new]
         uris = [label.uri for label in self._new]
         has_uris = any(uris)
@@ -142,7 +134,7 @@ class LabelIds:
 
     def _number(self, label: int) -> int | None:
         self._check_kind(int)
-        high = MAX_LABELS if self._vocab is None else len(self._vocab) - 1
+        high = _MAX_LABELS if self._vocab is None else len(self._vocab) - 1
         if 0 <= label <= high:
             self._numbers_up_to = max(self._numbers_up_to, label)
             return label
@@ -158,7 +150,7 @@ class LabelIds:
         if key in self._known:
             return self._known[key]
         if not key or not is_valid_text(key + named.name):
-            raise DataError(f"a label needs a name of valid text, not {key!a}")
+            raise DataError(f"a label must have a name of valid text, not {key!a}")
         number = self._look_up(named)
         self._known[key] = number
         return number
@@ -179,7 +171,7 @@ class LabelIds:
         return self._add(label)
 
     def _add(self, label: Named) -> int:
-        """Take in a new label; a bare name means the label seen with this name, with or without a URI."""
+        """Add a new label; a name without a URI means the label seen with this name, with or without a URI."""
         known = self._new_names.get(label.name)
         if known is not None and not label.uri:
             return known
@@ -194,19 +186,14 @@ class LabelIds:
         if self._kind is None:
             self._kind = kind
         elif self._kind is not kind:
-            raise DataError("label names and label ids are mixed in one file")
+            raise DataError("label names and label ids are mixed; use one of the two")
 
 
 def build_dataset(
-    records: Iterable[Record],
-    path: Path,
-    options: ReadOptions,
-    *,
-    words: bool = False,
-    ids: LabelIds | None = None,
+    records: Iterable[Record], path: Path, options: ReadOptions, *, words: bool = False
 ) -> Dataset:
-    """Collect records into a `Dataset`; labels that do not fit are bad lines."""
-    ids = LabelIds(options.vocab, options.on_unknown, words=words) if ids is None else ids
+    """Collect records into a `Dataset`; rows with invalid labels are bad lines."""
+    ids = LabelIds(options.vocab, options.on_unknown, words=words)
     texts: list[str] = []
     names: list[str] = []
     groups: list[str] = []
@@ -240,9 +227,9 @@ def label_matrix(flat: NDArray[np.int32], ends: NDArray[np.int64], n_labels: int
 def with_vocab(
     labels: sparse.csr_array, path: Path, options: ReadOptions, names: LabelVocab | None = None
 ) -> tuple[sparse.csr_array, LabelVocab]:
-    """Join label columns with the vocabulary of the options, else with `names`, else with plain ids.
+    """Return the label columns with the vocabulary of the options, or `names`, or plain ids.
 
-    A vocabulary may have more labels than the file has columns, but not fewer.
+    A vocabulary may have more labels than the file has columns, not fewer.
     """
     vocab = options.vocab if options.vocab is not None else names
     if vocab is None:
@@ -265,9 +252,9 @@ def vocab_of_names(names: Sequence[str]) -> LabelVocab:
 def line_records(
     path: Path, options: ReadOptions, parse: Callable[[str], Record], *, blank_lines: bool = True
 ) -> Iterator[Record]:
-    """Yield a record per line; `parse` raises `DataError` with a reason, and this adds file and line.
+    """Yield a record per line; file and line are added to a `DataError` of `parse`.
 
-    Blank lines are rows, or nothing if not `blank_lines`.
+    Blank lines are skipped unless `blank_lines`.
     """
     for number, line in decoded_lines(path, options.bad, options.encoding):
         if not blank_lines and not line.strip():
@@ -298,7 +285,7 @@ def parse_ids(text: str, separator: str = ",") -> list[int]:
 
 
 def is_valid_text(text: str) -> bool:
-    """Say whether UTF-8 can hold `text`: strings from JSON may carry lone surrogates, which it cannot."""
+    """Tell whether `text` can be encoded as UTF-8; strings from JSON may contain lone surrogates, which cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -320,10 +307,10 @@ def flat_text(text: str) -> str:
 
 
 def need_texts(dataset: Dataset, what: str) -> Sequence[str]:
-    """Return the texts of a dataset, or raise `InputError` for a format that holds texts."""
+    """Return the texts of a dataset, or raise `InputError` if it has none."""
     if dataset.texts is None:
         raise InputError(
-            f"{what} holds texts, but this dataset has only features",
+            f"{what} contains texts, but this dataset has only features",
             hint="Write it as 'repository', 'sparse-files' or 'csr'.",
         )
     return dataset.texts

@@ -1,6 +1,6 @@
-"""What a dataset looks like before training: sizes, label frequencies, duplicates, leaks, warnings in words.
+"""Statistics of a dataset before training: sizes, label frequencies, duplicates, leaks, and warnings.
 
-In: a `Dataset`, and a test set if there is one. Out: `DatasetStatistics`, what ``tagwood check`` shows.
+In: a `Dataset` and optionally a test set. Out: `DatasetStatistics`, which ``tagwood check`` shows.
 """
 
 from __future__ import annotations
@@ -17,83 +17,7 @@ from numpy.typing import NDArray
 from tagwood._sparse import csr_parts
 from tagwood.data.dataset import Dataset
 
-# SECTION data.warnings_in_words
-# Plain words for what is odd in a dataset. In: the figures of `statistics`. Out: sentences, worst first.
-
-
-def describe_problems(figures: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each thing a user should know before training."""
-    rows = figures["rows"]
-    if rows == 0:
-        yield "There are no rows."
-        return
-    if figures["pairs"] == 0:
-        yield "No row has a label: there is nothing to learn. Is the label column the right one?"
-        return
-    yield from _describe_test(figures)
-    yield from _describe_rows(figures, rows)
-    yield from _describe_labels(figures, rows)
-
-
-def _describe_test(figures: Mapping[str, Any]) -> Iterator[str]:
-    test = figures["test"]
-    if test is None:
-        return
-    if test.leaked_rows:
-        yield (
-            f"Test rows that also stand in the training set: {_share(test.leaked_rows, test.rows)}. "
-            "Scores will look better than they are; remove these rows from one side."
-        )
-    if test.labels_only_in_test:
-        yield (
-            f"Labels that appear only in the test set: {_share(test.labels_only_in_test, test.labels_used)}, "
-            f"on {test.pairs_only_in_test:,} occasions. No model can learn them from this training set."
-        )
-    if test.rows and test.rows_without_labels == test.rows:
-        yield "No test row has a label: nothing can be measured."
-
-
-def _describe_rows(figures: Mapping[str, Any], rows: int) -> Iterator[str]:
-    if figures["empty_rows"]:
-        yield f"Rows without content: {_share(figures['empty_rows'], rows)}. They teach nothing."
-    if figures["rows_without_labels"]:
-        yield f"Rows without labels: {_share(figures['rows_without_labels'], rows)}."
-    if figures["duplicate_rows"]:
-        yield (
-            f"Rows that repeat an earlier row: {_share(figures['duplicate_rows'], rows)}, "
-            f"{figures['conflicting_rows']:,} of them with other labels. Merge or drop them before splitting."
-        )
-
-
-def _describe_labels(figures: Mapping[str, Any], rows: int) -> Iterator[str]:
-    unused = figures["labels"] - figures["labels_used"]
-    if unused:
-        yield f"Labels without any row: {_share(unused, figures['labels'])}. They cannot be learned here."
-    if figures["tail_share"] >= 0.5:
-        yield (
-            f"Labels with at most 5 rows: {figures['tail_share']:.0%} of those in use, "
-            f"{figures['tail_pair_share']:.0%} of all assignments. Expect weak results there, and look at "
-            "propensity-scored metrics."
-        )
-    most = figures["rows_per_label"].most
-    if rows >= 20 and most > rows / 2:
-        yield f"One label stands on {most / rows:.0%} of the rows: P@1 will mostly measure that label."
-    if figures["labels_per_row"].most > 1000:
-        yield f"A row has {figures['labels_per_row'].most:,} labels: is the separator right?"
-
-
-def _share(part: int, whole: int) -> str:
-    """Return ``"3 of 1,200 (0.25 %)"``."""
-    percent = 100 * part / whole
-    return (
-        f"{part:,} of {whole:,} ({percent:.2g} %)"
-        if percent < 10
-        else f"{part:,} of {whole:,} ({percent:.0f} %)"
-    )
-
-
-TAIL = 5
-"""Labels that stand on at most this many rows are the tail."""
+_TAIL = 5  # labels on at most this many rows are the tail
 
 
 @dataclass(frozen=True)
@@ -122,8 +46,8 @@ class Spread:
 class TestStatistics:
     """How a test set relates to its training set.
 
-    `leaked_rows` are test rows whose text or features also stand in the training set;
-    `labels_only_in_test` can never be learned, and `pairs_only_in_test` is how often they are asked for.
+    `leaked_rows` are test rows whose text or features are also in the training set. `labels_only_in_test` cannot be
+    learned; `pairs_only_in_test` is how often they occur.
     """
 
     __test__ = False  # not a test class for pytest
@@ -177,7 +101,7 @@ class DatasetStatistics:
 
 
 def compute_statistics(data: Dataset, test: Dataset | None = None) -> DatasetStatistics:
-    """Count what matters before training.
+    """Compute the statistics of a training set.
 
     Parameters
     ----------
@@ -197,7 +121,7 @@ def compute_statistics(data: Dataset, test: Dataset | None = None) -> DatasetSta
     per_row = np.diff(data.labels.indptr).astype(np.int64)
     keys = list(_row_keys(data))
     duplicates, conflicts = _count_duplicates(data, keys)
-    tail = rows_per_label[rows_per_label <= TAIL]
+    tail = rows_per_label[rows_per_label <= _TAIL]
     pairs = int(data.labels.nnz)
     figures: dict[str, Any] = {
         "rows": data.n_rows,
@@ -219,7 +143,7 @@ def compute_statistics(data: Dataset, test: Dataset | None = None) -> DatasetSta
         "conflicting_rows": conflicts,
         "test": None if test is None else _compare(used, keys, test),
     }
-    return DatasetStatistics(**figures, warnings=tuple(describe_problems(figures)))
+    return DatasetStatistics(**figures, warnings=tuple(_describe_problems(figures)))
 
 
 def _compare(used: NDArray[np.int64], keys: list[bytes], test: Dataset) -> TestStatistics:
@@ -237,9 +161,9 @@ def _compare(used: NDArray[np.int64], keys: list[bytes], test: Dataset) -> TestS
 
 
 def _row_keys(data: Dataset) -> Iterator[bytes]:
-    """Yield 16 bytes per row that are the same for the same content; empty bytes for an empty row.
+    """Yield a 16-byte hash of the content of each row; empty bytes for an empty row.
 
-    Texts are compared without regard to white space; rows without texts by their features.
+    White space in texts does not count; rows without texts are compared by their features.
     """
     if data.texts is not None:
         for text in data.texts:
@@ -270,3 +194,74 @@ def _count_duplicates(data: Dataset, keys: list[bytes]) -> tuple[int, int]:
 def _word_counts(data: Dataset) -> NDArray[np.int64]:
     assert data.texts is not None
     return np.fromiter((len(text.split()) for text in data.texts), dtype=np.int64, count=data.n_rows)
+
+
+def _describe_problems(figures: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a warning for each problem, the worst first."""
+    rows = figures["rows"]
+    if rows == 0:
+        yield "There are no rows."
+        return
+    if figures["pairs"] == 0:
+        yield "No row has a label: there is nothing to learn. Is the label column the right one?"
+        return
+    yield from _describe_test(figures)
+    yield from _describe_rows(figures, rows)
+    yield from _describe_labels(figures, rows)
+
+
+def _describe_test(figures: Mapping[str, Any]) -> Iterator[str]:
+    test = figures["test"]
+    if test is None:
+        return
+    if test.leaked_rows:
+        yield (
+            f"Test rows that are also in the training set: {_share(test.leaked_rows, test.rows)}. "
+            "Scores will be too good; remove these rows from one side."
+        )
+    if test.labels_only_in_test:
+        yield (
+            f"Labels that appear only in the test set: {_share(test.labels_only_in_test, test.labels_used)}, "
+            f"with {test.pairs_only_in_test:,} assignments. No model can learn them from this training set."
+        )
+    if test.rows and test.rows_without_labels == test.rows:
+        yield "No test row has a label: there is nothing to measure."
+
+
+def _describe_rows(figures: Mapping[str, Any], rows: int) -> Iterator[str]:
+    if figures["empty_rows"]:
+        yield f"Rows without content: {_share(figures['empty_rows'], rows)}. Nothing can be learned from them."
+    if figures["rows_without_labels"]:
+        yield f"Rows without labels: {_share(figures['rows_without_labels'], rows)}."
+    if figures["duplicate_rows"]:
+        yield (
+            f"Rows that repeat an earlier row: {_share(figures['duplicate_rows'], rows)}, "
+            f"{figures['conflicting_rows']:,} of them with other labels. Merge or drop them before splitting."
+        )
+
+
+def _describe_labels(figures: Mapping[str, Any], rows: int) -> Iterator[str]:
+    unused = figures["labels"] - figures["labels_used"]
+    if unused:
+        yield f"Labels without any row: {_share(unused, figures['labels'])}. They cannot be learned."
+    if figures["tail_share"] >= 0.5:
+        yield (
+            f"Labels with at most 5 rows: {figures['tail_share']:.0%} of those in use, "
+            f"{figures['tail_pair_share']:.0%} of all assignments. Expect weak results there, and look at "
+            "propensity-scored metrics."
+        )
+    most = figures["rows_per_label"].most
+    if rows >= 20 and most > rows / 2:
+        yield f"One label is on {most / rows:.0%} of the rows: P@1 will mostly measure that label."
+    if figures["labels_per_row"].most > 1000:
+        yield f"A row has {figures['labels_per_row'].most:,} labels: is the separator right?"
+
+
+def _share(part: int, whole: int) -> str:
+    """Return ``"3 of 1,200 (0.25 %)"``."""
+    percent = 100 * part / whole
+    return (
+        f"{part:,} of {whole:,} ({percent:.2g} %)"
+        if percent < 10
+        else f"{part:,} of {whole:,} ({percent:.0f} %)"
+    )

@@ -1,7 +1,8 @@
-"""`LabelVocab`: the one table of labels: id <-> name <-> URI, names in several languages, which are removed.
+"""`LabelVocab`: the table of labels with ids, names (also in several languages), URIs and removed labels.
 
-An id is the row of the table. Rows are only ever appended: an id is never reused, and models stay valid when
-the vocabulary grows. Files: `vocab_files`. In: names and URIs. Out: a frozen value that all parts share.
+In: names and URIs. Out: a frozen value that data, models and service share; `vocab_files` reads and writes it. An id is
+a row of the table. Rows are only appended and ids never reused, so that models stay valid when the vocabulary grows.
+Strings are kept as one block of bytes (`StringTable`): a million names are small and load memory-mapped.
 """
 
 from __future__ import annotations
@@ -17,10 +18,8 @@ from tagwood._check import check_int
 from tagwood.errors import InputError
 from tagwood.storage import pack_strings
 
-# SECTION data.strings
-# `StringTable`: many strings as one block of bytes, so a million names are small and load memory-mapped.
-#
-# In: strings. Out: the same strings by position, or the two arrays that storage keeps.
+_AMBIGUOUS = -1
+_MAX_LABELS = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class StringTable:
 
     @classmethod
     def from_strings(cls, strings: Iterable[str]) -> StringTable:
-        """Pack strings; a lone surrogate, which UTF-8 cannot hold, raises `InputError`."""
+        """Pack strings; a lone surrogate, which UTF-8 cannot encode, raises `InputError`."""
         return cls(*pack_strings(strings))
 
     def __len__(self) -> int:
@@ -81,140 +80,12 @@ class StringTable:
     __hash__ = None  # type: ignore[assignment]
 
     def extend(self, strings: Iterable[str]) -> StringTable:
-        """Return a table with `strings` behind the present ones."""
+        """Return a table with `strings` appended."""
         more = StringTable.from_strings(strings)
         return StringTable(
             np.concatenate([self.blob, more.blob]),
             np.concatenate([self.offsets, more.offsets[1:] + self.offsets[-1]]),
         )
-
-
-# SECTION data.lookup
-# From names and URIs back to label ids: the index that `LabelVocab` builds when it is first asked.
-#
-# In: the columns of a label table. Out: ids for keys, and for each label a key that leads back to it.
-
-
-_AMBIGUOUS = -1
-
-
-class LabelLookup:
-    """Finds labels by URI, then by main name; labels in use go before removed ones of the same name.
-
-    `names` may be None: then the name of a label is its id.
-    """
-
-    def __init__(
-        self,
-        size: int,
-        names: StringTable | None,
-        uris: StringTable | None,
-        removed: NDArray[np.bool_] | None,
-    ) -> None:
-        self.size = size
-        self.names = names
-        self.uris = uris
-        self.removed = removed
-
-    def find(self, key: str) -> int | None:
-        """Return the id for a URI or name; None if there is none, `InputError` if there are several."""
-        label = self.by_uri.get(key)
-        if label is None:
-            label = _as_id(key, self.size) if self.names is None else self.by_name.get(key)
-        if label == _AMBIGUOUS:
-            raise InputError(
-                f"the name {key!r} stands for several labels", hint="Use the URI of the one you mean."
-            )
-        return label
-
-    def find_word(self, word: str) -> int | None:
-        """Like `find`, for a key whose spaces were written as ``_``."""
-        label = self.find(word)
-        return self.by_word.get(word) if label is None else label
-
-    def keys(self) -> list[str]:
-        """Return for each label a key that `find` turns back into its id: the name, or a homonym's URI."""
-        names = list(map(str, range(self.size))) if self.names is None else list(self.names)
-        if self.names_differ and (not self.by_uri or self.by_uri.keys().isdisjoint(names)):
-            return names
-        uris = [""] * self.size if self.uris is None else list(self.uris)
-        return [self._key(label, *pair) for label, pair in enumerate(zip(names, uris, strict=True))]
-
-    def words(self) -> list[str]:
-        """Return for each label a key without white space that `find_word` turns back into its id."""
-        words = [_word(key) for key in self.keys()]
-        for label, word in enumerate(words):
-            if self.find_word(word) != label:
-                raise InputError(
-                    "label names must differ by more than spaces and '_' in this format", given=repr(word)
-                )
-        return words
-
-    @cached_property
-    def by_uri(self) -> dict[str, int]:
-        """First label in use with each URI."""
-        return {} if self.uris is None else self._first_places(self.uris)
-
-    @cached_property
-    def by_name(self) -> dict[str, int]:
-        """The label in use with each name; -1 where there are several."""
-        if self.names is None:
-            return {}
-        index = self._first_places(self.names)
-        if len(index) < self.size:
-            for label, name in enumerate(self.names):
-                other = index.get(name, label)
-                if other not in (label, _AMBIGUOUS) and self._is_removed(other) == self._is_removed(label):
-                    index[name] = _AMBIGUOUS
-        return index
-
-    @cached_property
-    def by_word(self) -> dict[str, int]:
-        """Label of each key with its spaces written as ``_``."""
-        return {_word(key): label for label, key in enumerate(self.keys())}
-
-    @property
-    def names_differ(self) -> bool:
-        """Whether every label has a main name of its own."""
-        return self.names is None or len(self.by_name) == self.size
-
-    def _key(self, label: int, name: str, uri: str) -> str:
-        if name and self.by_uri.get(name, label) == label:
-            found = label if self.names is None else self.by_name.get(name)
-            if found == label or (found is None and self.by_uri.get(name) == label):
-                return name
-        if uri and self.by_uri.get(uri) == label:
-            return uri
-        raise InputError(
-            f"label {label} needs a name or URI of its own",
-            given=f"name {name!r} and URI {uri!r}",
-            hint="Give homonyms different URIs.",
-        )
-
-    def _is_removed(self, label: int) -> bool:
-        return self.removed is not None and bool(self.removed[label])
-
-    def _first_places(self, strings: Iterable[str]) -> dict[str, int]:
-        index: dict[str, int] = {}
-        for label, string in enumerate(strings):
-            first = index.setdefault(string, label)
-            if first != label and self._is_removed(first) and not self._is_removed(label):
-                index[string] = label
-        index.pop("", None)
-        return index
-
-
-def _word(key: str) -> str:
-    return "_".join(key.split())
-
-
-def _as_id(key: str, size: int) -> int | None:
-    if key.isascii() and key.isdigit() and len(key) < 11 and str(int(key)) == key and int(key) < size:
-        return int(key)
-    return None
-
-
-_MAX_LABELS = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,11 +99,11 @@ class LabelVocab:
     names
         Main name of each label, or None for a table whose names are just the ids.
     uris
-        URI (or any other outside key) of each label, empty where there is none.
+        URI (or any other external key) of each label, empty where there is none.
     languages
         Names in further languages: language code -> table, empty where there is none.
     removed
-        (size,) bool: True for labels that are no longer to be suggested. They keep their ids.
+        (size,) bool: True for labels that are no longer suggested. They keep their ids.
 
     Examples
     --------
@@ -256,7 +127,7 @@ class LabelVocab:
         for what, column in columns.items():
             if column is not None and len(column) != self.size:
                 raise InputError(
-                    f"a vocabulary of {self.size:,} labels needs as many entries in {what!r}",
+                    f"a vocabulary of {self.size:,} labels must have as many entries in {what!r}",
                     given=f"{len(column):,}",
                 )
 
@@ -270,7 +141,7 @@ class LabelVocab:
     ) -> LabelVocab:
         """Build a table with ids in the order of `names`.
 
-        A name may stand twice only if the URIs tell the labels apart.
+        A name may occur twice only if the labels have different URIs.
         """
         table = StringTable.from_strings(names)
         vocab = cls(
@@ -279,13 +150,13 @@ class LabelVocab:
             None if uris is None else StringTable.from_strings(uris),
             {code: StringTable.from_strings(column) for code, column in (languages or {}).items()},
         )
-        if not vocab._lookup.names_differ:
-            vocab.keys()  # raises unless the URIs tell the homonyms apart
+        if not vocab._names_differ:
+            vocab.keys()  # raises unless homonyms have different URIs
         return vocab
 
     @classmethod
     def numbered(cls, size: int) -> LabelVocab:
-        """Build a table of labels known by their ids only; it takes no memory, whatever its size."""
+        """Build a table of labels without names; it takes no memory, whatever its size."""
         return cls(size)
 
     def __len__(self) -> int:
@@ -295,7 +166,7 @@ class LabelVocab:
         return (
             isinstance(other, LabelVocab)
             and (self.size, self.uris, self.languages) == (other.size, other.uris, other.languages)
-            and _same_names(self, other)
+            and (self.names == other.names or list(self._all_names()) == list(other._all_names()))
             and np.array_equal(self.removed_mask(), other.removed_mask())
         )
 
@@ -321,12 +192,21 @@ class LabelVocab:
         return (self.uris[label] or None) if self.uris is not None else None
 
     def find(self, key: str) -> int | None:
-        """Return the id of the label with this URI or else this main name; None if there is none."""
-        return self._lookup.find(key)
+        """Return the id of the label with this URI or else this main name; None if there is none.
+
+        Of labels with the same name, those in use go before removed ones; several labels in use raise `InputError`.
+        """
+        label = self._by_uri.get(key)
+        if label is None:
+            label = _as_id(key, self.size) if self.names is None else self._by_name.get(key)
+        if label == _AMBIGUOUS:
+            raise InputError(f"the name {key!r} is ambiguous", hint="Use the URI of the label.")
+        return label
 
     def find_word(self, word: str) -> int | None:
-        """Like `find`, for formats whose labels cannot hold spaces and have ``_`` in their place."""
-        return self._lookup.find_word(word)
+        """Like `find`, for formats whose label names have ``_`` in place of spaces."""
+        label = self.find(word)
+        return self._by_word.get(word) if label is None else label
 
     def id(self, key: str) -> int:
         """Return the id of the label with this URI or main name, or raise `InputError`."""
@@ -338,12 +218,22 @@ class LabelVocab:
         return label
 
     def keys(self) -> list[str]:
-        """Return one string per label that `find` turns back into its id: the name, or a homonym's URI."""
-        return self._lookup.keys()
+        """Return one string per label that `find` maps back to its id: the name, or a homonym's URI."""
+        names = list(self._all_names())
+        if self._names_differ and (not self._by_uri or self._by_uri.keys().isdisjoint(names)):
+            return names
+        uris = [""] * self.size if self.uris is None else list(self.uris)
+        return [self._key(label, *pair) for label, pair in enumerate(zip(names, uris, strict=True))]
 
     def words(self) -> list[str]:
-        """Return one string without white space per label that `find_word` turns back into its id."""
-        return self._lookup.words()
+        """Return one string without white space per label that `find_word` maps back to its id."""
+        words = [_word(key) for key in self.keys()]
+        for label, word in enumerate(words):
+            if self.find_word(word) != label:
+                raise InputError(
+                    "label names must differ by more than spaces and '_' in this format", given=repr(word)
+                )
+        return words
 
     def removed_mask(self) -> NDArray[np.bool_]:
         """Return (size,) bool, True for removed labels."""
@@ -356,7 +246,7 @@ class LabelVocab:
         uris: Sequence[str] | None = None,
         languages: Mapping[str, Sequence[str]] | None = None,
     ) -> LabelVocab:
-        """Return a vocabulary with new labels behind the present ones, which keep their ids."""
+        """Return a vocabulary with new labels appended; present ones keep their ids."""
         self._check_new(names, uris)
         blanks = [""] * len(names)
         older = [""] * self.size
@@ -377,13 +267,13 @@ class LabelVocab:
         )
 
     def remove(self, labels: Iterable[int]) -> LabelVocab:
-        """Return a vocabulary in which `labels` are marked as removed; their ids stay taken for ever."""
+        """Return a vocabulary in which `labels` are marked as removed; their ids are never reused."""
         mask = self.removed_mask().copy()
         mask[[check_int(label, "label", low=0, high=self.size - 1) for label in labels]] = True
         return replace(self, removed=mask)
 
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the table as plain arrays for storage; `from_arrays` turns them back."""
+        """Return the table as plain arrays for storage; `from_arrays` restores it."""
         arrays: dict[str, NDArray[np.generic]] = {"size": np.array([self.size], dtype=np.int64)}
         tables = {"names": self.names, "uris": self.uris}
         tables |= {f"language.{code}": table for code, table in self.languages.items()}
@@ -406,7 +296,7 @@ class LabelVocab:
         size = arrays.get("size")
         if size is None or size.shape != (1,):
             raise InputError(
-                "the arrays of a vocabulary must hold its 'size'", given=", ".join(sorted(arrays))
+                "the arrays of a vocabulary must contain its 'size'", given=", ".join(sorted(arrays))
             )
         codes = [
             key.removeprefix("language.").removesuffix(".blob")
@@ -427,7 +317,7 @@ class LabelVocab:
         return map(str, range(self.size)) if self.names is None else self.names
 
     def _check_new(self, names: Sequence[str], uris: Sequence[str] | None) -> None:
-        """Refuse new labels that could not be told from present ones in use, or from each other."""
+        """Raise `InputError` for new labels that have the key of a present label in use, or of each other."""
         removed = self.removed_mask()
         taken = set()
         for name, uri in zip(names, [""] * len(names) if uris is None else uris, strict=True):
@@ -438,13 +328,64 @@ class LabelVocab:
             taken.add(key)
 
     @cached_property
-    def _lookup(self) -> LabelLookup:
-        return LabelLookup(self.size, self.names, self.uris, self.removed)
+    def _by_uri(self) -> dict[str, int]:
+        """The first label in use with each URI."""
+        return {} if self.uris is None else self._first_labels(self.uris)
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        """The label in use with each main name; -1 where there are several."""
+        if self.names is None:
+            return {}
+        index = self._first_labels(self.names)
+        if len(index) < self.size:
+            for label, name in enumerate(self.names):
+                other = index.get(name, label)
+                if other not in (label, _AMBIGUOUS) and self._is_removed(other) == self._is_removed(label):
+                    index[name] = _AMBIGUOUS
+        return index
+
+    @cached_property
+    def _by_word(self) -> dict[str, int]:
+        """The label of each key with its spaces written as ``_``."""
+        return {_word(key): label for label, key in enumerate(self.keys())}
+
+    @property
+    def _names_differ(self) -> bool:
+        return self.names is None or len(self._by_name) == self.size
+
+    def _key(self, label: int, name: str, uri: str) -> str:
+        if name and self._by_uri.get(name, label) == label:
+            found = label if self.names is None else self._by_name.get(name)
+            if found == label or (found is None and self._by_uri.get(name) == label):
+                return name
+        if uri and self._by_uri.get(uri) == label:
+            return uri
+        raise InputError(
+            f"label {label} needs a name or URI of its own",
+            given=f"name {name!r} and URI {uri!r}",
+            hint="Give homonyms different URIs.",
+        )
+
+    def _is_removed(self, label: int) -> bool:
+        return self.removed is not None and bool(self.removed[label])
+
+    def _first_labels(self, strings: Iterable[str]) -> dict[str, int]:
+        """Return the first label of each string, one in use before a removed one."""
+        index: dict[str, int] = {}
+        for label, string in enumerate(strings):
+            first = index.setdefault(string, label)
+            if first != label and self._is_removed(first) and not self._is_removed(label):
+                index[string] = label
+        index.pop("", None)
+        return index
 
 
-def _same_names(a: LabelVocab, b: LabelVocab) -> bool:
-    if a.names is not None and b.names is not None:
-        return a.names == b.names
-    if a.names is None and b.names is None:
-        return True
-    return all(x == y for x, y in zip(a._all_names(), b._all_names(), strict=True))
+def _word(key: str) -> str:
+    return "_".join(key.split())
+
+
+def _as_id(key: str, size: int) -> int | None:
+    if key.isascii() and key.isdigit() and len(key) < 11 and str(int(key)) == key and int(key) < size:
+        return int(key)
+    return None

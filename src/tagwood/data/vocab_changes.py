@@ -1,7 +1,7 @@
-"""A newer vocabulary brought into the label table of a model: ids stay, so that the model stays valid.
+"""Compare two label tables, and update the table of a model from a newer vocabulary.
 
-In: the model's table and a newer one. Out: the table with new names, URIs, languages and masks; added labels stand
-behind the present ones.
+In: the model's `LabelVocab` and a newer one. Out: a `VocabDiff`, or the model's table with new names, URIs, languages
+and removed labels. Ids stay and new labels are appended, so that the model stays valid.
 """
 
 from __future__ import annotations
@@ -13,15 +13,7 @@ from tagwood._check import check_choice
 from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.errors import InputError
 
-# SECTION data.vocab_diff
-# What changed between two label tables: added, removed, renamed, masked. In: two `LabelVocab`. Out: `VocabDiff`.
-#
-# Labels are the same if their URIs are; where one of them has none, if their names are; or, for two states of one
-# table,
-# if their ids are.
-
-
-WAYS = ("uri", "name", "id")
+_KEYS = ("uri", "name", "id")
 
 
 class Renamed(NamedTuple):
@@ -36,7 +28,7 @@ class Renamed(NamedTuple):
 
 @dataclass(frozen=True)
 class VocabDiff:
-    """What changed: ids of the new table for added, masked and unmasked labels, of the old one for removed ones."""
+    """The changes: ids of the new table for added, masked and unmasked labels, of the old one for removed labels."""
 
     by: str
     pairs: dict[int, int]
@@ -48,7 +40,7 @@ class VocabDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the tables say the same."""
+        """Whether nothing changed."""
         return not any((self.added, self.removed, self.renamed, self.masked, self.unmasked))
 
 
@@ -60,8 +52,8 @@ def compare_vocabs(old: LabelVocab, new: LabelVocab, by: str | None = None) -> V
     old, new
         The tables.
     by
-        What makes two labels the same: ``"uri"`` (labels without one go by name), ``"name"`` or ``"id"``. Default:
-        URIs if both tables have some, else names.
+        How labels are matched: by ``"uri"`` (by name where a label has none), ``"name"`` or ``"id"`` (two states of one
+        table). Default: URIs if both tables have some, else names.
 
     Examples
     --------
@@ -73,10 +65,10 @@ def compare_vocabs(old: LabelVocab, new: LabelVocab, by: str | None = None) -> V
     """
     if by is None:
         by = "name" if old.uris is None or new.uris is None else "uri"
-    check_choice(by, "by", WAYS)
+    check_choice(by, "by", _KEYS)
     if by == "uri" and (old.uris is None or new.uris is None):
         raise InputError("to compare by URI, both tables must have URIs", hint="Compare by name or by id.")
-    pairs = pair_labels(old, new, by)
+    pairs = _pair_labels(old, new, by)
     met = set(pairs.values())
     gone_before, gone_after = old.removed_mask(), new.removed_mask()
     return VocabDiff(
@@ -90,8 +82,8 @@ def compare_vocabs(old: LabelVocab, new: LabelVocab, by: str | None = None) -> V
     )
 
 
-def pair_labels(old: LabelVocab, new: LabelVocab, by: str) -> dict[int, int]:
-    """Return id in `old` -> id in `new` of the labels that are in both, rising."""
+def _pair_labels(old: LabelVocab, new: LabelVocab, by: str) -> dict[int, int]:
+    """Return id in `old` -> id in `new` of the labels in both tables, in rising order."""
     if by == "id":
         return {label: label for label in range(min(len(old), len(new)))}
     if by == "name":
@@ -103,13 +95,13 @@ def pair_labels(old: LabelVocab, new: LabelVocab, by: str) -> dict[int, int]:
 
 
 def _pairs_by_name(old: LabelVocab, new: LabelVocab, pairs: dict[int, int]) -> dict[int, int]:
-    """Pair labels that are left over by their names, where one of the two has no URI."""
+    """Match the remaining labels by name, where one of the two has no URI."""
     met = set(pairs.values())
     left: dict[str, int | None] = {}
     for j in range(len(new)):
         if j not in met:
             name = new.name(j)
-            left[name] = None if name in left else j  # homonyms: nobody knows which
+            left[name] = None if name in left else j  # homonyms are ambiguous
     found: dict[int, int] = {}
     for i in range(len(old)):
         j_or_none = left.get(old.name(i)) if i not in pairs else None
@@ -130,26 +122,26 @@ def _renamed(old: LabelVocab, new: LabelVocab, i: int, j: int) -> list[Renamed]:
 
 @dataclass(frozen=True)
 class TableUpdate:
-    """The new table, and what changed, in its own ids.
+    """The updated table, and the changes in its own ids.
 
     Parameters
     ----------
     vocab
         The table.
     sources
-        Label -> its id in the newer vocabulary, for all labels that are in it.
+        Label -> its id in the newer vocabulary, for all labels in both.
     renamed
         Label -> (name before, name now).
     masked
-        Labels that are no longer to be suggested.
+        Labels that are no longer suggested.
     added
         New labels.
     missing
-        Labels that the newer vocabulary does not have.
+        Labels that are not in the newer vocabulary.
     left_out
         Number of labels of the newer vocabulary that were not added.
     by, language
-        What made labels the same, and the language of the names (None: the main one).
+        How labels were matched, and the language of the names (None: the main one).
     """
 
     vocab: LabelVocab
@@ -172,23 +164,23 @@ def update_table(
     mask_missing: bool = False,
     language: str | None = None,
 ) -> TableUpdate:
-    """Bring names, languages, URIs and masks of a newer vocabulary into a table.
+    """Update the names, languages, URIs and removed labels of a table from a newer vocabulary.
 
     Parameters
     ----------
     vocab
         The table of a model.
     newer
-        The newer vocabulary; its removed labels become masked. Labels it has in use stay masked if they are.
+        The newer vocabulary; its removed labels become masked. Labels that are masked already stay so.
     by
-        What makes labels the same; see `compare_vocabs`.
+        How labels are matched; see `compare_vocabs`.
     add
-        Take in its labels that the table does not have.
+        Append its labels that the table does not have.
     mask_missing
-        Mask labels that it does not have.
+        Mask labels that are not in it.
     language
-        Of the names; default: the one whose names agree with most of the present ones, so that a vocabulary in
-        several languages does not translate the table.
+        Language of the names; default: the language that agrees with most of the present names, so that a
+        multilingual vocabulary does not translate the table.
 
     Examples
     --------
@@ -201,7 +193,7 @@ def update_table(
     diff = compare_vocabs(vocab, newer, by)
     pairs = diff.pairs
     if language is None:
-        language = agreeing_language(vocab, newer, pairs)
+        language = _agreeing_language(vocab, newer, pairs)
     names = {i: newer.name(j, language) for i, j in pairs.items()}
     renamed = {i: (vocab.name(i), name) for i, name in names.items() if name != vocab.name(i)}
     gone = newer.removed_mask()
@@ -225,7 +217,7 @@ def update_table(
             uris=None if newer.uris is None else [newer.uri(j) or "" for j in new],
             languages={code: [column[j] for j in new] for code, column in newer.languages.items()},
         )
-    table.keys()  # raises if two labels could not be told apart
+    table.keys()  # raises if two labels have the same key
     return TableUpdate(
         table,
         pairs | (dict(zip(added, new, strict=True)) if add else {}),
@@ -239,7 +231,7 @@ def update_table(
     )
 
 
-def agreeing_language(vocab: LabelVocab, newer: LabelVocab, pairs: dict[int, int]) -> str | None:
+def _agreeing_language(vocab: LabelVocab, newer: LabelVocab, pairs: dict[int, int]) -> str | None:
     """Return the language of `newer` with most of the present names; None for its main names."""
 
     def agreeing(code: str | None) -> int:

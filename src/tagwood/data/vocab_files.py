@@ -1,14 +1,22 @@
-"""Label tables as files: TSV and CSV, plain or gzip; SKOS is read by `skos`.
+"""Label tables as files: TSV, CSV and SKOS, plain or gzip.
 
-In: a path. Out: a `LabelVocab`, or the other way round. Columns: `id` (row number, or an outside key), `uri`,
-`name` or `label`, `label_xx` per language, `removed`. Without a header line: names, or key and name.
+In: a path. Out: a `LabelVocab`, and TSV or CSV back. Columns of a table are `id` (row number, or an external key),
+`uri`, `name` or `label`, `label_xx` per language, `removed`; without a header line, names, or keys and names.
+
+SKOS is Turtle, N-Triples, RDF/XML or JSON-LD and needs the extra ``skos``. It is read as a `Thesaurus`: a `LabelVocab`
+with a row per concept in the order of the file, and notations, broader concepts and texts, which the table has no
+column for.
+
+Decisions. A concept is a subject of type skos:Concept; in a file without that type, a subject with a preferred label.
+Concepts without a URI (blank nodes) are left out. ``owl:deprecated true`` marks a concept as removed. The first
+preferred label per language counts.
 """
 
 from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -27,19 +35,10 @@ from tagwood.data.files import (
 from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.errors import DataError, InputError, MissingExtraError
 
-# SECTION data.skos
-# SKOS vocabularies: Turtle, N-Triples, RDF/XML or JSON-LD, plain or gzip. Needs the extra ``skos``.
-#
-# In: one file. Out: a `Thesaurus`: a `LabelVocab` with a row per concept in the order of the file, and what the
-# table has
-# no column for: alternative names, notations, definitions, broader concepts.
-#
-# Decisions: a concept is what has the type skos:Concept; in a file without that type, whatever has a preferred name.
-# Concepts without a URI (blank nodes) cannot be named by anyone and are left out. ``owl:deprecated true`` marks a
-# concept
-# as removed. The first preferred name per language counts.
-
-
+_KEY_COLUMNS = ("uri", "key", "identifier")
+_NAME_COLUMNS = ("name", "label", "title", "prefLabel")
+_KNOWN = {"id", "removed", "notation", *_KEY_COLUMNS, *_NAME_COLUMNS}
+_TRUE = {"1", "true", "yes"}
 _SKOS = "http://www.w3.org/2004/02/skos/core#"
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _DEPRECATED = "http://www.w3.org/2002/07/owl#deprecated"
@@ -53,215 +52,22 @@ _ENDINGS = {
     ".jsonld": "JSON_LD",
 }
 _TURTLE_STARTS = (b"@prefix", b"@base", b"prefix ", b"base <")
-
-
-@dataclass
-class _Concept:
-    """What a file says about a subject."""
-
-    names: dict[str, str] = field(default_factory=dict)
-    others: list[tuple[str, str]] = field(default_factory=list)
-    definitions: dict[str, str] = field(default_factory=dict)
-    notation: str = ""
-    broader: list[str] = field(default_factory=list)
-    deprecated: bool = False
-    is_concept: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Thesaurus:
-    """A SKOS vocabulary.
-
-    Parameters
-    ----------
-    vocab
-        URIs, main names, names by language, deprecated concepts as removed.
-    language
-        Of the main names; "" if names have no language.
-    notations
-        Notation (class mark, code) of each concept, "" where there is none.
-    broader
-        Ids of the broader concepts of each concept, as far as they are in the file.
-    texts
-        Names, alternative names and definition of each concept in `language`: what describes it in words.
-    """
-
-    vocab: LabelVocab
-    language: str
-    notations: list[str]
-    broader: list[list[int]]
-    texts: list[str]
-
-
-def rdf_format(path: Path) -> str | None:
-    """Return the RDF format of a file by its name or its first bytes; None if it is no RDF.
-
-    Examples
-    --------
-    >>> rdf_format(Path("subjects.ttl.gz"))
-    'TURTLE'
-    """
-    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if ending in _ENDINGS:
-        return _ENDINGS[ending]
-    if ending in (".tsv", ".csv"):
-        return None
-    start = read_start(path, 4096).removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    if start.startswith((b"<?xml", b"<rdf:rdf")):
-        return "RDF_XML"
-    return "TURTLE" if start.startswith(_TURTLE_STARTS) else None
-
-
-def read_skos(path: str | Path, language: str | None = None) -> Thesaurus:
-    """Read a SKOS file.
-
-    Parameters
-    ----------
-    path
-        A file in Turtle, N-Triples, RDF/XML or JSON-LD; by its ending, else by its first bytes.
-    language
-        Of the main names; concepts without a name in it keep one in another. Default: the one most concepts have,
-        English where it is one of these.
-
-    Raises
-    ------
-    DataError
-        With file and line if it is not valid RDF, or holds no concepts.
-    """
-    path = Path(path)
-    concepts = _concepts(path)
-    if not concepts:
-        raise DataError(
-            "holds no SKOS concepts",
-            path=path,
-            hint="Concepts have a skos:prefLabel and the type skos:Concept.",
-        )
-    counts = Counter(code for concept in concepts.values() for code in concept.names)
-    if language is not None and language not in counts:
-        known = ", ".join(sorted(code for code in counts if code)) or "none"
-        raise InputError(
-            f"the language must be one that {path.name} has names in",
-            given=repr(language),
-            hint=f"It has {known}.",
-        )
-    main = _main_language(counts) if language is None else language
-    return _thesaurus(concepts, main, [code for code in counts if code])
-
-
-def _concepts(path: Path) -> dict[str, _Concept]:
-    found: dict[str, _Concept] = {}
-    typed = False
-    for subject, predicate, value in _statements(path):
-        concept = found.get(subject)
-        if concept is None:
-            concept = found[subject] = _Concept()
-        text: str = value.value
-        if predicate == _TYPE:
-            concept.is_concept = concept.is_concept or text == _SKOS + "Concept"
-            typed = typed or concept.is_concept
-        elif predicate == _DEPRECATED:
-            concept.deprecated = text in ("true", "1")
-        else:
-            _add(concept, predicate.removeprefix(_SKOS), text, getattr(value, "language", None) or "")
-    return {uri: c for uri, c in found.items() if (c.is_concept if typed else c.names)}
-
-
-def _add(concept: _Concept, what: str, text: str, language: str) -> None:
-    text = " ".join(text.split())
-    if not text:
-        return
-    if what == "prefLabel":
-        concept.names.setdefault(language, text)
-    elif what == "altLabel":
-        concept.others.append((language, text))
-    elif what == "notation":
-        concept.notation = concept.notation or text
-    elif what == "broader":
-        concept.broader.append(text)
-    else:
-        concept.definitions.setdefault(language, text)
-
-
 _WANTED = {_TYPE, _DEPRECATED} | {
     _SKOS + name for name in ("prefLabel", "altLabel", "notation", "broader", "definition", "scopeNote")
 }
 
 
-def _statements(path: Path) -> Iterator[tuple[str, str, Any]]:
-    """Yield (subject, predicate, object) for the predicates that count; blank nodes are left out."""
-    try:
-        import pyoxigraph as rdf
-    except ImportError as error:
-        raise MissingExtraError("reading SKOS", extra="skos") from error
-    kind = getattr(rdf.RdfFormat, rdf_format(path) or "TURTLE")
-    with reading_errors(path), open_bytes(path) as file:
-        try:
-            # Relative names would need a base; the file's own place is as good as any and never shown.
-            for statement in rdf.parse(file, format=kind, base_iri="urn:tagwood:base/"):
-                predicate = statement.predicate.value
-                ends = statement.subject, statement.object
-                if predicate in _WANTED and rdf.BlankNode not in map(type, ends):
-                    yield ends[0].value, predicate, ends[1]
-        except (SyntaxError, ValueError) as error:
-            reason = " ".join(str(getattr(error, "msg", None) or error).split())
-            raise DataError(
-                f"is not valid RDF ({reason[:120]})", path=path, line=getattr(error, "lineno", None)
-            ) from error
-
-
-def _main_language(counts: Mapping[str, int]) -> str:
-    most = max(counts.values(), default=0)
-    best = [code for code, count in counts.items() if count == most]
-    return "en" if "en" in best else best[0] if best else ""
-
-
-def _thesaurus(concepts: dict[str, _Concept], main: str, codes: list[str]) -> Thesaurus:
-    uris = list(concepts)
-    ids = {uri: number for number, uri in enumerate(uris)}
-    found = list(concepts.values())
-    order = list(dict.fromkeys([main, "", "en", *codes]))
-    names = [next((c.names[code] for code in order if code in c.names), "") for c in found]
-    removed = np.array([c.deprecated for c in found], dtype=np.bool_)
-    vocab = LabelVocab(
-        len(uris),
-        StringTable.from_strings(names),
-        StringTable.from_strings(uris),
-        {code: StringTable.from_strings(c.names.get(code, "") for c in found) for code in codes},
-        removed if removed.any() else None,
-    )
-    return Thesaurus(
-        vocab,
-        main,
-        [c.notation for c in found],
-        [[ids[uri] for uri in c.broader if uri in ids] for c in found],
-        [_describe(name, c, main) for name, c in zip(names, found, strict=True)],
-    )
-
-
-def _describe(name: str, concept: _Concept, language: str) -> str:
-    others = (text for code, text in concept.others if code in (language, ""))
-    definitions = (concept.definitions[code] for code in (language, "") if code in concept.definitions)
-    return "; ".join(dict.fromkeys(text for text in chain([name], others, definitions) if text))
-
-
-_KEY_COLUMNS = ("uri", "key", "identifier")
-_NAME_COLUMNS = ("name", "label", "title", "prefLabel")
-_KNOWN = {"id", "removed", "notation", *_KEY_COLUMNS, *_NAME_COLUMNS}
-_TRUE = {"1", "true", "yes"}
-
-
 def read_vocab(path: str | Path, language: str | None = None) -> LabelVocab:
     """Read a label table from a TSV, CSV or SKOS file.
 
-    The first line of a table decides which of the two it is, and whether it names columns. SKOS is Turtle, N-Triples,
-    RDF/XML or JSON-LD; see `tagwood.data.vocab_files`.
+    The first line of a table decides between TSV and CSV, and whether it has a header.
 
     Parameters
     ----------
     path
         The file, plain or gzip.
     language
-        Of the main names, where a file has several: a column ``label_xx``, or a language of SKOS.
+        Language of the main names, where a file has several: a column ``label_xx``, or a language of SKOS.
 
     Raises
     ------
@@ -291,7 +97,7 @@ def _read_table(path: Path) -> LabelVocab:
 
 
 def write_vocab(vocab: LabelVocab, path: str | Path) -> None:
-    """Write a label table with a header line: CSV if the name says ``.csv``, else TSV; gzip for ``.gz``."""
+    """Write a label table with a header line: CSV if the name contains ``.csv``, else TSV; gzip for ``.gz``."""
     path = Path(path)
     columns: dict[str, StringTable | map[str]] = {"id": map(str, range(len(vocab)))}
     if vocab.uris is not None:
@@ -338,7 +144,7 @@ def _rows(
 
 def _from_columns(path: Path, header: list[str], rows: Iterator[tuple[int, list[str]]]) -> LabelVocab:
     if len(set(header)) < len(header):
-        raise DataError("a column name stands twice in the header", path=path, line=1)
+        raise DataError("the header has the same column twice", path=path, line=1)
     table = []
     for number, row in rows:
         if len(row) != len(header):
@@ -353,7 +159,7 @@ def _from_columns(path: Path, header: list[str], rows: Iterator[tuple[int, list[
     if ids is not None and ids != list(map(str, range(size))):
         if keys is not None or "removed" in columns:
             raise DataError(
-                "the column 'id' must count the rows from 0", path=path, hint="Ids are rows and never reused."
+                "the column 'id' must count the rows from 0", path=path, hint="An id is a row number."
             )
         keys = ids
     names = next((columns[name] for name in _NAME_COLUMNS if name in columns), None)
@@ -373,7 +179,7 @@ def _from_bare_rows(path: Path, rows: Iterator[tuple[int, list[str]]]) -> LabelV
     if width < 2:
         bad = next((number for number, row in table if len(row) > 1), None)
         if bad is not None:
-            raise DataError("some lines have a key and a name, others only one of them", path=path, line=bad)
+            raise DataError("this line has a key and a name, others have only one cell", path=path, line=bad)
         return _make(path, [row[0] for _, row in table])
     return _make(path, [row[1] for _, row in table], keys=[row[0] for _, row in table])
 
@@ -403,13 +209,195 @@ def _make(
 
 
 def _with_main(vocab: LabelVocab, language: str, path: Path) -> LabelVocab:
-    """Return the table with the names of a language for main names, where there are any."""
-    if language not in vocab.languages:
-        known = ", ".join(vocab.languages) or "none"
-        raise InputError(
-            f"the language must be one that {path.name} has names in",
-            given=repr(language),
-            hint=f"It has {known}.",
-        )
+    """Return the table with the names in `language` as main names, where there are any."""
+    _check_language(language, vocab.languages, path)
     names = StringTable.from_strings(vocab.name(label, language) for label in range(len(vocab)))
     return replace(vocab, names=names)
+
+
+@dataclass(frozen=True, eq=False)
+class Thesaurus:
+    """A SKOS vocabulary.
+
+    Parameters
+    ----------
+    vocab
+        URIs, main names, names by language, deprecated concepts as removed.
+    language
+        Language of the main names; "" if they have none.
+    notations
+        Notation (class mark, code) of each concept, "" where there is none.
+    broader
+        Ids of the broader concepts of each concept, those that are in the file.
+    texts
+        Name, alternative names and definition of each concept in `language`.
+    """
+
+    vocab: LabelVocab
+    language: str
+    notations: list[str]
+    broader: list[list[int]]
+    texts: list[str]
+
+
+def _check_language(language: str, known: Collection[str], path: Path) -> None:
+    if language not in known:
+        raise InputError(
+            f"language must be a language of the names in {path.name}",
+            given=repr(language),
+            hint=f"It has {', '.join(sorted(filter(None, known))) or 'none'}.",
+        )
+
+
+def rdf_format(path: Path) -> str | None:
+    """Return the RDF format of a file by its name or its first bytes; None if it is not RDF.
+
+    Examples
+    --------
+    >>> rdf_format(Path("subjects.ttl.gz"))
+    'TURTLE'
+    """
+    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if ending in _ENDINGS:
+        return _ENDINGS[ending]
+    if ending in (".tsv", ".csv"):
+        return None
+    start = read_start(path, 4096).removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if start.startswith((b"<?xml", b"<rdf:rdf")):
+        return "RDF_XML"
+    return "TURTLE" if start.startswith(_TURTLE_STARTS) else None
+
+
+def read_skos(path: str | Path, language: str | None = None) -> Thesaurus:
+    """Read a SKOS file.
+
+    Parameters
+    ----------
+    path
+        A file in Turtle, N-Triples, RDF/XML or JSON-LD, recognised by its ending or its first bytes.
+    language
+        Language of the main names; concepts without a name in it have one in another language. Default: the language
+        of most concepts, English in a tie.
+
+    Raises
+    ------
+    DataError
+        With file and line if it is not valid RDF or contains no concepts.
+    """
+    path = Path(path)
+    concepts = _concepts(path)
+    if not concepts:
+        raise DataError(
+            "contains no SKOS concepts",
+            path=path,
+            hint="Concepts have a skos:prefLabel and the type skos:Concept.",
+        )
+    counts = Counter(code for concept in concepts.values() for code in concept.names)
+    if language is not None:
+        _check_language(language, counts, path)
+    main = _main_language(counts) if language is None else language
+    return _thesaurus(concepts, main, [code for code in counts if code])
+
+
+@dataclass
+class _Concept:
+    """The statements of a file about one subject."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    others: list[tuple[str, str]] = field(default_factory=list)
+    definitions: dict[str, str] = field(default_factory=dict)
+    notation: str = ""
+    broader: list[str] = field(default_factory=list)
+    deprecated: bool = False
+    is_concept: bool = False
+
+
+def _concepts(path: Path) -> dict[str, _Concept]:
+    found: dict[str, _Concept] = {}
+    typed = False
+    for subject, predicate, value in _statements(path):
+        concept = found.get(subject)
+        if concept is None:
+            concept = found[subject] = _Concept()
+        text: str = value.value
+        if predicate == _TYPE:
+            concept.is_concept = concept.is_concept or text == _SKOS + "Concept"
+            typed = typed or concept.is_concept
+        elif predicate == _DEPRECATED:
+            concept.deprecated = text in ("true", "1")
+        else:
+            _add(concept, predicate.removeprefix(_SKOS), text, getattr(value, "language", None) or "")
+    return {uri: c for uri, c in found.items() if (c.is_concept if typed else c.names)}
+
+
+def _add(concept: _Concept, what: str, text: str, language: str) -> None:
+    text = " ".join(text.split())
+    if not text:
+        return
+    if what == "prefLabel":
+        concept.names.setdefault(language, text)
+    elif what == "altLabel":
+        concept.others.append((language, text))
+    elif what == "notation":
+        concept.notation = concept.notation or text
+    elif what == "broader":
+        concept.broader.append(text)
+    else:
+        concept.definitions.setdefault(language, text)
+
+
+def _statements(path: Path) -> Iterator[tuple[str, str, Any]]:
+    """Yield (subject, predicate, object) for the wanted predicates; blank nodes are left out."""
+    try:
+        import pyoxigraph as rdf
+    except ImportError as error:
+        raise MissingExtraError("reading SKOS", extra="skos") from error
+    kind = getattr(rdf.RdfFormat, rdf_format(path) or "TURTLE")
+    with reading_errors(path), open_bytes(path) as file:
+        try:
+            # Relative names need a base; it is never shown.
+            for statement in rdf.parse(file, format=kind, base_iri="urn:tagwood:base/"):
+                predicate = statement.predicate.value
+                ends = statement.subject, statement.object
+                if predicate in _WANTED and rdf.BlankNode not in map(type, ends):
+                    yield ends[0].value, predicate, ends[1]
+        except (SyntaxError, ValueError) as error:
+            reason = " ".join(str(getattr(error, "msg", None) or error).split())
+            raise DataError(
+                f"is not valid RDF ({reason[:120]})", path=path, line=getattr(error, "lineno", None)
+            ) from error
+
+
+def _main_language(counts: Mapping[str, int]) -> str:
+    most = max(counts.values(), default=0)
+    best = [code for code, count in counts.items() if count == most]
+    return "en" if "en" in best else best[0] if best else ""
+
+
+def _thesaurus(concepts: dict[str, _Concept], main: str, codes: list[str]) -> Thesaurus:
+    uris = list(concepts)
+    ids = {uri: number for number, uri in enumerate(uris)}
+    found = list(concepts.values())
+    order = list(dict.fromkeys([main, "", "en", *codes]))
+    names = [next((c.names[code] for code in order if code in c.names), "") for c in found]
+    removed = np.array([c.deprecated for c in found], dtype=np.bool_)
+    vocab = LabelVocab(
+        len(uris),
+        StringTable.from_strings(names),
+        StringTable.from_strings(uris),
+        {code: StringTable.from_strings(c.names.get(code, "") for c in found) for code in codes},
+        removed if removed.any() else None,
+    )
+    return Thesaurus(
+        vocab,
+        main,
+        [c.notation for c in found],
+        [[ids[uri] for uri in c.broader if uri in ids] for c in found],
+        [_describe(name, c, main) for name, c in zip(names, found, strict=True)],
+    )
+
+
+def _describe(name: str, concept: _Concept, language: str) -> str:
+    others = (text for code, text in concept.others if code in (language, ""))
+    definitions = (concept.definitions[code] for code in (language, "") if code in concept.definitions)
+    return "; ".join(dict.fromkeys(text for text in chain([name], others, definitions) if text))

@@ -1,7 +1,7 @@
 """Matrices as arrays: ``X.trn.npz`` and ``Y.trn.npz`` (SciPy CSR) or ``.npy`` (dense); ``X.trn.txt``: texts.
 
 In: the folder, or one of its files. Out: a `Dataset`. ``.tst.`` files are the split ``test``. Label names
-come from ``labels.txt`` (one per line) where it is there. Nothing is ever unpickled.
+come from ``labels.txt`` (one per line) if it exists. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read(path: Path, options: ReadOptions) -> Dataset:
     try:
         return Dataset(labels, vocab, texts=texts, features=features)
     except InputError as error:
-        raise DataError(str(error), path=folder, hint="X and Y must hold the same rows.") from error
+        raise DataError(str(error), path=folder, hint="X and Y must have the same rows.") from error
 
 
 def write(dataset: Dataset, path: Path) -> None:
@@ -73,7 +73,7 @@ def _csr(path: Path, arrays: dict[str, Any]) -> sparse.csr_array:
     needed = {"indptr", "indices", "data", "shape"}
     if not needed <= arrays.keys():
         raise DataError(
-            f"holds {', '.join(sorted(arrays))}, not a CSR matrix ({', '.join(sorted(needed))})", path=path
+            f"contains {', '.join(sorted(arrays))}, not a CSR matrix ({', '.join(sorted(needed))})", path=path
         )
     kind = bytes(arrays["format"].tobytes()) if "format" in arrays else b"csr"
     if kind.replace(b"\0", b"") != b"csr":

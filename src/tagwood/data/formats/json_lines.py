@@ -1,18 +1,21 @@
-"""JSON lines: one object a line with text, labels (names, ids, or objects with uri and label), id and group.
+"""JSON lines: one object per line with text, labels, id and group. Also Annif's JSON lines and the repository's.
 
-In: one file; field names as in `fields`. Out: a `Dataset` with texts. Also Annif's JSON lines: ``text``,
-``subjects`` (objects with ``uri`` and ``label``), ``document_id``.
+In: one file. Out: a `Record` per line, and the files of a `Dataset` with texts. Labels are a list of names, ids, or
+objects with ``uri`` and ``label``; see `records` for the names of the fields. Annif's fields are ``text``, ``subjects``
+and ``document_id``. Those of the extreme classification repository (XC) are ``uid``, ``title``, ``content``,
+``target_ind`` and ``target_rel``; its labels whose ``target_rel`` is not positive are left out.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.files import open_for_writing
+from tagwood.data.files import BadLines, existing, open_for_writing, split_folder
 from tagwood.data.records import (
     ID,
     LABELS,
@@ -25,14 +28,13 @@ from tagwood.data.records import (
     line_records,
     need_texts,
     pick,
+    vocab_of_names,
 )
+from tagwood.data.vocab import LabelVocab
 from tagwood.data.vocab_files import clean_uri
 from tagwood.errors import DataError
 
-
-def read(path: Path, options: ReadOptions) -> Dataset:
-    """Read a file."""
-    return build_dataset(records(path, options), path, options)
+_XC_PARTS = {"train": "trn.json", "test": "tst.json"}
 
 
 def records(path: Path, options: ReadOptions) -> Iterator[Record]:
@@ -64,7 +66,7 @@ def parse_object(line: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DataError("is not a JSON object with fields")
     if "\\u" in line and not is_valid_text(json.dumps(content, ensure_ascii=False)):
-        raise DataError("holds half of a surrogate pair, which is not valid text")
+        raise DataError("contains half of a surrogate pair, which is not valid text")
     return content
 
 
@@ -131,3 +133,66 @@ def _write(dataset: Dataset, path: Path, id_field: str, label_field: str, labels
                 content["group"] = dataset.groups[row]
             content |= {"text": text, label_field: [labels[label] for label in chosen]}
             file.write(json.dumps(content, ensure_ascii=False) + "\n")
+
+
+def read_xc(path: Path, options: ReadOptions) -> Dataset:
+    """Read the repository's ``trn.json.gz`` or its folder; label names are in ``lbl.json.gz`` beside it, if any."""
+    file = _xc_file(path, options)
+    if options.vocab is None:
+        options = replace(options, vocab=_label_names(file.parent))
+    return build_dataset(xc_records(file, options), file, options)
+
+
+def xc_records(path: Path, options: ReadOptions) -> Iterator[Record]:
+    """Yield the rows of the repository's file, or of one split of its folder."""
+    return line_records(
+        _xc_file(path, options), options, lambda line: _parse_xc(line, options), blank_lines=False
+    )
+
+
+def write_xc(dataset: Dataset, path: Path) -> None:
+    """Write the repository's file, with the whole text in ``content``."""
+    texts = need_texts(dataset, "trn.json")
+    with open_for_writing(path) as file:
+        for row, (text, labels) in enumerate(zip(texts, dataset.label_lists(), strict=True)):
+            content: dict[str, Any] = {"uid": dataset.ids[row]} if dataset.ids is not None else {}
+            content |= {"title": "", "content": text, "target_ind": labels, "target_rel": [1.0] * len(labels)}
+            if dataset.groups is not None:
+                content["group"] = dataset.groups[row]
+            file.write(json.dumps(content, ensure_ascii=False) + "\n")
+
+
+def _xc_file(path: Path, options: ReadOptions) -> Path:
+    if not path.is_dir():
+        return path
+    folder, split = split_folder(path, options.split, {"trn.json": "train", "tst.json": "test"})
+    return existing(folder / _XC_PARTS[split], "the rows")
+
+
+def _parse_xc(line: str, options: ReadOptions) -> Record:
+    content = parse_object(line)
+    labels = content.get("target_ind", [])
+    weights = content.get("target_rel", [1.0] * len(labels) if isinstance(labels, list) else [])
+    if not isinstance(labels, list) or not all(type(label) is int for label in labels):
+        raise DataError("'target_ind' is not a list of label ids")
+    if not isinstance(weights, list) or len(weights) != len(labels):
+        raise DataError("'target_rel' does not have one number per label")
+    if not all(type(weight) in (int, float) for weight in weights):
+        raise DataError("'target_rel' contains something that is not a number")
+    return Record(
+        text_of(content),
+        [label for label, weight in zip(labels, weights, strict=True) if weight > 0],
+        str(content.get("uid", "")),
+        str(content.get(pick(content, options.group_role) or "") or ""),
+    )
+
+
+def _label_names(folder: Path) -> LabelVocab | None:
+    file = next((folder / name for name in ("lbl.json.gz", "lbl.json") if (folder / name).exists()), None)
+    if file is None:
+        return None
+    options = ReadOptions(bad=BadLines(skip=False))
+    titles = line_records(
+        file, options, lambda line: Record(str(parse_object(line).get("title", ""))), blank_lines=False
+    )
+    return vocab_of_names([record.text for record in titles])

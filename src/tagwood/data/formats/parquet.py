@@ -19,7 +19,6 @@ from tagwood.data.records import (
     TITLE,
     ReadOptions,
     Record,
-    build_dataset,
     join_text,
     need_texts,
     pick,
@@ -27,11 +26,6 @@ from tagwood.data.records import (
 from tagwood.errors import DataError, MissingExtraError
 
 _BATCH = 4096
-
-
-def read(path: Path, options: ReadOptions) -> Dataset:
-    """Read a file."""
-    return build_dataset(records(path, options), path, options)
 
 
 def records(path: Path, options: ReadOptions) -> Iterator[Record]:
@@ -91,7 +85,7 @@ def _columns(path: Path, header: list[str], options: ReadOptions) -> list[str]:
     if options.need_labels and pick(header, LABELS) is None:
         raise DataError(f"no column for labels among {shown}", path=path)
     roles = (*TITLE, *BODY, *LABELS, *ID, *options.group_role)
-    # Other columns (vectors, say) may be large.
+    # Other columns, for example vectors, may be large.
     return [name for name in header if pick([name], roles) is not None]
 
 

@@ -1,8 +1,7 @@
-"""Sparse rows as text, what the repository format and the split sparse files share.
+"""Sparse features as text: the extreme classification repository's file, and its folder of split files.
 
-In: a file with a header of counts and rows ``l1,l2 f:v f:v``. Out: label and feature arrays. The native
-kernel parses blocks of the file; what to do with bad lines and with the promises of the header is decided
-here.
+In: files with a header of counts and rows ``l1,l2 f:v f:v``. Out: a `Dataset` with features, and back. The native
+kernel parses blocks of a file; this module decides about bad lines and about counts that differ from the header.
 """
 
 from __future__ import annotations
@@ -21,10 +20,20 @@ from scipy import sparse
 from tagwood import _kernels
 from tagwood._sparse import CsrParts
 from tagwood.data.dataset import Dataset
-from tagwood.data.files import MAX_LINE, BadLines, open_for_writing, read_blocks
-from tagwood.data.records import ReadOptions, with_vocab
+from tagwood.data.files import (
+    MAX_LINE,
+    BadLines,
+    decoded_lines,
+    existing,
+    open_for_writing,
+    read_blocks,
+    split_folder,
+)
+from tagwood.data.records import ReadOptions, vocab_of_names, with_vocab
+from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 
+_SPLIT_PREFIX = {"train": "trn", "test": "tst"}
 _MAX_COUNT = 2**31 - 1
 _ROWS_PER_WRITE = 20_000
 _PROBLEMS = {
@@ -35,6 +44,115 @@ _PROBLEMS = {
     5: "the value in {token} is not a number",
     6: "the value in {token} is not finite in float32",
 }
+
+
+def read_repository(path: Path, options: ReadOptions) -> Dataset:
+    """Read a file of the extreme classification repository: ``N D L``, then ``l1,l2 f:v f:v`` per row.
+
+    A row without labels starts with a space or with its first feature; an empty line is a row without labels and
+    features. Features that occur twice in a row are summed.
+    """
+    rows = read_sparse_text(path, options.bad, with_labels=True)
+    labels, vocab = with_vocab(rows.labels(), path, options)
+    return Dataset(labels, vocab, features=rows.features())
+
+
+def write_repository(dataset: Dataset, path: Path) -> None:
+    """Write a repository file."""
+    if dataset.features is None:
+        raise InputError("the repository format contains features, but this dataset has none")
+    header = f"{dataset.n_rows} {dataset.features.shape[1]} {dataset.n_labels}"
+    write_sparse_text(path, dataset.features, dataset.labels, header)
+
+
+def read_split_files(path: Path, options: ReadOptions) -> Dataset:
+    """Read one split of a folder with ``trn_X_Xf.txt`` (features), ``trn_X_Y.txt`` (labels) and ``Y.txt`` (names).
+
+    Pairs of row and label in ``filter_labels_train.txt`` (rows that are their own label) are left out. ``tst_`` files
+    are the split ``test``.
+    """
+    folder, split = split_folder(path, options.split, {"trn_X_": "train", "tst_X_": "test"})
+    prefix = _SPLIT_PREFIX[split]
+    label_file = existing(folder / f"{prefix}_X_Y.txt", "the labels")
+    feature_file = existing(folder / f"{prefix}_X_Xf.txt", "the features")
+    x = read_sparse_text(feature_file, options.bad, with_labels=False)
+    y = read_sparse_text(label_file, options.bad, with_labels=False)
+    if x.n_rows != y.n_rows:
+        raise DataError(
+            f"has {y.n_rows:,} rows, but {feature_file.name} has {x.n_rows:,}; they must be the same rows",
+            path=label_file,
+        )
+    rows_of_y = _kept_rows(y)
+    labels = (y.features() != 0).astype(np.float32)
+    filters = folder / f"filter_labels_{split}.txt"
+    if filters.exists():
+        whole = _read_filter_pairs(filters, y.n_rows, labels.shape[1], options.bad)
+        labels = _without(labels, whole[rows_of_y])
+    labels, features = _same_rows(labels, rows_of_y, x.features(), _kept_rows(x))
+    names = _read_names(folder, labels.shape[1])
+    labels, vocab = with_vocab(labels, label_file, options, names)
+    return Dataset(labels, vocab, features=features)
+
+
+def write_split_files(dataset: Dataset, path: Path) -> None:
+    """Write the folder as a training split."""
+    if dataset.features is None:
+        raise InputError("the split sparse files contain features, but this dataset has none")
+    path.mkdir(parents=True, exist_ok=True)
+    for name, matrix in (("trn_X_Xf.txt", dataset.features), ("trn_X_Y.txt", dataset.labels)):
+        write_sparse_text(path / name, matrix, None, f"{matrix.shape[0]} {matrix.shape[1]}")
+
+
+def _read_filter_pairs(path: Path, n_rows: int, n_labels: int, bad: BadLines) -> sparse.csr_array:
+    """Read lines ``row label`` as an (n_rows, n_labels) matrix of ones: pairs to leave out."""
+    pairs: list[tuple[int, int]] = []
+    for number, line in decoded_lines(path, bad):
+        cells = line.split()
+        if not cells:
+            continue
+        if len(cells) != 2 or not all(cell.isascii() and cell.isdigit() and len(cell) < 19 for cell in cells):
+            bad.report(DataError(f"{line[:40]!r} is not 'row label'", path=path, line=number))
+        elif int(cells[0]) >= n_rows or int(cells[1]) >= n_labels:
+            reason = f"{line[:40]!r} is beyond the {n_rows:,} rows or {n_labels:,} labels"
+            bad.report(DataError(reason, path=path, line=number))
+        else:
+            pairs.append((int(cells[0]), int(cells[1])))
+    rows, labels = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return sparse.csr_array((np.ones(rows.size, np.float32), (rows, labels)), shape=(n_rows, n_labels))
+
+
+def _without(labels: sparse.csr_array, pairs: sparse.csr_array) -> sparse.csr_array:
+    kept = labels - labels.multiply(pairs > 0)
+    kept = sparse.csr_array(kept)
+    kept.eliminate_zeros()
+    return kept
+
+
+def _kept_rows(rows: SparseRows) -> NDArray[np.int64]:
+    return np.setdiff1d(np.arange(rows.row), np.array(rows.dropped, dtype=np.int64))
+
+
+def _same_rows(
+    labels: sparse.csr_array,
+    rows_of_y: NDArray[np.int64],
+    features: sparse.csr_array,
+    rows_of_x: NDArray[np.int64],
+) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Keep the rows of both files: a line left out of one is left out of the other."""
+    _, in_y, in_x = np.intersect1d(rows_of_y, rows_of_x, return_indices=True)
+    if in_y.size == labels.shape[0] == features.shape[0]:
+        return labels, features
+    return labels[in_y], features[in_x]
+
+
+def _read_names(folder: Path, n_labels: int) -> LabelVocab | None:
+    """Return the names of ``Y.txt`` or ``Yf.txt``, one per line, if there are as many as labels."""
+    for name in ("Y.txt", "Yf.txt"):
+        if (folder / name).exists():
+            names = [line.strip() for _, line in decoded_lines(folder / name, BadLines(skip=True), "latin-1")]
+            if len(names) == n_labels:
+                return vocab_of_names(names)
+    return None
 
 
 @dataclass
@@ -55,13 +173,13 @@ class SparseRows:
             kept.append(new)
 
     def labels(self) -> sparse.csr_array:
-        """Return the (n_rows, n_labels) label sets; call once, it hands the memory over."""
+        """Return the (n_rows, n_labels) label sets; call once: it frees the blocks."""
         indptr, indices = _join_ends(self.parts[0]), _join(self.parts[1], np.dtype(np.int32))
         ones = np.ones(indices.size, dtype=np.float32)
         return CsrParts(indptr, indices, ones, self.n_labels).to_scipy()
 
     def features(self) -> sparse.csr_array:
-        """Return the (n_rows, n_features) features; call once, it hands the memory over."""
+        """Return the (n_rows, n_features) features; call once: it frees the blocks."""
         indptr, indices = _join_ends(self.parts[2]), _join(self.parts[3], np.dtype(np.int32))
         return CsrParts(
             indptr, indices, _join(self.parts[4], np.dtype(np.float32)), self.n_features
@@ -83,7 +201,7 @@ def read_sparse_text(path: Path, bad: BadLines, *, with_labels: bool) -> SparseR
             raise DataError(f"a line may have at most {MAX_LINE:,} bytes", path=path, line=rows.row + 2)
     _parse_block(path, rest, rows, bad, last=True)
     if rows.row < rows.n_rows:
-        reason = f"the header promises {rows.n_rows:,} rows, but the file ends after {rows.row:,}"
+        reason = f"the header declares {rows.n_rows:,} rows, but the file ends after {rows.row:,}"
         bad.report(DataError(reason, path=path, line=1))
     return rows
 
@@ -91,7 +209,7 @@ def read_sparse_text(path: Path, bad: BadLines, *, with_labels: bool) -> SparseR
 def write_sparse_text(
     path: Path, features: sparse.csr_array | None, labels: sparse.csr_array | None, header: str
 ) -> None:
-    """Write rows; values have the fewest digits that bring the same float32 back."""
+    """Write rows; values have the fewest digits that give the same float32."""
     matrices = [matrix for matrix in (features, labels) if matrix is not None]
     n_rows = matrices[0].shape[0]
     with open_for_writing(path) as file:
@@ -117,7 +235,7 @@ def _parse_header(path: Path, head: bytes, *, with_labels: bool) -> tuple[int, i
         )
     n_rows, n_features, *more = map(int, fields)
     if max(n_features, *more, 0) > _MAX_COUNT:
-        raise DataError(f"the header may promise at most {_MAX_COUNT:,} columns", path=path, line=1)
+        raise DataError(f"the header must declare at most {_MAX_COUNT:,} columns", path=path, line=1)
     return n_rows, n_features, more[0] if more else 0
 
 
@@ -146,13 +264,13 @@ def _parse_block(path: Path, block: bytes, rows: SparseRows, bad: BadLines, *, l
     if rows.row < rows.n_rows:
         return block[at:]
     if block[at:].strip():
-        reason = f"the header promises {rows.n_rows:,} rows, but more follow"
+        reason = f"the header declares {rows.n_rows:,} rows, but more follow"
         bad.report(DataError(reason, path=path, line=rows.n_rows + 2))
     return b""
 
 
 def _join(parts: list[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Join arrays and free each one once it is copied: the peak is the result, not twice the result."""
+    """Concatenate arrays and free each one when it is copied, so that the peak is the result, not twice the result."""
     whole = np.empty(sum(part.size for part in parts), dtype=dtype)
     at = 0
     parts.reverse()
@@ -184,25 +302,3 @@ def _feature_cells(features: sparse.csr_array) -> list[str]:
 def _row_cells(indptr: NDArray[Any], cells: list[str], separator: str) -> list[str]:
     ends = indptr.tolist()
     return [separator.join(cells[begin:end]) for begin, end in pairwise(ends)]
-
-
-# SECTION data.formats.repository
-# The extreme classification repository's text format: ``N D L``, then ``l1,l2 f:v f:v`` per row.
-#
-# In: one file. Out: a `Dataset` with features. A row without labels starts with a space or with its first
-# feature; an empty line is a row without labels and features. Features that stand twice in a row are added up.
-
-
-def read(path: Path, options: ReadOptions) -> Dataset:
-    """Read a repository file."""
-    rows = read_sparse_text(path, options.bad, with_labels=True)
-    labels, vocab = with_vocab(rows.labels(), path, options)
-    return Dataset(labels, vocab, features=rows.features())
-
-
-def write(dataset: Dataset, path: Path) -> None:
-    """Write a repository file."""
-    if dataset.features is None:
-        raise InputError("the repository format holds features, but this dataset has none")
-    header = f"{dataset.n_rows} {dataset.features.shape[1]} {dataset.n_labels}"
-    write_sparse_text(path, dataset.features, dataset.labels, header)

@@ -1,8 +1,8 @@
-"""Tables with a header line: CSV and TSV with columns for text, labels, id and group, named as in `fields`.
+"""Tables with a header line: CSV and TSV with columns for text, labels, id and group, named as in `records`.
 
-In: one file. Out: a `Dataset` with texts. Labels stand in one cell: a JSON list, or names separated by ``;``
-or ``|`` (the first of the two that is seen holds for the file); in a column ``subject_uris``, as in Annif's
-CSV, URIs separated by spaces.
+In: one file; commas or tabs, whichever the header has. Out: a `Record` per row, and files. The labels of a row are in
+one cell: a JSON list, or names separated by ``;`` or ``|`` (the first of the two in the file); in a column
+``subject_uris``, as in Annif's CSV, URIs separated by spaces.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from typing import Any
 
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import MAX_LINE, BadLines, decoded_lines, open_for_writing
-from tagwood.data.formats.annif_tsv import bracketed_uris, parse_uris
 from tagwood.data.formats.json_lines import labels_of
+from tagwood.data.formats.text_lines import bracketed_uris, parse_uris
 from tagwood.data.records import (
     ID,
     LABELS,
     Named,
     ReadOptions,
     Record,
-    build_dataset,
     is_valid_text,
     join_text,
     need_texts,
@@ -32,11 +31,6 @@ from tagwood.data.records import (
 from tagwood.errors import DataError
 
 _SEPARATORS = (";", "|")
-
-
-def read(path: Path, options: ReadOptions) -> Dataset:
-    """Read a file; commas or tabs, whichever the header line has."""
-    return build_dataset(records(path, options), path, options, words=True)
 
 
 def records(path: Path, options: ReadOptions) -> Iterator[Record]:
@@ -85,7 +79,7 @@ def write_annif_csv(dataset: Dataset, path: Path) -> None:
 
 
 class LabelCells:
-    """Splits the cells of a label column; remembers the separator that was seen first.
+    """Splits the cells of a label column; the first separator found is used for the whole column.
 
     Examples
     --------
@@ -107,7 +101,7 @@ class LabelCells:
                 content = None
             if isinstance(content, list):
                 if not is_valid_text(json.dumps(content, ensure_ascii=False)):
-                    raise DataError("holds half of a surrogate pair, which is not valid text")
+                    raise DataError("contains half of a surrogate pair, which is not valid text")
                 return labels_of(content)
         if self._separator is None:
             self._separator = next((mark for mark in _SEPARATORS if mark in cell), None)
@@ -117,7 +111,7 @@ class LabelCells:
 
 def _rows(path: Path, options: ReadOptions) -> Iterator[tuple[int, list[str]]]:
     """Yield (line where the row begins, cells)."""
-    # The standard limit of 128 KiB is below the length of many documents; it exists only as a global.
+    # The default limit of 128 KiB is below the length of many documents; the csv module has only a global setting.
     if csv.field_size_limit() < MAX_LINE:
         csv.field_size_limit(MAX_LINE)
     lines = decoded_lines(path, BadLines(skip=False), options.encoding)
@@ -159,7 +153,7 @@ def _check_header(path: Path, header: list[str], options: ReadOptions) -> None:
             hint=f"Name it one of {', '.join(LABELS)}.",
         )
     if len(set(header)) < len(header):
-        raise DataError("a column name stands twice in the header", path=path, line=1)
+        raise DataError("the header has the same column twice", path=path, line=1)
 
 
 def _write(dataset: Dataset, path: Path, delimiter: str) -> None:
@@ -172,7 +166,7 @@ def _write(dataset: Dataset, path: Path, delimiter: str) -> None:
 
 
 def _write_columns(dataset: Dataset, path: Path, delimiter: str, columns: dict[str, Any]) -> None:
-    # Line ends inside quoted cells are kept as they are, but the two bytes of \r\n would be read as one.
+    # Line ends inside quoted cells are kept, but \r\n would be read as \n.
     texts = [text.replace("\r\n", "\n").replace("\r", "\n") for text in need_texts(dataset, "a table")]
     table = {name: column for name, column in ({"text": texts} | columns).items() if column is not None}
     with open_for_writing(path) as file:

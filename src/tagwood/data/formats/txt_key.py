@@ -12,16 +12,11 @@ from pathlib import Path
 
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import decoded_lines, open_bytes, open_for_writing, reading_errors
-from tagwood.data.records import Named, ReadOptions, Record, build_dataset, need_texts
+from tagwood.data.records import Named, ReadOptions, Record, need_texts
 from tagwood.data.vocab_files import clean_uri
 from tagwood.errors import DataError, InputError
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
-
-
-def read(path: Path, options: ReadOptions) -> Dataset:
-    """Read a folder."""
-    return build_dataset(records(path, options), path, options)
 
 
 def records(path: Path, options: ReadOptions) -> Iterator[Record]:
@@ -47,19 +42,17 @@ def records(path: Path, options: ReadOptions) -> Iterator[Record]:
 
 
 def write(dataset: Dataset, path: Path) -> None:
-    """Write a folder; files are named by the rows' ids, or by row number if the ids make no file names."""
+    """Write a folder; files are named by the rows' ids, or by row number if the ids are not sorted file names."""
     texts = need_texts(dataset, "a folder of .txt and .key files")
     vocab = dataset.vocab
     keys = vocab.keys()
     if any("\n" in key or "\t" in key or key.strip() != key or key[:1] == "<" for key in keys):
-        raise InputError(
-            "label names must stand on one line in .key files, without tabs and spaces around them"
-        )
+        raise InputError("label names in .key files must be one line without tabs and surrounding spaces")
     path.mkdir(parents=True, exist_ok=True)
     stems = _stems(dataset)
     uris = None if vocab.uris is None else list(vocab.uris)
     for stem, text, labels in zip(stems, texts, dataset.label_lists(), strict=True):
-        # Bytes, so that line ends stay as they are.
+        # Bytes, so that line ends are kept.
         (path / f"{stem}.txt").write_bytes(text.encode())
         with open_for_writing(path / f"{stem}{'.key' if uris is None else '.tsv'}") as file:
             for label in labels:
