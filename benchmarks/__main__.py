@@ -1,7 +1,6 @@
 """All benchmarks, one after the other, each in its own process: ``python -m benchmarks``, ``make bench``.
 
-Each writes its page to docs/benchmarks. The one beside other tools comes last, because it takes hours; it
-goes on where it was stopped.
+The comparison with other tools comes last, because it takes hours; an interrupted run of it continues where it stopped.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ import argparse
 import subprocess
 import sys
 
-from benchmarks.measure import ROOT
+from benchmarks import ROOT
 
 BENCHMARKS = (
     ("metrics",),
     ("reading",),
     ("tfidf",),
     ("promises",),
-    ("impute",),
-    ("plan",),
+    ("groups",),
+    ("planning",),
     ("text_to_labels",),
     ("softmax_tree",),
     ("set_loss",),
@@ -26,6 +25,7 @@ BENCHMARKS = (
     ("prime",),
     ("service",),
     ("linear_tree", "--scaling"),
+    ("linear_tree", "--seeds", "3"),
     ("linear_tree",),
 )
 
@@ -36,7 +36,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default all")
-    chosen = parser.parse_args().names or names
+    parser.add_argument(
+        "--publish", action="store_true", help="write to docs/benchmarks, not build/benchmarks"
+    )
+    arguments = parser.parse_args()
+    chosen = arguments.names or names
     if set(chosen) - set(names):
         parser.error(f"unknown: {', '.join(sorted(set(chosen) - set(names)))}; known: {', '.join(names)}")
     failed = []
@@ -44,6 +48,7 @@ def main() -> None:
         if name not in chosen:
             continue
         command = [sys.executable, "-m", f"benchmarks.{name}", *options]
+        command += ["--publish"] if arguments.publish else []
         print(f"== {' '.join(command[1:])}", flush=True)
         if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
             failed.append(" ".join([name, *options]))

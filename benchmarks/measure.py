@@ -1,7 +1,7 @@
-"""Measuring in a process of its own: CPU seconds, wall, peak memory beyond what was there, rows, latencies.
+"""Measure in separate processes: CPU seconds, wall time, additional peak memory, latencies.
 
-`run_job` starts a worker with the interpreter of a tool and returns what it measured. The rest runs inside
-the worker and needs numpy only, because the environments of other tools do not have tagwood.
+`run_job` starts a worker with the interpreter of a tool and returns what it measured. The rest runs inside the worker
+and needs numpy only, because the environments of other tools do not have tagwood.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks import ROOT
+
 WARM_UP_ROWS = 20
 LATENCY_SECONDS = 60.0
 
 
 class JobFailedError(Exception):
-    """A measured process ended badly or took too long."""
+    """A measured process failed or took too long."""
 
 
 def run_job(
@@ -36,7 +37,8 @@ def run_job(
     answer = log.with_suffix(".answer.json")
     answer.unlink(missing_ok=True)
     pools = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(pools, str(threads)), "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, **dict.fromkeys(pools, str(threads)), "PYTHONPATH": path}
     command = [str(python), "-m", module, json.dumps({**job, "answer": str(answer)})]
     with log.open("w") as output:
         options = {"stdout": output, "stderr": output, "cwd": ROOT, "env": environment}
@@ -54,9 +56,9 @@ def run_job(
 def fastest(
     jobs: dict[str, Callable[[], object]], turns: tuple[int, int], seconds: float = 0.0
 ) -> dict[str, float]:
-    """Return the wall milliseconds of the fastest run of each job.
+    """Return the wall milliseconds of the fastest run of each job; the jobs take turns.
 
-    The jobs take turns, at least and at most so often, and no more once so many seconds are over.
+    `turns` are the fewest and most runs of each job; between these, no more start after `seconds`.
     """
     best = dict.fromkeys(jobs, float("inf"))
     begin = time.perf_counter()
@@ -71,11 +73,11 @@ def fastest(
 
 
 class Meter:
-    """Count what happens between entering and leaving a ``with`` block.
+    """Measure what happens inside a ``with`` block.
 
     Attributes after the block: `wall` and `cpu` seconds (all threads and child processes), `peak_mb` (the
-    highest resident set beyond the one at the start; data loaded before does not count) and `others` (mean
-    number of cores that other processes used meanwhile: 0 on a quiet machine).
+    highest resident set beyond that at the start, so data loaded before does not count) and `others` (mean number of
+    cores that other processes used meanwhile: 0 on a quiet machine).
     """
 
     def __enter__(self) -> Meter:
@@ -101,6 +103,16 @@ def cpu_seconds() -> float:
     """Return the CPU seconds of this process, its threads and its finished children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def least_cpu_seconds(work: Callable[[], object], repeats: int = 1) -> float:
+    """Return the CPU seconds of this process in the fastest of several runs."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
 
 
 def latencies_ms(ask: Callable[[Any], object], rows: Sequence[Any]) -> dict[str, float]:

@@ -1,8 +1,7 @@
-"""The tools that tagwood is measured beside: their environments and their settings.
+"""The tools that tagwood is compared with: their environments and settings.
 
-In: a tool's name. Out: the Python interpreter of its environment, made with pip under ``.cache/peers`` on
-first use (PyPI only), and the list `TOOLS` of what is trained and how it is asked. tagwood itself runs in the
-environment of the benchmark.
+In: a tool's name. Out: the Python interpreter of its environment, made with pip in ``.cache/peers`` on first use, and
+the list `TOOLS` of what is trained and how it predicts. tagwood itself runs in the environment of the benchmark.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.problems import ROOT
+from benchmarks import ROOT
 
 ENVIRONMENTS = ROOT / ".cache" / "peers"
 
-# pip's arguments, one call each. XR-Linear needs none of the torch packages that libpecos asks for, hence
-# --no-deps.
+# Arguments of pip, one call each. XR-Linear needs none of the torch packages that libpecos requires.
 PACKAGES: dict[str, list[list[str]]] = {
     "pecos": [["numpy==1.26.4", "scipy==1.13.1", "scikit-learn==1.6.1"], ["--no-deps", "libpecos==1.2.8"]],
     "omikuji": [["numpy==2.4.6", "scipy==1.17.1", "omikuji==0.5.2"]],
@@ -33,14 +31,14 @@ DISTRIBUTIONS["fasttext"] = "fasttext-wheel"
 
 @dataclass(frozen=True)
 class Tool:
-    """One line of the training table: a tool with its settings, and the ways to ask the trained model.
+    """A tool with its settings, and the ways in which its trained model predicts.
 
     Parameters
     ----------
     name
-        As given on the command line.
+        Name on the command line.
     title
-        As shown in tables.
+        Name in tables.
     adapter
         Module of `benchmarks.adapters` that drives it; also the name of its environment.
     settings
@@ -97,11 +95,10 @@ TOOLS = (
         {"beam": {"search": "beam"}},
     ),
 )
-BASELINE = "pecos"
 
 
 def interpreter(name: str) -> Path:
-    """Return the Python of a tool's environment, and make the environment if it is missing or out of date."""
+    """Return the Python of a tool's environment, which is made if it is missing or out of date."""
     if name not in PACKAGES:
         return Path(sys.executable)
     folder = ENVIRONMENTS / name
@@ -119,7 +116,7 @@ def interpreter(name: str) -> Path:
 
 
 def version(name: str) -> str:
-    """Return the version of a tool, as its environment has it."""
+    """Return the version of a tool in its environment."""
     code = f"from importlib.metadata import version; print(version({DISTRIBUTIONS[name]!r}))"
     run = subprocess.run([str(interpreter(name)), "-c", code], check=True, capture_output=True, text=True)
     return run.stdout.strip()

@@ -1,4 +1,4 @@
-"""The data of the benchmarks: one folder of matrices per problem, the same for every tool, made once.
+"""Data of the benchmarks: one folder of matrices per problem, made once and the same for every tool.
 
 In: a problem's name. Out: a folder in ``.cache/bench/data`` with X and Y of train and test as CSR ``.npz``,
 and on demand the train part as a repository file. Text sets come from ``../shared/data``; their features are
@@ -6,9 +6,8 @@ made with scikit-learn's TfidfVectorizer.
 
 Decisions
 ---------
-* Labels that no training row has are left out: no tool can return them, P@k stays the same, and PSP@k is
-  measured against what can be reached.
-* Training rows without a feature or a label are left out, because not every tool takes them.
+* Labels without training rows are left out: no tool can return them, and P@k stays the same.
+* Training rows without a feature or a label are left out, because not every tool accepts them.
 * Synthetic sets are tested on their first 20,000 rows.
 """
 
@@ -25,11 +24,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from benchmarks import synthetic
+from benchmarks import CACHE, SHARED, synthetic
 
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared" / "data"
-CACHE = ROOT / ".cache" / "bench"
 SYNTHETIC_TEST_ROWS = 20_000
 QUICK_ROWS = (2_000, 500)
 HUB_SHARE = 0.01
@@ -44,15 +40,15 @@ class Problem:
     Parameters
     ----------
     name
-        As given on the command line, and the folder's name.
+        Name on the command line and of the folder.
     make
         Returns X and Y of train, X and Y of test.
     source
-        Folder that must be there, or None for made data.
+        Folder that must exist, or None for synthetic data.
     propensity
         Preset of the propensity-scored measures.
     words
-        How the features were made, for the report.
+        Description of the features, for the report.
     """
 
     name: str
@@ -63,17 +59,17 @@ class Problem:
 
     @property
     def folder(self) -> Path:
-        """Where the matrices are."""
+        """The folder of the matrices."""
         return CACHE / "data" / self.name
 
     def missing(self) -> str | None:
-        """Say why this problem cannot be measured here, or None."""
+        """Return why this problem cannot be measured here, or None."""
         if self.source is None or self.source.exists() or (self.folder / "shape.json").exists():
             return None
         return f"{self.source.name} is not in ../shared/data"
 
     def prepare(self, *, repository_file: bool) -> dict[str, Any]:
-        """Make the folder if it is not there; return the sizes of the problem."""
+        """Make the folder if it is missing; return the sizes of the problem."""
         sizes = self.folder / "shape.json"
         if not sizes.exists():
             print(f"{self.name}: making the features", flush=True)
@@ -92,7 +88,7 @@ class Problem:
 
 
 def real_problems() -> list[Problem]:
-    """Return the sets of ../shared/data; the last two are small and there to try things out."""
+    """Return the sets of ../shared/data; the last two are small, for trying things out."""
     sets = [
         _text_problem("eurlex57k"),
         _text_problem("tibkat-gnd-en"),
@@ -196,7 +192,7 @@ def _first_rows(parts: Parts, n_train: int, n_test: int) -> Parts:
 
 
 def _store(folder: Path, parts: Parts) -> None:
-    """Write the matrices; the sizes come last and say that the folder is whole."""
+    """Write the matrices; the file of sizes comes last and marks the folder as complete."""
     X, Y, X_test, Y_test = parts
     rows = np.flatnonzero((np.diff(X.indptr) > 0) & (np.diff(Y.indptr) > 0))
     if rows.size < X.shape[0]:

@@ -1,8 +1,7 @@
-"""Running tools on problems: every step in a process of its own, every result kept.
+"""Run tools on problems: every step in its own process, every result kept.
 
 In: a `Tool` and a `Problem`. Out: one dict of figures per way to predict. Results are JSON files in
-``.cache/bench/results/<problem>``; a step whose file is there and was made with the same version, settings
-and sizes is not run again.
+``.cache/bench/results/<problem>``; a step that was measured with the same version, settings and sizes is not repeated.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from benchmarks import peers
+from benchmarks import CACHE, ROOT, peers
 from benchmarks.measure import JobFailedError, run_job
 from benchmarks.peers import Tool
-from benchmarks.problems import CACHE, ROOT, Problem
+from benchmarks.problems import Problem
 from tagwood import Ranking
 from tagwood.metrics import LabelCounts, evaluate
 
@@ -41,11 +40,11 @@ class Runner:
     threads
         For training and batches; single rows always use one.
     fresh
-        Measure again what was measured before.
+        Repeat earlier measurements.
     keep_models
         Leave trained models in ``.cache/bench/models``.
     minutes
-        Longest time for one step; what takes longer counts as failed.
+        Time limit of a step; a step that takes longer counts as failed.
     """
 
     threads: int = 2
@@ -71,7 +70,7 @@ class Runner:
                 shutil.rmtree(work.model.parent, ignore_errors=True)
 
     def stored(self, tool: Tool, problem: Problem) -> list[Figures]:
-        """Return the rows that were measured before, none if there are none."""
+        """Return the rows that were measured before."""
         if not (problem.folder / "shape.json").exists():
             return []
         work = Work(self, tool, problem, problem.prepare(repository_file=False))
@@ -97,11 +96,11 @@ class Work:
         return RESULTS / self.problem.name / f"{self.tool.name}.{step}.json"
 
     def files(self) -> list[Path]:
-        """Return the files of all steps that are there."""
+        """Return the files of all finished steps."""
         return list((RESULTS / self.problem.name).glob(f"{self.tool.name}.*.json"))
 
     def run(self) -> list[Figures]:
-        """Do what was not done before and return all rows."""
+        """Run the missing steps and return all rows."""
         known = {mode: self._stored(_step(mode)) for mode in self.tool.modes}
         trained = self._stored("train")
         if trained is None or (None in known.values() and not self.model.exists()):
@@ -112,7 +111,7 @@ class Work:
         return [self._row(mode, trained, known[mode] or self._predict(mode)) for mode in self.tool.modes]
 
     def stored_rows(self) -> list[Figures]:
-        """Return the rows whose figures are there, or one that says what went wrong."""
+        """Return the measured rows, or one with the reason of a failure."""
         trained = self._stored("train")
         found = {mode: self._stored(_step(mode)) for mode in self.tool.modes}
         rows = [self._row(mode, trained, known) for mode, known in found.items() if trained and known]
@@ -170,7 +169,7 @@ class Work:
 
 
 def precision(problem: Problem, ranking_file: Path) -> dict[str, float]:
-    """Evaluate a stored ranking; one code for all tools."""
+    """Evaluate a stored ranking, by the same code for all tools."""
     Y = problem.labels("trn")
     counts = LabelCounts(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
     report = evaluate(

@@ -1,4 +1,4 @@
-"""The process in which one tool does one thing, started by `measure.run_job`.
+"""The process in which a tool trains or predicts, started by `measure.run_job`.
 
 In: a job as JSON, ``{"step": "train" | "predict", ...}``. Out: the figures as JSON, and for predictions the
 ranking as a CSR ``.npz``. Runs in the environment of the tool.
@@ -22,7 +22,7 @@ from benchmarks.adapters.base import Adapter, read_matrix
 from benchmarks.measure import Meter, folder_mb, latencies_ms, repeated
 
 LATENCY_ROWS = 1_000
-MEMORY_SHARE = 0.92  # of the machine's memory; who wants more fails by itself and leaves the rest alone
+MEMORY_SHARE = 0.92  # of the machine's memory: a tool that needs more fails alone
 
 
 def train(adapter: Adapter, job: dict[str, Any]) -> dict[str, float]:

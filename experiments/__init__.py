@@ -1,1 +1,1 @@
-"""One script per table or figure of the papers; results go to docs/experiments."""
+"""What the papers behind tagwood claim, repeated: one folder per paper, ``python -m experiments.PAPER``."""

@@ -1,1 +1,1 @@
-"""How each tool is driven: one module per tool, each with a class `Driver` that follows `base.Adapter`."""
+"""Adapters: one module per tool with a class `Driver`, and `TextDriver` where the tool reads texts."""

@@ -1,8 +1,7 @@
-"""What every adapter does, and the forms of matrices that several tools share.
+"""Interfaces of adapters, from matrices to rankings and from texts to label names, and conversions they share.
 
-Adapters run in the environment of their tool, so nothing here needs more than numpy and SciPy. What the tool
-itself would be timed for is in `train`, `load`, `batch` and `one`; bringing data into the form a tool wants
-is not counted.
+Adapters run in the environment of their tool, so this needs numpy and SciPy only. `train`, `load`, `batch`, `one` and
+`many` are measured; converting data into the form of a tool is not.
 """
 
 from __future__ import annotations
@@ -16,6 +15,10 @@ import numpy as np
 from scipy import sparse
 
 BEAM = 10
+TEXT_LABELS = 5  # labels per text
+N_GRAMS, MIN_DF = 2, 2  # word 1-2-grams that occur in at least two texts
+
+Answer = list[tuple[str, float]]
 
 
 class Adapter(ABC):
@@ -31,10 +34,10 @@ class Adapter(ABC):
 
     @abstractmethod
     def save(self, model: Any, folder: Path) -> None:
-        """Write the model to a folder that is not there yet; timed apart."""
+        """Write the model to a new folder; timed separately."""
 
     def compile(self, folder: Path, mode: dict[str, Any]) -> Path:
-        """Return the folder to load from, after what a mode needs once; not counted."""
+        """Return the folder to load from, converted if a mode needs it; not counted."""
         return folder
 
     @abstractmethod
@@ -50,7 +53,7 @@ class Adapter(ABC):
         """Return the best `k` labels of each row, in the tool's form; counted."""
 
     def to_csr(self, answer: Any, n_labels: int) -> Any:
-        """Return what `batch` gave as a CSR matrix of scores, labels in the tool's order; not counted."""
+        """Return the result of `batch` as CSR scores, labels in the tool's order; not counted."""
         return answer
 
     def single_rows(self, X: Any) -> list[Any]:
@@ -62,8 +65,28 @@ class Adapter(ABC):
         return self.batch(model, row, k)
 
     def more_figures(self, model: Any, X: Any, k: int) -> dict[str, float]:
-        """Return what else this tool can say of a batch; not counted."""
+        """Return further figures of a batch; not counted."""
         return {}
+
+
+class TextAdapter(ABC):
+    """Drive one tool from texts to names and scores of labels."""
+
+    @abstractmethod
+    def train(self, texts: list[str], labels: list[list[str]], folder: Path, threads: int) -> None:
+        """Train and write everything that prediction needs to a new folder; counted."""
+
+    @abstractmethod
+    def load(self, folder: Path, mode: dict[str, Any], threads: int) -> Any:
+        """Return a model for prediction; timed."""
+
+    @abstractmethod
+    def one(self, model: Any, text: str) -> Answer:
+        """Return the best labels of one text; timed."""
+
+    @abstractmethod
+    def many(self, model: Any, texts: list[str]) -> list[Answer]:
+        """Return the best labels of many texts; counted."""
 
 
 def read_matrix(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""tagwood: `LinearTree` with its defaults, or with copies of labels."""
+"""tagwood: `LinearTree` with its defaults or with copies of labels, and `Tagger` from texts to label names."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from scipy import sparse
 
-from benchmarks.adapters.base import BEAM, Adapter
-from tagwood import Disentangled, LinearTree, load, save
+from benchmarks.adapters.base import BEAM, MIN_DF, N_GRAMS, TEXT_LABELS, Adapter, Answer, TextAdapter
+from tagwood import Disentangled, LinearTree, Tagger, TfidfEncoder, load, save
 
 
 class Driver(Adapter):
-    """A model is a `LinearTree`, the search it is asked with and the width of a beam."""
+    """A model is a `LinearTree`, a kind of search and a beam width."""
 
     def train(self, data: Any, folder: Path, settings: dict[str, Any], threads: int) -> Any:
         copies = settings.get("copies")
@@ -37,3 +37,24 @@ class Driver(Adapter):
         tree, search, width = model
         nodes, _ = tree.search_effort(X, k, beam_width=width, search=search)
         return {"nodes_per_row": float(nodes.mean())}
+
+
+class TextDriver(TextAdapter):
+    """A model is a `Tagger`."""
+
+    def train(self, texts: list[str], labels: list[list[str]], folder: Path, threads: int) -> None:
+        encoder = TfidfEncoder(ngrams=(1, N_GRAMS), min_df=MIN_DF, threads=threads)
+        tagger = Tagger(encoder, LinearTree(threads=threads))
+        tagger.fit(texts, labels).save(folder / "model")
+
+    def load(self, folder: Path, mode: dict[str, Any], threads: int) -> Any:
+        tagger = Tagger.load(folder / "model")
+        for part in (tagger.encoder_, tagger.model_):
+            part.set_params(threads=threads)  # type: ignore[union-attr]
+        return tagger
+
+    def one(self, model: Any, text: str) -> Answer:
+        return model.tag_one(text, TEXT_LABELS)
+
+    def many(self, model: Any, texts: list[str]) -> list[Answer]:
+        return model.tag(texts, TEXT_LABELS)

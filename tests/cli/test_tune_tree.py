@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from benchmarks.synthetic import power_law
 from library import make_library
 from scipy import sparse
 
+from benchmarks.synthetic import power_law
 from tagwood import Tagger
 from tagwood.cli.app import run
 

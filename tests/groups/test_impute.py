@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from experiments.grouping import random_groups
 from scipy import sparse
 
+from experiments.grouping import random_groups
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
 from tagwood.groups import GroupedLabels, embed_labels, impute_labels

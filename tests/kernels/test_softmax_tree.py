@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import softmax_tree as reference
-
 from softmax_problems import random_bags, random_binary_tree, random_softmax
+
 from tagwood import _kernels
 from tagwood.features.base import char_tables, packed_chunks
 from tagwood.features.words import WordBags

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from softmax_problems import random_binary_tree, topic_texts
 
 import tagwood
-from softmax_problems import random_binary_tree, topic_texts
 from tagwood import SoftmaxTree
 from tagwood.errors import InputError, NotFittedError
 from tagwood.metrics import evaluate

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from benchmarks.synthetic import Problem
 from numpy.typing import NDArray
 from scipy import sparse
 
+from benchmarks.synthetic import Problem
 from tagwood._sparse import normalize_rows
 
 

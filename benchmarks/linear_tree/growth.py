@@ -1,0 +1,92 @@
+"""How time and memory of `LinearTree` grow with rows and labels: ``python -m benchmarks.linear_tree --scaling``.
+
+In: sizes. Out: linear_tree_scaling.md and .json with log-log slopes: 1 is linear, 0 constant. Three
+series of problems with the statistics of Amazon-670K: rows and labels together, rows alone, labels alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import synthetic
+from benchmarks.peers import TOOLS
+from benchmarks.problems import Problem, synthetic_problem
+from benchmarks.report import Page, machine, machine_line, number, table
+from benchmarks.runs import Runner
+
+PAGE = Page("benchmarks", "linear_tree_scaling")
+ROWS, LABELS, FEATURES, TEST_ROWS = 490_449, 670_091, 135_909, 20_000
+STEPS = (1 / 8, 1 / 4, 1 / 2, 1)
+SERIES = {"rows and labels": (True, True), "rows": (True, False), "labels": (False, True)}
+FIGURES = {
+    "train_cpu": "train CPU s",
+    "train_peak_mb": "peak MB",
+    "disk_mb": "disk MB",
+    "cpu_us_per_row": "batch CPU µs per row",
+    "p50_ms": "p50 ms",
+    "load_ms": "load ms",
+    "P@1": "P@1",
+}
+
+
+def measure_growth(runner: Runner, scale: float, out: Path) -> None:
+    """Measure all series and write the page; `scale` multiplies all sizes."""
+    tool = next(t for t in TOOLS if t.name == "tagwood")
+    tool = replace(tool, modes={"beam": tool.modes["beam"]})
+    content: dict[str, Any] = {"machine": machine(), "scale": scale, "series": {}}
+    for name, (rows_grow, labels_grow) in SERIES.items():
+        points = []
+        for step in STEPS:
+            problem = _problem(
+                round(ROWS * scale * (step if rows_grow else 1)),
+                round(LABELS * scale * (step if labels_grow else STEPS[0])),
+                max(1000, round(FEATURES * scale**0.5)),
+            )
+            [found] = runner.run(tool, problem)
+            if "failed" in found:
+                raise SystemExit(f"{problem.name}: {found['failed']}")
+            found["cpu_us_per_row"] = 1e6 / found["rows_per_cpu_s"]
+            points.append({**problem.prepare(repository_file=False), **{f: found[f] for f in FIGURES}})
+        sizes = [p["n_train" if rows_grow else "n_labels"] for p in points]
+        slopes = {f: slope(sizes, [p[f] for p in points]) for f in FIGURES if f != "P@1"}
+        content["series"][name] = {"points": points, "slopes": slopes}
+    PAGE.save(out, content)
+    PAGE.write(out, page_blocks(content))
+
+
+def slope(sizes: list[int], values: list[float]) -> float:
+    """Return the slope of log(values) over log(sizes) by least squares.
+
+    Examples
+    --------
+    >>> round(slope([1, 2, 4], [3.0, 6.0, 12.0]), 3)
+    1.0
+    """
+    return float(np.polyfit(np.log(sizes), np.log(np.maximum(values, 1e-9)), 1)[0])
+
+
+def _problem(n_rows: int, n_labels: int, n_features: int) -> Problem:
+    def make() -> synthetic.Problem:
+        return synthetic.power_law(
+            n_rows, TEST_ROWS, n_labels, n_features, labels_per_row=5.45, nnz_per_row=76.0, seed=0
+        )
+
+    return synthetic_problem(f"growth-{n_rows}-{n_labels}-{n_features}", make, "synthetic")
+
+
+def page_blocks(content: dict[str, Any]) -> Iterator[str]:
+    """Yield a table per series, with the slopes in its last row."""
+    yield machine_line(content["machine"])
+    for name, series in content["series"].items():
+        cells = [
+            [f"{p['n_train']:,}", f"{p['n_labels']:,}", *(number(p[f]) for f in FIGURES)]
+            for p in series["points"]
+        ]
+        slopes = [f"{series['slopes'][f]:.2f}" if f in series["slopes"] else "" for f in FIGURES]
+        yield f"## {name.capitalize()} grow"
+        yield table(["rows", "labels", *FIGURES.values()], [*cells, ["**slope**", "", *slopes]])

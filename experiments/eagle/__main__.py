@@ -1,0 +1,57 @@
+"""EAGLE's tables and figures on our data: learning from labels that are known only for groups of rows.
+
+``python -m experiments.eagle`` runs what is missing in eagle.json of the output folder and writes the page; names of
+parts (``table2``, ``table3`` ...) run only those, ``--report`` only writes the page. Under an hour on one core.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from experiments.eagle import miml, xmc
+from experiments.eagle.page import PAGE, page_blocks
+
+PARTS = ("figure3", "table2", "background", "corpus", "figure4", "table3")
+
+
+def jobs(part: str, store: dict[str, dict[str, Any]]) -> Iterator[xmc.Job]:
+    """Yield the jobs of a part."""
+    if part == "table2":
+        for name, parts in xmc.SETS.items():
+            for one in parts:
+                yield from xmc.table2(name, one)
+    elif part == "table3":
+        for name in (*miml.IMAGES, "docstrings"):
+            yield from miml.table3(store, name)
+    else:
+        yield from getattr(xmc, part)()
+
+
+def main() -> None:
+    parser = PAGE.parser(__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"which of {', '.join(PARTS)}; default all")
+    parser.add_argument("--only", default="", help="run only jobs whose key contains this")
+    parser.add_argument("--report", action="store_true", help="only write the page from earlier results")
+    args = parser.parse_args()
+    if set(args.parts) - set(PARTS):
+        parser.error(f"unknown: {', '.join(sorted(set(args.parts) - set(PARTS)))}; known: {', '.join(PARTS)}")
+    torch.set_num_threads(1)
+    store: dict[str, dict[str, Any]] = PAGE.load(args.out, {})
+    for part in [] if args.report else args.parts or PARTS:
+        for key, run in jobs(part, store):
+            if key in store or args.only not in key:
+                continue
+            began = time.process_time()
+            store[key] = {**run(), "cpu_seconds": round(time.process_time() - began, 1)}
+            PAGE.save(args.out, store)
+            print(key, store[key], flush=True)
+    args.out.mkdir(parents=True, exist_ok=True)
+    PAGE.write(args.out, page_blocks(store, args.out))
+
+
+if __name__ == "__main__":
+    main()
