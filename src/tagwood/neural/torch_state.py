@@ -1,4 +1,4 @@
-"""Weights of a torch module as arrays of a `State`, and back. In: a module. Out: float32 arrays by name."""
+"""Weights of a torch module as arrays of a `State`, and torch's process-wide settings as context managers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from torch import nn
 from tagwood._check import check_threads
 from tagwood.storage import State
 
-# SECTION neural.threads
-# How torch computes for the length of a ``with`` block: threads, and tiny numbers. Both are per process in torch.
-
 
 @contextmanager
 def torch_threads(threads: int | None) -> Iterator[int]:
-    """Let torch use so many threads, None for all cores, and set it back afterwards.
+    """Set torch's number of threads, None for all cores, and restore it afterwards.
 
     Examples
     --------
@@ -39,7 +36,7 @@ def torch_threads(threads: int | None) -> Iterator[int]:
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Take numbers below 1e-38 as 0, and set it back afterwards: gradients of long texts have many, each very slow.
+    """Treat numbers below 1e-38 as 0, and restore it afterwards: gradients of long texts have many, and each is slow.
 
     Examples
     --------
@@ -70,7 +67,7 @@ def module_arrays(module: nn.Module) -> dict[str, NDArray[Any]]:
 
 
 def load_arrays(module: nn.Module, state: State) -> None:
-    """Fill a module with the weights of a stored one; arrays of another shape or type are refused."""
+    """Fill a module with stored weights; arrays of another shape or type raise an error."""
     module.load_state_dict(
         {
             name: torch.from_numpy(

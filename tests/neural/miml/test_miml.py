@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 
 import tagwood
 from tagwood.errors import InputError, NotFittedError
@@ -169,6 +172,16 @@ def test_a_saved_model_gives_equal_rankings(boxes, attention, tmp_path, monkeypa
     assert repr(loaded) == repr(model)
     assert loaded.rank(X, k=3) == model.rank(X, k=3)
     assert loaded.rank(X, k=3, groups=groups) == model.rank(X, k=3, groups=groups)
+
+
+def test_models_can_be_pickled_cloned_and_scored(model, boxes):
+    X, kinds, _, _ = boxes
+    again = pickle.loads(pickle.dumps(model))
+    assert again.rank(X, k=3) == model.rank(X, k=3)
+    assert again.score(X, kinds[:, None].tolist()) > 0.95
+    fresh = clone(model).set_params(training__epochs=1)
+    assert repr(pickle.loads(pickle.dumps(fresh))) == repr(fresh)
+    assert (fresh.training.epochs, model.training.epochs) == (1, QUICK.epochs)
 
 
 def test_the_best_epoch_is_kept_and_progress_is_told(boxes):

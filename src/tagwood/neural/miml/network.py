@@ -1,6 +1,6 @@
-"""The network behind `MimlNetwork`: Deep-MIML, and with label embeddings the co-attention version of EAGLE.
+"""The network of `MimlNetwork`: Deep-MIML, and with label embeddings the co-attention version of EAGLE.
 
-In: padded groups of rows. Out: one logit per group and label.
+In: groups of rows of different sizes, as padded batches (`GroupRows`). Out: one logit per group and label.
 """
 
 from __future__ import annotations
@@ -16,28 +16,23 @@ from torch import nn
 
 from tagwood._sparse import normalize_rows
 
-# SECTION neural.group_batches
-# Padded batches of groups of different sizes. In: rows X, groups of rows. Out: tensors and what in them is padding.
-#
-# Rows are scaled to norm 1 and stay sparse until a batch is asked for.
-
 
 class GroupBatch(NamedTuple):
-    """Some groups: `rows` (n_groups, largest, n_features), and `real` (n_groups, largest), False for padding."""
+    """A batch of groups: `rows` (n_groups, largest, n_features), and `real` (n_groups, largest), False for padding."""
 
     rows: torch.Tensor
     real: torch.Tensor
 
 
 class GroupRows:
-    """The rows of groups.
+    """The rows of groups, scaled to norm 1 and sparse until `batch` makes tensors of them.
 
     Parameters
     ----------
     X
         (n_rows, n_features) CSR array; empty rows are allowed.
     groups
-        (n_rows, n_groups) 0/1 CSR array, or None: every row is a group of its own.
+        (n_rows, n_groups) 0/1 CSR array, or None if every row is its own group.
 
     Examples
     --------
@@ -78,7 +73,7 @@ class GroupRows:
         return GroupBatch(torch.from_numpy(padded).to(device), torch.from_numpy(real).to(device))
 
     def by_size(self, n_cells: int) -> list[NDArray[np.int64]]:
-        """Return batches of all groups, like sizes together, each of at most `n_cells` rows with padding."""
+        """Return batches of groups of similar sizes, each of at most `n_cells` rows including padding."""
         order = np.argsort(self.sizes, kind="stable").astype(np.int64)
         found, begin = [], 0
         for end in range(1, order.size + 1):
@@ -90,18 +85,19 @@ class GroupRows:
 
 
 class MimlModule(nn.Module):
-    """Rows -> hidden -> logits of `concepts` aspects of each label -> the best aspect -> the best row.
+    """Rows -> hidden layer -> logits of the concepts of each label -> maximum over concepts -> maximum over rows.
 
     Parameters
     ----------
     n_features, hidden, concepts, n_labels
-        Sizes; ``hidden=0`` leaves the hidden layer out.
+        Sizes; ``hidden=0`` omits the hidden layer.
     spread
-        Factor of the rows, which have norm 1: the root of a row's usual number of features makes each about 1.
+        Factor for the rows, which have norm 1: with the square root of the average number of features of a row, each
+        feature is about 1.
     embeddings
-        (n_labels, n_features) label embeddings for the attention, or None for none (Deep-MIML).
+        (n_labels, n_features) label embeddings for the attention, or None (Deep-MIML).
     sharpness
-        τ: 0 looks at all rows of a group alike.
+        τ: 0 gives all rows of a group the same attention.
     """
 
     embeddings: torch.Tensor
@@ -130,7 +126,7 @@ class MimlModule(nn.Module):
         nn.init.zeros_(first.bias)
 
     def forward(self, batch: GroupBatch) -> torch.Tensor:
-        """Return the (n_groups, n_labels) logits; groups without rows have the bias alone."""
+        """Return the (n_groups, n_labels) logits; groups without rows have only the bias."""
         logits = self.row_logits(batch.rows)
         if self.embeddings.numel():
             logits = logits * self.attention(batch)

@@ -25,7 +25,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood.features.words import WordSequences
 from tagwood.neural.otseq2set.network import Columns, Memory, OutputWeights, SetNetwork
@@ -259,7 +258,7 @@ def best_labels(
     return torch.where(value >= 0, names, -1).cpu().numpy(), value.clamp_min(0.0).cpu().numpy()
 
 
-def join_places(
+def join_batches(
     found: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]], n_labels: int
 ) -> Ranking:
     """Return the ranking of all rows from batches of (row numbers, labels, scores)."""
@@ -272,32 +271,6 @@ def join_places(
     real = labels >= 0
     indptr = np.concatenate([[0], np.cumsum(real.sum(axis=1))])
     return Ranking(indptr, labels[real], scores[real], n_labels)
-
-
-def generated_cells(places: NDArray[np.int64], made: Generated) -> NDArray[np.int64]:
-    """Return the (2, n) rows and labels of the generated sets of the rows `places`."""
-    labels = made.labels.cpu().numpy()
-    row, step = np.nonzero(labels >= 0)
-    return np.stack([places[row], labels[row, step]])
-
-
-def sized_cells(
-    places: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    scores: NDArray[np.float32],
-    sizes: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the (2, n) rows and labels of the first ``sizes[i]`` of the `best_labels` of each row."""
-    row, rank = np.nonzero((labels >= 0) & (scores > 0) & (np.arange(labels.shape[1]) < sizes[:, None]))
-    return np.stack([places[row], labels[row, rank]])
-
-
-def join_cells(cells: Sequence[NDArray[np.int64]], n_rows: int, n_labels: int) -> sparse.csr_array:
-    """Return the label sets of all rows as an (n_rows, n_labels) array of ones."""
-    row, label = np.concatenate([np.empty((2, 0), dtype=np.int64), *cells], axis=1)
-    sets = sparse.csr_array((np.ones(row.size, dtype=np.float32), (row, label)), shape=(n_rows, n_labels))
-    sets.sort_indices()
-    return sets
 
 
 def learn_size_cuts(expected: ArrayLike, sizes: ArrayLike, most: int) -> NDArray[np.float64]:

@@ -36,12 +36,9 @@ from tagwood.neural.otseq2set.decoding import (
     best_labels,
     decode_beam,
     decode_greedy,
-    generated_cells,
-    join_cells,
-    join_places,
+    join_batches,
     label_attention,
     learn_size_cuts,
-    sized_cells,
     sizes_by_cuts,
     sum_words,
     text_pieces,
@@ -218,14 +215,17 @@ class SetGenerator(FittedModel):
         self._check_fitted()
         cuts = self._learned_cuts() if check_choice(sizes, "sizes", SIZES) == "learned" else None
 
-        def cells(places: NDArray[np.int64], made: Generated, columns: Columns | None) -> NDArray[np.int64]:
-            if cuts is None:
-                return generated_cells(places, made)
-            wanted = sizes_by_cuts(made.expected.cpu().numpy(), cuts)
-            return sized_cells(places, *best_labels(made, columns, cuts.size), wanted)
+        def sets(
+            places: NDArray[np.int64], made: Generated, columns: Columns | None
+        ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+            labels = made.labels.cpu().numpy()
+            if cuts is not None:
+                labels, scores = best_labels(made, columns, cuts.size)
+                wanted = sizes_by_cuts(made.expected.cpu().numpy(), cuts)
+                labels[(scores <= 0) | (np.arange(labels.shape[1]) >= wanted[:, None])] = -1
+            return places, labels, np.ones(labels.shape, dtype=np.float32)
 
-        rows = list(check_texts(X))
-        return join_cells(self._decode(rows, cells), len(rows), self.n_labels_)
+        return join_batches(self._decode(list(check_texts(X)), sets), self.n_labels_).to_sets()
 
     def rank(
         self,
@@ -255,7 +255,7 @@ class SetGenerator(FittedModel):
             lambda places, made, columns: (places, *best_labels(made, columns, wanted)),
             allowed_labels(restrict, exclude, self.n_labels_),
         )
-        return join_places(found, self.n_labels_)
+        return join_batches(found, self.n_labels_)
 
     def expected_sizes(self, X: Iterable[str]) -> NDArray[np.float64]:
         """Return the expected number of labels of each text: the sum over the steps of the probability of a new label.
