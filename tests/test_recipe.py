@@ -78,7 +78,7 @@ def test_copies_in_tree_make_a_tree_with_copies():
     tagger = Recipe().override(settings).tagger()
     model = tagger.model
     assert isinstance(model, Disentangled)
-    assert (model.copies, model.copy_settings.growth, model.arity, model.C, model.seed) == (
+    assert (model.copies, model.copy_settings.growth, model.base.arity, model.base.C, model.seed) == (
         "auto",
         1.2,
         4,
@@ -87,7 +87,7 @@ def test_copies_in_tree_make_a_tree_with_copies():
     )
     again = parse_recipe(recipe_of(tagger).to_toml()).tagger()
     assert repr(again.model) == repr(
-        Disentangled(model._plain(), copies="auto", copy_settings=model.copy_settings, seed=5)
+        Disentangled(model.base_tree(), copies="auto", copy_settings=model.copy_settings, seed=5)
     )
     assert "copies" not in recipe_of(Tagger()).sections["tree"]
 

@@ -20,7 +20,7 @@ from experiments.grouping import random_groups
 from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
 from tagwood.groups import impute_labels
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree import LinearTree
 
 PAGE = Page("benchmarks", "impute")
 DATA = SHARED / "eurlex57k" / "train.jsonl.gz"

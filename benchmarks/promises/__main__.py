@@ -22,7 +22,7 @@ from benchmarks.report import Page, table
 from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
 from tagwood.metrics.matching import match
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree import LinearTree
 from tagwood.probabilities.calibration import Calibrator
 from tagwood.probabilities.sets import fit_set_rule
 from tagwood.ranking import Ranking

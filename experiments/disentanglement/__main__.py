@@ -54,7 +54,8 @@ TABLE5 = ("copies=2", "copies=auto")
 class Doubled(LinearTree):
     """A linear tree on a given tree with copies, merged like those of `Disentangled`."""
 
-    def _merge(self, search: str) -> str:
+    def copy_merge(self, search: str) -> str:
+        """Return how the scores of copies are joined."""
         return "max"
 
 
@@ -117,11 +118,12 @@ class Runs:
 
 def first_tree(model: LinearTree, rows: Rows) -> LabelTree:
     """Return the tree that a model would start from."""
-    from tagwood.models.linear_tree.model import shaping_features
+    from tagwood.models.linear_tree.training import build_trees, shaping_features
 
     Y = rows.Y
     V = shaping_features(csr_parts(rows.X), csr_parts(Y.T.tocsr()), None, 1)
-    return model._trees(V, Y, 0.0, 1, None)[0]
+    shape = {"arity": model.arity, "max_leaf_size": model.max_leaf_size}
+    return build_trees(V, Y, lam=0.0, seeds=range(1), threads=1, **shape)[0]
 
 
 def separated(model: LinearTree, rows: Rows, most: int = 300) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tagwood._sparse import normalize_rows
 from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
 from tagwood.metrics import evaluate
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree import LinearTree
 
 METRICS = ("P@1", "P@3", "P@5")
 THREADS = 1

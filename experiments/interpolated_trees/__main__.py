@@ -22,7 +22,7 @@ from experiments.interpolated_trees.latency import SHAPES, measure_builds, measu
 from experiments.interpolated_trees.page import PAGE, add_row, page_blocks
 from experiments.interpolated_trees.problems import SETS, Problem, synthetic_problem
 from tagwood.metrics import evaluate
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree import LinearTree
 from tagwood.trees import (
     LabelTree,
     build_balanced_tree,

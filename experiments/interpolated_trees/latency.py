@@ -17,7 +17,7 @@ import numpy as np
 from experiments.interpolated_trees.problems import Problem, synthetic_problem
 from tagwood.features import TfidfEncoder
 from tagwood.metrics import evaluate
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree import LinearTree
 from tagwood.models.linear_tree.trials import (
     SweepPlan,
     first_hits,

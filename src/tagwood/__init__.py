@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from tagwood.features import ConcatEncoder, TfidfEncoder
     from tagwood.groups import impute_labels
     from tagwood.metrics import compare, evaluate
-    from tagwood.models.disentangled.model import CopySettings, Disentangled
+    from tagwood.models.disentangled import CopySettings, Disentangled
     from tagwood.models.ensemble.model import Ensemble
-    from tagwood.models.linear_tree.model import LinearTree
-    from tagwood.models.linear_tree.training import Solver
+    from tagwood.models.linear_tree import LinearTree, Solver
     from tagwood.models.softmax_tree.model import SoftmaxTree
     from tagwood.neural.encoders.text_encoder import TextEncoder
     from tagwood.neural.miml.model import MimlNetwork
@@ -57,19 +56,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CopySettings": "tagwood.models.disentangled.model",
+    "CopySettings": "tagwood.models.disentangled",
     "ConcatEncoder": "tagwood.features",
     "Dataset": "tagwood.data",
-    "Disentangled": "tagwood.models.disentangled.model",
+    "Disentangled": "tagwood.models.disentangled",
     "Ensemble": "tagwood.models.ensemble.model",
     "LabelVocab": "tagwood.data",
-    "LinearTree": "tagwood.models.linear_tree.model",
+    "LinearTree": "tagwood.models.linear_tree",
     "MimlNetwork": "tagwood.neural.miml.model",
     "PrototypeModel": "tagwood.neural.prime.model",
     "Ranking": "tagwood.ranking",
     "SetGenerator": "tagwood.neural.otseq2set.model",
     "SoftmaxTree": "tagwood.models.softmax_tree.model",
-    "Solver": "tagwood.models.linear_tree.training",
+    "Solver": "tagwood.models.linear_tree",
     "Tag": "tagwood.tagger",
     "Tagger": "tagwood.tagger",
     "Tags": "tagwood.tagger",

@@ -30,9 +30,8 @@ from tagwood.features.base import Encoder
 from tagwood.features.concat import ConcatEncoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import LabelModel
-from tagwood.models.disentangled.model import CopySettings, Disentangled
-from tagwood.models.linear_tree.model import LinearTree
-from tagwood.models.linear_tree.training import Solver
+from tagwood.models.disentangled import CopySettings, Disentangled
+from tagwood.models.linear_tree import LinearTree, Solver
 from tagwood.tagger.fitting import GroupRule, SetRules, default_encoder
 from tagwood.tagger.tagger import Tagger
 
@@ -76,7 +75,7 @@ def make_encoder(settings: Mapping[str, Any], model: LabelModel, common: Mapping
     if kind == "text-encoder":
         return network
     encoder = ConcatEncoder([TfidfEncoder(**words), network], settings.get("weights"))
-    encoder._check_params()
+    encoder.check_params()
     return encoder
 
 
@@ -339,7 +338,7 @@ def recipe_of(tagger: Tagger) -> Recipe:
     if isinstance(model, Disentangled):
         copies = {name: getattr(model, name) for name in _COPY_KEYS}
         copies |= {f"{_PREFIX}{name}": v for name, v in dataclasses.asdict(model.copy_settings).items()}
-        model = model._plain()
+        model = model.base_tree()
     kind = next((kind for kind, known in MODELS.items() if known.describes(model)), None)
     features = describe_encoder(encoder)
     if features is None or kind is None:

@@ -7,7 +7,7 @@ from playwright.sync_api import expect, sync_playwright
 from subject_catalogue import boxes, catalogue, vocabulary
 
 from tagwood import Tagger
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree import LinearTree
 from tagwood.service.settings import RequestLimits, ServiceSettings
 from tagwood.tagger import SetRules
 

@@ -89,7 +89,7 @@ def test_margins_are_right_in_feature_spaces_of_any_size(n_features, dtype):
     W = np.zeros((3, n_features))
     W[:, used] = rng.normal(size=(3, used.size)) * (rng.random((3, used.size)) < 0.3)
     model = assemble(
-        LabelTree.from_nested([0, 1, 2]), [trained_block(0, W, np.ones(3), dtype)], "sigmoid", 0, dtype
+        LabelTree.from_nested([0, 1, 2]), [trained_block(0, W, np.ones(3), dtype)], "sigmoid", dtype
     )
     stored, _ = reference_blocks.read_node(model.arrays, 0, n_features)
     # Half of the features are in the block, half are not.

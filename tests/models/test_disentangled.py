@@ -190,9 +190,7 @@ def test_blocks_that_are_taken_over_are_the_same_bits(problem):
     X, Y = problem
     weights = LinearTree(max_leaf_size=4, arity=4, threads=1).fit(X, Y).trees_[0]
     nodes = np.arange(weights.tree.n_nodes)
-    again = assemble(
-        weights.tree, [blocks_of(weights, nodes, nodes)], weights.link, weights.link_power, "int8"
-    )
+    again = assemble(weights.tree, [blocks_of(weights, nodes, nodes)], weights.link, "int8")
     assert same_arrays(again, weights)
 
 
@@ -297,14 +295,6 @@ def test_leaves_stay_even(toy, copies):
     assert sizes.max() <= 12
 
 
-def test_settings_that_are_gone_do_not_keep_a_model_from_loading(problem):
-    X, Y = problem
-    model = Disentangled(BASE, copies="auto", threads=1).fit(X, Y)
-    state = model.state()
-    state.params["init"]["copy_settings"] |= {"least_share": 0.005, "max_leaf_load": None}
-    assert Disentangled.from_state(state).copy_settings == model.copy_settings
-
-
 def test_scores_of_labels_follow_the_merge(problem):
     X, Y = problem
     model = Disentangled(BASE, merge="mean", threads=1).fit(X, Y)
@@ -344,7 +334,7 @@ def test_settings_are_checked(settings, message, problem):
         Disentangled(**settings).fit(*problem)
 
 
-def test_unknown_attributes_are_unknown():
-    assert Disentangled(LinearTree(arity=8)).arity == 8
-    with pytest.raises(AttributeError, match="'Disentangled' object has no attribute 'depth'"):
-        _ = Disentangled().depth
+def test_it_does_not_pose_as_its_base():
+    model = Disentangled(LinearTree(arity=8), seed=3)
+    assert not hasattr(model, "arity")
+    assert (model.base_tree().arity, model.base_tree().seed) == (8, 3)

@@ -7,7 +7,7 @@ from reference import blocks as reference_blocks
 from scipy import sparse
 
 from tagwood._sparse import CsrParts, csr_parts
-from tagwood.models.linear_tree.weights import BLOCK_OUTPUTS, TrainedBlocks, TreeWeights, assemble, link_power
+from tagwood.models.linear_tree.weights import BLOCK_OUTPUTS, TrainedBlocks, TreeWeights, assemble
 from tagwood.trees.label_tree import LabelTree
 
 
@@ -54,7 +54,7 @@ def random_weights(
             n = min(BLOCK_OUTPUTS, n_outputs - first)
             W = rng.normal(size=(n, n_features)) * (rng.random((n, n_features)) < density)
             parts.append(trained_block(node, W, rng.normal(size=n), weight_dtype))
-    return assemble(tree, parts, link, link_power(link), weight_dtype)
+    return assemble(tree, parts, link, weight_dtype)
 
 
 def trained_block(node: int, W: np.ndarray, bias: np.ndarray, weight_dtype: str) -> TrainedBlocks:

@@ -80,7 +80,7 @@ def impute(
 def impute_texts(rows: Dataset, recipe: Recipe, margin: float, threads: int | None, advance: Any) -> Imputed:
     """Impute with the features and group settings of a recipe."""
     from tagwood.groups import GroupedLabels, keep_closest
-    from tagwood.models.linear_tree.model import LinearTree
+    from tagwood.models.linear_tree import LinearTree
     from tagwood.tagger.fitting import default_encoder, impute_rows
 
     tagger = recipe.tagger()

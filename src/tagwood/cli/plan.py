@@ -31,7 +31,7 @@ def check_budget(
 
     Returns None for models that no forecast is made for.
     """
-    from tagwood.models.linear_tree.model import LinearTree
+    from tagwood.models.linear_tree import LinearTree
     from tagwood.planning import forecast_training
     from tagwood.planning.operating_points import largest_bytes, show_amount, show_time, used_bytes
 

@@ -83,7 +83,7 @@ def tune_tree(
         check_output(output, force=force)
     X, Y = read_problem(data, data_format, docs_limit, chosen)
     with stages("Trees") as advance:
-        sweep = sweep_trees(chosen.tagger().model, X, Y, plan, progress=advance)  # type: ignore[arg-type]
+        sweep = sweep_trees(chosen.tagger().model, X, Y, plan, progress=advance)
     if output is not None:
         write_sweep(sweep, output, data.name)
     if json:

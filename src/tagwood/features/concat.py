@@ -79,7 +79,7 @@ class ConcatEncoder(Params):
 
     def fit(self, texts: Iterable[str]) -> Self:
         """Fit every encoder on `texts`."""
-        self._check_params()
+        self.check_params()
         texts = list(check_texts(texts))
         for encoder in self.encoders:
             encoder.fit(texts)
@@ -95,12 +95,13 @@ class ConcatEncoder(Params):
         """Number of columns of the features."""
         return sum(encoder.n_features for encoder in self.encoders)
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
         if not isinstance(self.encoders, Sequence) or not self.encoders:
             raise InputError("encoders must be a list of at least one encoder", given=repr(self.encoders))
         _check_weights(self.weights, len(self.encoders))
         for encoder in self.encoders:
-            check = getattr(encoder, "_check_params", None)
+            check = getattr(encoder, "check_params", None)
             if check is not None:
                 check()
 

@@ -371,7 +371,8 @@ class TfidfEncoder(Params):
             raise NotFittedError("TfidfEncoder must be fitted first", hint="Call fit(texts).")
         return terms
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
         self._analysis()
         self._limits()
 

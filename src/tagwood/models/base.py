@@ -1,4 +1,4 @@
-"""The protocol of every model, `LabelModel`, and what all models share, `FittedModel`.
+"""The protocol of every model, `LabelModel`; its base class, `FittedModel`; and the input checks that models share.
 
 A model learns from features (or texts) X and label sets y, and returns a `Ranking` of label ids. It never knows a
 label's name.
@@ -14,53 +14,35 @@ Decisions
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tagwood._check import Fitted
-from tagwood._sparse import check_labels
+from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts
 from tagwood.errors import InputError
 from tagwood.features.base import check_texts
 from tagwood.metrics.scores import ndcg_at_k
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 
-# SECTION models.text_rows
-# The check of training rows that are texts. In: texts and label sets. Out: a list and a CSR matrix, or an error.
-#
-# Every model with ``takes = "texts"`` begins here.
-
-
-def check_text_rows(texts: Iterable[str], Y: Any) -> tuple[list[str], sparse.csr_array]:
-    """Return texts and label sets that a model can be trained on."""
-    rows = list(check_texts(texts))
-    if not rows:
-        raise InputError("texts must hold at least one text", given="none")
-    labels = check_labels(Y)
-    if labels.shape[0] != len(rows):
-        raise InputError(
-            f"Y must have one row for each of the {len(rows):,} texts", given=f"{labels.shape[0]:,} rows"
-        )
-    if labels.nnz == 0:
-        raise InputError(
-            "Y must hold at least one label", given="none", hint="Check that the label column was read."
-        )
-    return rows, labels
+Progress = Callable[[str, float], None]  # name of a stage of training, share done
 
 
 @runtime_checkable
 class LabelModel(Protocol):
     """The protocol of every model.
 
-    The constructor stores its keyword arguments under the same names and does nothing else (`threads` and `seed` are
-    among them); `fit` returns self, forgets earlier fits and keeps no reference to the data; what was learned ends in
-    ``_``; prediction changes nothing. A model that reads texts itself has an attribute ``takes = "texts"``, and X below
-    is then one text per row (see `takes_texts`); if its `fit` has a parameter ``label_texts``, it is given a text per
-    label; an attribute ``encoder_`` is what likeness of texts is measured with; see also `explains_texts`.
+    The constructor stores its keyword arguments under the same names and does nothing else; `seed` and `threads` are
+    among them. `fit` returns self, forgets earlier fits and keeps no reference to the data. Fitted attributes end in
+    ``_``. Prediction changes nothing.
+
+    A model that reads texts has the attribute ``takes = "texts"``; its X is one text per row (see `takes_texts`). If
+    its `fit` has a parameter ``label_texts``, a Tagger passes the label names. An attribute ``encoder_`` is the encoder
+    that measures the similarity of texts. See also `explains_texts`.
     """
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -97,42 +79,6 @@ class LabelModel(Protocol):
         ...
 
 
-def takes_texts(model: object) -> bool:
-    """Whether a model's `fit` and `rank` take texts where others take features: it says ``takes = "texts"``.
-
-    Examples
-    --------
-    >>> class Reader:
-    ...     takes = "texts"
-    >>> takes_texts(Reader()), takes_texts(object())
-    (True, False)
-    """
-    return getattr(model, "takes", "features") == "texts"
-
-
-def reads_label_texts(model: Any) -> bool:
-    """Whether a model learns from a text per label and ranks labels that no row has: then it has `add_labels` too."""
-    return "label_texts" in inspect.signature(model.fit).parameters and hasattr(model, "add_labels")
-
-
-def explains_texts(model: object) -> bool:
-    """Whether a model says what words add to a label's score: ``explain_text(text, label) -> [(word, weight), ...]``.
-
-    Words are as in the text, each once; weights are in the unit of the model's own score, positive for the label. They
-    are what the score loses without a word, or what an attribute ``explains_by`` says in words.
-
-    Examples
-    --------
-    >>> class Reader:
-    ...     takes = "texts"
-    ...     def explain_text(self, text, label):
-    ...         return [(word, 1.0) for word in text.split()]
-    >>> explains_texts(Reader()), explains_texts(object())
-    (True, False)
-    """
-    return takes_texts(model) and hasattr(model, "explain_text")
-
-
 class FittedModel(Fitted):
     """Base class of models: parameters, `score`, and scikit-learn's description of a multi-label classifier."""
 
@@ -150,14 +96,14 @@ class FittedModel(Fitted):
         X
             (n_rows, n_features) features, or one text per row for models that read texts.
         y
-            (n_rows, n_labels) true label sets. Rows without labels do not count.
+            (n_rows, n_labels) true label sets.
         """
         self._check_fitted()
         return ndcg_at_k(y, self.rank(X, 5), 5)
 
     @property
     def classes_(self) -> NDArray[np.int64]:
-        """Label ids: the scorers of scikit-learn ask a classifier for them."""
+        """Label ids, which scorers of scikit-learn read from a classifier."""
         return np.arange(self.n_labels_)
 
     def __sklearn_tags__(self) -> Any:
@@ -169,3 +115,103 @@ class FittedModel(Fitted):
             classifier_tags=ClassifierTags(multi_label=True),
             input_tags=InputTags(sparse=True),
         )
+
+
+def takes_texts(model: object) -> bool:
+    """Whether `fit` and `rank` of a model take texts instead of features: ``takes = "texts"``.
+
+    Examples
+    --------
+    >>> class Reader:
+    ...     takes = "texts"
+    >>> takes_texts(Reader()), takes_texts(object())
+    (True, False)
+    """
+    return getattr(model, "takes", "features") == "texts"
+
+
+def reads_label_texts(model: Any) -> bool:
+    """Whether a model learns from a text per label and can rank labels without rows; it then has `add_labels` too."""
+    return "label_texts" in inspect.signature(model.fit).parameters and hasattr(model, "add_labels")
+
+
+def explains_texts(model: object) -> bool:
+    """Whether a model attributes a label's score to words: ``explain_text(text, label) -> [(word, weight), ...]``.
+
+    Words are as in the text, each once. Weights are in the unit of the model's score and positive if they speak for the
+    label. They are what the score loses without a word, unless an attribute ``explains_by`` says otherwise.
+
+    Examples
+    --------
+    >>> class Reader:
+    ...     takes = "texts"
+    ...     def explain_text(self, text, label):
+    ...         return [(word, 1.0) for word in text.split()]
+    >>> explains_texts(Reader()), explains_texts(object())
+    (True, False)
+    """
+    return takes_texts(model) and hasattr(model, "explain_text")
+
+
+def check_training_data(X: Any, Y: Any) -> tuple[CsrParts, sparse.csr_array]:
+    """Return checked features and label sets to train on."""
+    features = csr_parts(check_features(X))
+    if features.n_rows == 0 or features.n_cols == 0:
+        raise InputError("X must have at least one row and one feature", given=f"{features.n_rows} rows")
+    return features, _some_labels(check_labels(Y, n_rows=features.n_rows))
+
+
+def check_text_rows(texts: Iterable[str], Y: Any) -> tuple[list[str], sparse.csr_array]:
+    """Return checked texts and label sets to train on."""
+    rows = list(check_texts(texts))
+    if not rows:
+        raise InputError("texts must hold at least one text", given="none")
+    labels = check_labels(Y)
+    if labels.shape[0] != len(rows):
+        raise InputError(
+            f"Y must have one row for each of the {len(rows):,} texts", given=f"{labels.shape[0]:,} rows"
+        )
+    return rows, _some_labels(labels)
+
+
+def _some_labels(Y: sparse.csr_array) -> sparse.csr_array:
+    if Y.nnz == 0:
+        raise InputError(
+            "Y must hold at least one label", given="none", hint="Check that the label column was read."
+        )
+    return Y
+
+
+def allowed_labels(
+    restrict: ArrayLike | None, exclude: ArrayLike | None, n_labels: int
+) -> NDArray[np.bool_] | None:
+    """Return a mask of the labels that may be returned, or None if all may."""
+    if restrict is None and exclude is None:
+        return None
+    allowed = np.full(n_labels, restrict is None)
+    if restrict is not None:
+        allowed[_check_ids(restrict, "restrict", n_labels)] = True
+    if exclude is not None:
+        allowed[_check_ids(exclude, "exclude", n_labels)] = False
+    return allowed
+
+
+def _check_ids(ids: ArrayLike, name: str, n_labels: int) -> NDArray[np.int64]:
+    array = np.atleast_1d(np.asarray(ids))
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= n_labels:
+        raise InputError(f"{name} must hold label ids from 0 to {n_labels - 1}")
+    return array.astype(np.int64)
+
+
+def check_pairs(pairs: ArrayLike, n_rows: int, n_labels: int) -> NDArray[np.int64]:
+    """Return checked (n_pairs, 2) rows and labels."""
+    wanted = np.asarray(pairs)
+    if wanted.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if wanted.ndim != 2 or wanted.shape[1] != 2 or wanted.dtype.kind not in "iu":
+        raise InputError("pairs must be whole numbers of shape (n_pairs, 2): row, label")
+    if wanted.min() < 0 or wanted[:, 0].max() >= n_rows or wanted[:, 1].max() >= n_labels:
+        raise InputError(f"pairs must name rows below {n_rows} and labels below {n_labels}")
+    return wanted.astype(np.int64)

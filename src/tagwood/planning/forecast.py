@@ -18,7 +18,8 @@ import numpy as np
 
 from tagwood.errors import InputError
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.disentangled import Disentangled
+from tagwood.models.linear_tree import LinearTree
 from tagwood.planning.figures import DataFigures, LabelFigures
 from tagwood.tagger import Tagger
 from tagwood.tagger.fitting import CANDIDATES, WORTH_REFITTING
@@ -269,6 +270,8 @@ def parts_of(tagger: Tagger) -> tuple[TfidfEncoder, LinearTree]:
     """Return encoder and model of a Tagger that a forecast is made for."""
     encoder = TfidfEncoder() if tagger.encoder is None else tagger.encoder
     model = LinearTree() if tagger.model is None else tagger.model
+    if isinstance(model, Disentangled):
+        model = model.base_tree()
     if not isinstance(encoder, TfidfEncoder) or not isinstance(model, LinearTree):
         raise InputError(
             "a forecast is made for TF-IDF features and a linear tree",

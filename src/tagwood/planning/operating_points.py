@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tagwood.errors import InputError
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree import LinearTree
 from tagwood.planning.forecast import Forecast, parts_of
 from tagwood.recipe import Recipe
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tagwood._check import check_int
 from tagwood.errors import InputError
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.weights import read_node
 from tagwood.tagger.senses import Sense, label_senses, most_alike
 from tagwood.tagger.stored import FittedTagger, LabelBrief, LabelledText, brief_label
@@ -96,7 +96,7 @@ class TreeView:
 def label_card(tagger: FittedTagger, label: int, language: str | None = None) -> LabelCard:
     """Return the card of a label."""
     brief, vocab = brief_label(tagger, label, language), tagger.vocab_
-    linear = isinstance(tagger.model_, LinearTree)
+    linear = isinstance(tagger.model_, TreeRanker)
     return LabelCard(
         **vars(brief),
         names={code: table[label] for code, table in vocab.languages.items() if table[label]},
@@ -113,7 +113,7 @@ def label_card(tagger: FittedTagger, label: int, language: str | None = None) ->
 
 def _neighbours(tagger: FittedTagger, label: int, language: str | None) -> tuple[Neighbour, ...]:
     model = tagger.model_
-    if not isinstance(model, LinearTree) or label >= model.n_labels_:
+    if not isinstance(model, TreeRanker) or label >= model.n_labels_:
         return ()
     weights = model.trees_[0]
     copy = int(np.flatnonzero(weights.tree.labels == label)[0])

@@ -24,8 +24,8 @@ from tagwood.errors import InputError
 from tagwood.features.base import fold_text, word_spans
 from tagwood.features.concat import ConcatEncoder
 from tagwood.models.base import explains_texts, reads_label_texts
+from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.explanation import LabelPath, PathStep, Pruned, explain_label, find_pruning
-from tagwood.models.linear_tree.model import LinearTree
 from tagwood.tagger.stored import FittedTagger
 from tagwood.trees.label_tree import LabelTree
 
@@ -337,7 +337,7 @@ def explain_tag(
     place = next((place for place, (found, _) in enumerate(ranked, 1) if found == label), None)
     paths: list[LabelPath] = []
     x = _row_explaining(tagger.encoder_.transform([text]))
-    if isinstance(tagger.model_, LinearTree) and label < tagger.model_.n_labels_:
+    if isinstance(tagger.model_, TreeRanker) and label < tagger.model_.n_labels_:
         paths = explain_label(tagger.model_, x, label)
     word = feature_words(tagger.encoder_, text)
     return Explanation(
@@ -414,7 +414,7 @@ def _not_found(
     tagger: FittedTagger, x: CsrParts, label: int, allowed: NDArray[np.bool_] | None, n_ranked: int
 ) -> Verdict:
     lost: list[Pruned] = []
-    if isinstance(tagger.model_, LinearTree) and label < tagger.model_.n_labels_:
+    if isinstance(tagger.model_, TreeRanker) and label < tagger.model_.n_labels_:
         lost = find_pruning(tagger.model_, x, label, beam_width=_BEAM_WIDTH, allowed=allowed)
         if len(lost) < len(tagger.model_.trees_):
             lost = []  # some tree looked at it

@@ -25,7 +25,7 @@ from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder
 from tagwood.models.base import LabelModel, takes_texts
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree import TreeRanker
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 
@@ -236,7 +236,7 @@ class LabelSearch:
         self._vocab = vocab
         self._model: Any = model
         # Models outside the package take SciPy arrays; the linear tree also takes the encoder's own.
-        direct = isinstance(model, LinearTree) and hasattr(encoder, "transform_parts")
+        direct = isinstance(model, TreeRanker) and hasattr(encoder, "transform_parts")
         self._encode: Any = getattr(encoder, "transform_parts" if direct else "transform")
         if takes_texts(model):
             self._encode = list

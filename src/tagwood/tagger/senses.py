@@ -23,7 +23,7 @@ from scipy import sparse
 from tagwood._check import check_int
 from tagwood._sparse import check_features, csr_parts
 from tagwood.errors import InputError
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.weights import TreeWeights, read_node
 from tagwood.tagger.explanation import feature_words, shorten
 from tagwood.tagger.stored import FittedTagger, LabelBrief, LabelledText, brief_label
@@ -167,8 +167,8 @@ def most_alike(inside: sparse.csr_array, own: int, n: int) -> list[tuple[int, fl
     return [(int(output), float(cosine[output])) for output in order]
 
 
-def _linear_tree(tagger: FittedTagger) -> LinearTree:
-    if not isinstance(tagger.model_, LinearTree):
+def _linear_tree(tagger: FittedTagger) -> TreeRanker:
+    if not isinstance(tagger.model_, TreeRanker):
         raise InputError("senses need a model with a linear tree", given=type(tagger.model_).__name__)
     return tagger.model_
 
@@ -210,7 +210,7 @@ class _CopyTexts(NamedTuple):
 
 
 def _texts_by_copy(
-    tagger: FittedTagger, model: LinearTree, label: int, language: str | None
+    tagger: FittedTagger, model: TreeRanker, label: int, language: str | None
 ) -> dict[tuple[int, int], _CopyTexts]:
     """Return the kept training texts of a label by (tree, copy): each under the copy that scores it highest."""
     kept = tagger.examples_

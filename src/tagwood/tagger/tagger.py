@@ -29,7 +29,7 @@ from tagwood.features.base import Encoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree import LinearTree
 from tagwood.probabilities.sets import fixed_rule
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
@@ -444,7 +444,7 @@ class Tagger(Params):
         for settings in (self.groups, self.sets):
             settings.check()
         for part in (self.encoder, self.model):
-            check = getattr(part, "_check_params", None)
+            check = getattr(part, "check_params", None)
             if check is not None:
                 check()
         check_int(self.keep_texts, "keep_texts", low=0)

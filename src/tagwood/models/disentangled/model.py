@@ -1,4 +1,4 @@
-"""`Disentangled`: a linear tree whose labels live in every leaf where their rows arrive (label disentanglement).
+"""`Disentangled`: a linear tree with copies of labels in every leaf where their rows arrive (label disentanglement).
 
 In: features X and label sets Y. Out: a ranking. A tree is built, training rows are matched to its leaves, labels are
 re-assigned by a pure function, and matcher and ranker are trained for the new leaves.
@@ -8,26 +8,24 @@ Decisions
 * The first round trains the matcher alone: the ranker of leaves that are about to change is of no use.
 * Rows are matched by matchers that have not seen them (`matching`). The paper's way, a matcher that matches the rows it
   was trained on, is ``CopySettings(rows="training")``.
-* The first tree is built with leaves of `max_leaf_size` over the number of copies, so that leaves have about the
-  size the base would give them, and with that many times the base's `arity`, so that it is as deep as the base's.
-  Trees given to `fit` are taken as they are.
-* Leaves are kept even: what a leaf costs in training and search grows with its labels *and* with their rows, and leaves
-  that fill up to `max_leaf_size` with frequent labels cost twice what even ones do.
-* A label brings to each of its leaves only the rows matched there: a copy then costs as many rows as it serves. The
-  paper's way, all rows to all leaves, is ``CopySettings(bring="all")``.
-* ``"auto"`` saves where it loses little: every leaf of a label has to be worth the work of training it (`coverage`),
-  copies that win fewer than three rows are noise, and a label has at most three leaves. Classifiers stop at twice the
-  base's tolerance, which lost nothing that could be told from chance on three sets, and copies are had for the time.
-  The rows of a copy come from a beam of eight, of which only the first four places decide on leaves: more rows make
-  better
-  classifiers, but a row's later leaves are no place for its labels.
+* The first tree has leaves of `max_leaf_size` over the number of copies, so that leaves end up with about the size of
+  the base's, and that many times the base's `arity`, so that it is as deep. Trees given to `fit` are taken as they are.
+* Leaves are kept even: the work of a leaf in training and search grows with its labels *and* with their rows, and
+  leaves that fill up to `max_leaf_size` with frequent labels take twice the work of even ones.
+* A label brings to each of its leaves only the rows matched there, so the work of a copy is that of the rows it serves.
+  The paper's way, all rows to all leaves, is ``CopySettings(bring="all")``.
+* ``"auto"`` saves where it loses little: every leaf of a label has to be worth the work of training it, copies that win
+  fewer than three rows are noise, and a label has at most three leaves. Classifiers stop at twice the base's tolerance,
+  which lost nothing beyond chance on three sets; the saved time pays for the copies. The rows of a copy come from a
+  beam of eight, of which only the first four places decide on leaves: more rows make better classifiers, but the later
+  leaves of a row are no place for its labels.
 * ``retrain_matcher=False`` keeps the matcher, and with it leaves that lost all labels.
-* With ``"training"`` rows, nodes whose rows and children did not change keep their classifiers.
+* With ``rows="training"``, nodes whose rows and children did not change keep their classifiers.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -37,9 +35,11 @@ from scipy import sparse
 
 from tagwood._check import check_choice, check_float, check_int, check_threads
 from tagwood.errors import InputError
+from tagwood.models.base import Progress
 from tagwood.models.disentangled.matching import blocks_of, match_unseen_rows, rows_of_copies, unchanged_nodes
-from tagwood.models.linear_tree.model import LinearTree
-from tagwood.models.linear_tree.training import Progress, TreeTraining
+from tagwood.models.linear_tree import LinearTree, TreeRanker
+from tagwood.models.linear_tree.model import fit_trees
+from tagwood.models.linear_tree.training import TreeTraining
 from tagwood.models.linear_tree.weights import TrainedBlocks, TreeWeights
 from tagwood.storage import State, storable
 from tagwood.trees.copies import reassign_by_gain, reassign_labels, without_empty_leaves
@@ -50,18 +50,15 @@ ROWS = ("held-out", "training")
 BRING = ("all", "matched")
 AUTO = "auto"
 _MOST_CHILDREN = 1 << 20
-_LEAST_LEAVES = 8  # leaves per leaf that a row is matched to: a row that is matched to all says nothing
-_LEARNED = ("trees_", "n_labels_", "n_features_", "lam_", "sweep_")
-
-
-_WIDTH, _AUTO_WIDTH = 5, 4
-_BEAM, _AUTO_BEAM = 10, 8  # 10 as in `rank`: within it labels are found
+_LEAST_LEAVES = 8  # leaves per leaf that a row is matched to: a row that is matched to all tells nothing
+_LEAVES_PER_ROW, _AUTO_LEAVES_PER_ROW = 5, 4
+_BEAM, _AUTO_BEAM = 10, 8  # 10 as in `rank`: labels are found within it
 _AUTO_COPIES = 3  # most leaves of a label
 
 
 @dataclass(frozen=True)
 class CopySettings:
-    """How labels find their leaves.
+    """How labels are given their leaves.
 
     Parameters
     ----------
@@ -72,7 +69,7 @@ class CopySettings:
         takes 5, and 4 with ``"auto"``, but never more than an eighth of the leaves.
     max_leaf_load
         With a number of copies: most labels of a leaf, as a multiple of its even share, which is `copies` times the
-        labels over the leaves. With ``copies="auto"`` it is the price of work that keeps leaves small.
+        labels over the leaves. With ``copies="auto"``, `price` keeps leaves small instead.
     bring
         Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam sends there, or
         ``"all"``, which is the paper's, a little more precise, and slower to train and to search. The beam is one of
@@ -83,13 +80,13 @@ class CopySettings:
     work
         With ``copies="auto"``: most work of training leaves, as a multiple of what it is without copies.
     price
-        With ``copies="auto"``: what work has to win. As much work as training all leaves once would have to bring
-        this share of all positives into reach.
+        With ``copies="auto"``: the gain that work must bring. As much work as training all leaves once must bring this
+        share of all positives into reach.
     least_gain
         With ``copies="auto"``: rows that one more copy must win.
     tolerance_factor
-        With ``copies="auto"``: tolerance of the classifiers, as a multiple of the base's. The last sweeps over a leaf's
-        rows bring less than the copies that can be trained in their time.
+        With ``copies="auto"``: tolerance of the classifiers, as a multiple of the base's. The last sweeps over the rows
+        of a leaf gain less than the copies that can be trained in the same time.
     """
 
     rows: str = "held-out"
@@ -103,7 +100,7 @@ class CopySettings:
     tolerance_factor: float = 2.0
 
     def check(self) -> None:
-        """Raise `InputError` for a value that does not fit."""
+        """Raise `InputError` for an invalid value."""
         check_choice(self.rows, "rows", ROWS)
         if self.leaves_per_row is not None:
             check_int(self.leaves_per_row, "leaves_per_row", low=1)
@@ -117,16 +114,16 @@ class CopySettings:
 
 
 @storable("Disentangled")
-class Disentangled(LinearTree):
-    """Rank labels by a linear tree in which a label may live in several leaves.
+class Disentangled(TreeRanker):
+    """Rank labels by a linear tree in which a label may be in several leaves.
 
-    A label with several meanings pulls its leaf apart: some of its rows arrive elsewhere and miss it. Here a label is
-    put into the leaves where its rows arrive, and has a classifier of its own in each of them.
+    The rows of a label with several meanings belong to several leaves; those that arrive elsewhere miss the label. This
+    model puts a label into the leaves where its rows arrive, with a classifier of its own in each of them.
 
     Parameters
     ----------
     base
-        The linear tree to start from, unfitted; default ``LinearTree()``. Its `seed` and `threads` are not looked at.
+        The linear tree to start from, unfitted; default ``LinearTree()``. Its `seed` and `threads` are ignored.
     copies
         Most leaves of a label. 2 is enough for nearly all of the gain; 1 only re-assigns labels; ``"auto"`` gives
         further copies, two at most, only where they are worth their work, with a bound on the size of the model.
@@ -135,11 +132,15 @@ class Disentangled(LinearTree):
     retrain_matcher
         Whether the matcher is trained again for the new leaves. False is faster and less precise.
     merge
-        A label's score from its copies: ``"max"`` or ``"mean"``. ``"mean"`` has to look at more nodes.
+        A label's score from its copies: ``"max"`` or ``"mean"``. ``"mean"`` has to evaluate more nodes.
     copy_settings
-        How labels find their leaves; rarely needs a change.
+        How labels are given their leaves; rarely needs a change.
     seed, threads
         As in `LinearTree`.
+
+    Attributes
+    ----------
+    trees_, n_labels_, n_features_, lam_, sweep_ : as in `LinearTree`
 
     Examples
     --------
@@ -173,31 +174,58 @@ class Disentangled(LinearTree):
         self.seed = seed
         self.threads = threads
 
-    def __getattr__(self, name: str) -> Any:
-        """Return a setting of the base: what `LinearTree` reads of itself is read of the base here."""
-        base = self.__dict__.get("base") or LinearTree()
-        if not name.startswith("_") and name in base.get_params(deep=False):
-            return getattr(base, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        tree: LabelTree | list[LabelTree] | None = None,
+        label_features: Any = None,
+        sample_weight: Any = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn from features and label sets; the parameters are those of `LinearTree.fit`."""
+        self.check_params()
+
+        def train(training: TreeTraining, tree: LabelTree, Y: sparse.csr_array) -> TreeWeights:
+            return self._train(training, tree, Y, progress)
+
+        base = self.base_tree()
+        copies = 1 if isinstance(self.copies, str) else self.copies
+        shape = {
+            "arity": min(base.arity << (copies - 1).bit_length(), max(base.arity, _MOST_CHILDREN)),
+            "max_leaf_size": max(1, round(base.max_leaf_size / copies)),
+        }
+        options = {"label_features": label_features, "sample_weight": sample_weight, "progress": progress}
+        self.keep(fit_trees(base, X, y, tree, **options, shape=shape, train=train))
+        return self
+
+    def base_tree(self) -> LinearTree:
+        """Return an unfitted copy of the base with the `seed` and `threads` of this model."""
+        base = LinearTree() if self.base is None else self.base
+        return LinearTree(**base.get_params(deep=False)).set_params(seed=self.seed, threads=self.threads)
+
+    def copy_merge(self, search: str) -> str:
+        """Return how the scores of copies of a label are joined."""
+        return self.merge
 
     def score_labels(self, X: Any, pairs: ArrayLike, merge: str | None = None) -> NDArray[np.float32]:
-        """Return the scores of given labels, over all their copies; `merge` is the model's unless given."""
+        """Return the scores of given labels, over all their copies; `merge` defaults to that of the model."""
         return super().score_labels(X, pairs, self.merge if merge is None else merge)
 
     def copy_counts(self, tree: int = 0) -> NDArray[np.int64]:
-        """Return the number of leaves that each label lives in."""
+        """Return the number of leaves of each label."""
         self._check_fitted()
         return np.bincount(self.trees_[tree].tree.labels, minlength=self.n_labels_)
 
     def state(self) -> State:
         """Return the stored form of the model."""
         self._check_fitted()
-        base = LinearTree() if self.base is None else self.base
-        plain = LinearTree(**base.get_params(deep=False))
-        vars(plain).update({name: getattr(self, name) for name in _LEARNED})
+        fitted = LinearTree(**(LinearTree() if self.base is None else self.base).get_params(deep=False))
+        fitted.keep(self.learned())
         own = {name: value for name, value in self.get_params(deep=False).items() if name != "base"}
         params = {"init": {**own, "copy_settings": asdict(self.copy_settings)}}
-        return State("Disentangled", params=params, parts={"model": plain.state()})
+        return State("Disentangled", params=params, parts={"model": fitted.state()})
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -205,15 +233,16 @@ class Disentangled(LinearTree):
         init = dict(state.param("init", dict))
         fitted = LinearTree.from_state(state.part("model"))
         base = LinearTree(**fitted.get_params(deep=False))
-        model = cls(base, **{**init, "copy_settings": _stored_settings(init["copy_settings"])})
-        model._check_params()
-        vars(model).update({name: getattr(fitted, name) for name in _LEARNED})
+        model = cls(base, **{**init, "copy_settings": CopySettings(**init["copy_settings"])})
+        model.check_params()
+        model.keep(fitted.learned())
         return model
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
         if self.base is not None and type(self.base) is not LinearTree:
             raise InputError("base must be a LinearTree", given=type(self.base).__name__)
-        self._plain()._check_params()
+        self.base_tree().check_params()
         if self.copies != AUTO:
             check_int(self.copies, "copies", low=1)
         check_int(self.rounds, "rounds", low=1)
@@ -231,23 +260,6 @@ class Disentangled(LinearTree):
         self.copy_settings.check()
         check_threads(self.threads)
 
-    def _plain(self, **changes: Any) -> LinearTree:
-        base = LinearTree() if self.base is None else self.base
-        return LinearTree(
-            **{**base.get_params(deep=False), "seed": self.seed, "threads": self.threads, **changes}
-        )
-
-    def _merge(self, search: str) -> str:
-        return self.merge
-
-    def _trees(
-        self, V: sparse.csr_array, Y: sparse.csr_array, lam: float, threads: int, progress: Progress | None
-    ) -> list[LabelTree]:
-        copies = 1 if isinstance(self.copies, str) else self.copies
-        size = max(1, round(self.max_leaf_size / copies))
-        arity = min(self.arity << (copies - 1).bit_length(), max(self.arity, _MOST_CHILDREN))
-        return self._plain(max_leaf_size=size, arity=arity)._trees(V, Y, lam, threads, progress)
-
     def _train(
         self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, progress: Progress | None
     ) -> TreeWeights:
@@ -263,7 +275,7 @@ class Disentangled(LinearTree):
                 progress("matching rows to leaves", number / self.rounds)
             last = number == self.rounds - 1
             tree, known, training = self._next_tree(training, tree, Y, last)
-        return training.train(tree, self._matcher_width(), progress, known)
+        return training.train(tree, progress, known)
 
     def _next_tree(
         self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, last: bool
@@ -272,7 +284,8 @@ class Disentangled(LinearTree):
         settings = self.copy_settings
         seen, brings_matched = settings.rows == "training", settings.bring == "matched"
         most = max(1, tree.n_leaves // _LEAST_LEAVES)
-        usual, beam = (_AUTO_WIDTH, _AUTO_BEAM) if self.copies == AUTO else (_WIDTH, _BEAM)
+        auto = self.copies == AUTO
+        usual, beam = (_AUTO_LEAVES_PER_ROW, _AUTO_BEAM) if auto else (_LEAVES_PER_ROW, _BEAM)
         width, beam = (
             min(usual, most) if settings.leaves_per_row is None else settings.leaves_per_row,
             min(beam, most),
@@ -280,7 +293,7 @@ class Disentangled(LinearTree):
         looked = max(width, beam) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.retrain_matcher else None
         if matcher is None or not seen:
-            matched = match_unseen_rows(training, tree, looked, width if self.copies == AUTO else None)
+            matched = match_unseen_rows(training, tree, looked, width if auto else None)
         else:
             matched = matcher.leaves(training.X, looked, training.threads)[0]
         new = self._reassign(tree, Y, matched, width)
@@ -321,11 +334,3 @@ class Disentangled(LinearTree):
             brings_all=settings.bring == "all",
             keep_empty=True,
         )
-
-
-def _stored_settings(values: dict[str, Any]) -> CopySettings:
-    """Return how a stored model was trained. What later versions no longer know does not matter to a fitted model."""
-    known = {field.name for field in fields(CopySettings)}
-    return CopySettings(
-        **{name: value for name, value in values.items() if name in known and value is not None}
-    )

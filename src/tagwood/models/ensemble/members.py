@@ -71,7 +71,7 @@ class Member(NamedTuple):
 
     def check(self) -> None:
         """Raise `InputError` for settings of the model that do not fit."""
-        check = getattr(self.model, "_check_params", None)
+        check = getattr(self.model, "check_params", None)
         if check is not None:
             check()
 

@@ -75,7 +75,7 @@ class Ensemble(FittedModel):
 
     Examples
     --------
-    >>> from tagwood.models.linear_tree.model import LinearTree
+    >>> from tagwood.models.linear_tree import LinearTree
     >>> X, Y = np.eye(3, dtype=np.float32), [[0], [1], [2]]
     >>> one, two = (LinearTree(threads=1, C=C).fit(X, Y) for C in (1.0, 2.0))
     >>> Ensemble([one, two]).rank(X, k=1).labels.tolist()
@@ -135,7 +135,7 @@ class Ensemble(FittedModel):
         progress
             Called with a stage's name and the share done.
         """
-        self._check_params()
+        self.check_params()
         texts = self.takes == "texts"
         rows, labels = list(X) if texts else X, check_labels(y)
         kept, held = split_rows(labels.shape[0], self.holdout)
@@ -271,7 +271,7 @@ class Ensemble(FittedModel):
         """Return the fitted members: those of `fit`, or those that were given fitted."""
         if hasattr(self, "members_"):
             return self.members_
-        self._check_params()
+        self.check_params()
         members = self._given()
         if not all(member.is_fitted for member in members):
             raise NotFittedError(
@@ -293,7 +293,8 @@ class Ensemble(FittedModel):
         shares: Floats = given / given.sum()
         return shares
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
         for member in self._given():
             member.check()
         check_choice(self.how, "how", WAYS)

@@ -1,7 +1,7 @@
-"""Why a linear tree gave a label its score, and where it lost a label. In: one row, a label. Out: numbers and nodes.
+"""Why linear trees gave a label its score, and where a beam lost it. In: one row, a label. Out: numbers and nodes.
 
 The contributions of a row's features and the bias add up to the margin of each classifier on the label's path; the
-link turns margins into probabilities, and their product is the score. Names belong to the Tagger.
+link turns margins into probabilities, and their product is the score. The Tagger adds the names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood._sparse import CsrParts
-from tagwood.models.linear_tree.model import LinearTree
+from tagwood.models.linear_tree.search import TreeRanker
 from tagwood.models.linear_tree.weights import TreeWeights, log_probability, read_classifier
 
 _I64 = NDArray[np.int64]
@@ -27,13 +27,13 @@ class PathStep:
     Parameters
     ----------
     node
-        Where the decision is taken.
+        Number of the node that decides.
     child
         The node it leads to, or None where it is about the label itself.
     features, contributions
         Features of the row that the classifier knows, with weight times value; with `bias` they sum to `margin`.
     top_features, top_weights
-        What speaks most for this decision in any text, best first.
+        The largest positive weights of the classifier, whatever the row, largest first.
     """
 
     node: int
@@ -49,7 +49,7 @@ class PathStep:
 
 @dataclass(frozen=True, eq=False)
 class LabelPath:
-    """The way to a label in one tree of a model, root first; its score is the product of the probabilities."""
+    """The path to a label in one tree of a model, root first; its score is the product of the probabilities."""
 
     tree: int
     steps: tuple[PathStep, ...]
@@ -62,7 +62,7 @@ class LabelPath:
 
 @dataclass(frozen=True)
 class Pruned:
-    """Where a beam left a label behind: `node` fell out of the beam, `competitor` took its last place."""
+    """Where a beam lost a label: `node` fell out of the beam, `competitor` took the last place."""
 
     tree: int
     node: int
@@ -73,7 +73,7 @@ class Pruned:
     beam_width: int
 
 
-def explain_label(model: LinearTree, x: CsrParts, label: int, n_top: int = 8) -> list[LabelPath]:
+def explain_label(model: TreeRanker, x: CsrParts, label: int, n_top: int = 8) -> list[LabelPath]:
     """Return the path to a label in each tree for one row; of several copies of a label, the best."""
     paths = []
     for number, weights in enumerate(model.trees_):
@@ -86,14 +86,14 @@ def explain_label(model: LinearTree, x: CsrParts, label: int, n_top: int = 8) ->
 
 
 def find_pruning(
-    model: LinearTree,
+    model: TreeRanker,
     x: CsrParts,
     label: int,
     *,
     beam_width: int = 10,
     allowed: NDArray[np.bool_] | None = None,
 ) -> list[Pruned]:
-    """Return where each tree's beam left `label` behind; trees whose beam reaches it are not in the list."""
+    """Return where the beam of each tree lost `label`; trees whose beam reaches it are not in the list."""
     lost = (
         _lost(weights, number, x, label, beam_width, allowed) for number, weights in enumerate(model.trees_)
     )
@@ -143,7 +143,7 @@ def _lost(
     beam_width: int,
     allowed: NDArray[np.bool_] | None,
 ) -> Pruned | None:
-    """Walk the beam level by level, as the search does, and stop where no way to the label is left in it."""
+    """Walk the beam level by level, as the search does, and stop when no path to the label is left in it."""
     tree = weights.tree
     open_nodes = None if allowed is None else tree.nodes_with(allowed)
     ways = {node for leaf in tree.leaves_of(label) for node in tree.path(int(leaf))}

@@ -1,13 +1,13 @@
-"""Training of a label tree: which rows each node sees, block by block. In: X, Y and a tree. Out: `TreeWeights`.
+"""Train the classifiers of a label tree. In: rows, label sets, a tree. Out: `TreeWeights`.
 
-Teacher forcing: a node's classifiers see the rows that have a label below it. All nodes are then independent and are
-trained in any order. With matcher-aware negatives a node also sees the rows that the levels above send to it, so
-levels are trained from the top down.
+Every node is a small one-vs-rest problem over the rows that have a label below it: its outputs are its children, or the
+labels of a leaf. With teacher negatives nodes are independent and are trained in any order. With matcher-aware
+negatives a node is also trained on the rows that the levels above send to it, so levels are trained from the top down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,25 +17,85 @@ from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import check_choice, check_float, check_int
-from tagwood._sparse import CsrParts, csr_parts
+from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
+from tagwood.features.base import centroid_parts
+from tagwood.models.base import Progress
 from tagwood.models.linear_tree.weights import BLOCK_OUTPUTS, TrainedBlocks, TreeWeights, assemble, link_power
+from tagwood.trees.balanced import build_balanced_tree
+from tagwood.trees.interpolated import build_interpolated_tree, label_frequencies
 from tagwood.trees.label_tree import LabelTree
 
-# SECTION models.entry_weights
-# Weights of positive entries and of rows, from what users pass. In: Y and weights. Out: arrays for training.
+LOSSES = {"squared-hinge": 0, "logistic": 1}
+WEIGHT_DTYPES = {"float32": 0, "float16": 1, "int8": 2}
+NEGATIVES = ("teacher", "teacher+matcher")
+
+_PROPENSITY_A, _PROPENSITY_B = 0.55, 1.5  # default propensity model of the XMC repository
+_HUB_SHARE = 0.25  # a label on a larger share of the rows is a hub
+# Largest features of a label that shape the tree: more take time and memory and gain nothing. Very large label spaces
+# take fewer, so that label features stay below 2 GB.
+_TREE_FEATURES = 512
+_TREE_ENTRIES = 1 << 28
+_MATCHER_WIDTH = 10  # beam width of matcher-aware negatives, as in `rank`
+_PORTION = (
+    4_000_000  # row visits per kernel call: between two calls Python reports progress and handles Ctrl-C
+)
+_NO_ROWS_MARGIN = -100.0  # bias of a label without rows: behind every label that some row has
 
 
-_A, _B = 0.55, 1.5  # the repository's default propensity model
-_HUB_SHARE = 0.25  # a label on more of the rows is a hub
+@dataclass(frozen=True)
+class Solver:
+    """Settings of the linear classifiers.
+
+    Parameters
+    ----------
+    loss
+        ``"squared-hinge"`` (fast, sharp, the default) or ``"logistic"``.
+    bias
+        Value of the constant feature.
+    tolerance
+        Stop a classifier when the violations of a sweep span no more than this. 0.1 trains a fifth faster and loses up
+        to a tenth of a point.
+    negatives
+        ``"teacher"``: a node is trained on the rows with a label below it; ``"teacher+matcher"``: also on the rows that
+        the trained upper levels send there, which is slower and helps where the tree often errs.
+    link
+        From margin to score: ``"l3-hinge"``, ``"l2-hinge"``, ``"l4-hinge"``, ``"l1-hinge"`` or ``"sigmoid"``.
+    max_sweeps
+        Most sweeps over a node's rows.
+    threshold
+        Weights smaller than this are dropped; a larger threshold makes smaller models.
+    weights
+        How weights are stored: ``"int8"`` with a scale per block (smallest, fastest), ``"float16"`` or ``"float32"``.
+    """
+
+    loss: str = "squared-hinge"
+    bias: float = 1.0
+    tolerance: float = 0.05
+    max_sweeps: int = 100
+    threshold: float = 0.1
+    weights: str = "int8"
+    negatives: str = "teacher"
+    link: str = "l3-hinge"
+
+    def check(self) -> None:
+        """Raise `InputError` for an invalid value."""
+        check_choice(self.loss, "loss", LOSSES)
+        check_choice(self.weights, "weights", WEIGHT_DTYPES)
+        check_choice(self.negatives, "negatives", NEGATIVES)
+        link_power(self.link)
+        check_float(self.bias, "bias", low=0)
+        check_float(self.tolerance, "tolerance", above=0)
+        check_float(self.threshold, "threshold", low=0)
+        check_int(self.max_sweeps, "max_sweeps", low=1, high=1_000_000)
 
 
 class EntryWeights(NamedTuple):
-    """What the positive entries and the rows of Y weigh in training.
+    """Weights of the positive entries and of the rows of Y in training.
 
-    `label_rows` is Y transposed, its data the weights that the user gave (`weighted`: whether he did). `leaf_weights`
-    are the weights of the same entries for the classifiers of labels, where rare labels count more; empty where they
-    are all 1. `row_weights` has one number per row, or none.
+    `label_rows` is Y transposed, with the user's weights as data (`weighted`: whether there are any). `leaf_weights`
+    are the weights of the same entries for the classifiers of labels, where rare labels count more; empty if all are
+    1. `row_weights` has one number per row, or none.
     """
 
     label_rows: CsrParts
@@ -55,7 +115,7 @@ def entry_weights(Y: sparse.csr_array, sample_weight: Any, rare_label_weight: fl
         None, one positive number per row, or a sparse matrix with one positive number per entry of Y.
     rare_label_weight
         0: labels count alike; 1: by their inverse propensity, scaled to a mean of 1 over the entries. None: 1, or 0
-        where a label stands on more than a quarter of the labelled rows.
+        if a label is on more than a quarter of the labelled rows.
     """
     rows = leaves = np.empty(0, dtype=np.float32)
     entries = Y
@@ -81,7 +141,7 @@ def _per_row(sample_weight: Any, n_rows: int) -> NDArray[np.float32]:
         raise InputError(
             f"sample_weight must hold one positive number for each of the {n_rows:,} rows",
             given=f"an array of shape {weights.shape}",
-            hint="Leave out rows that should not count.",
+            hint="Drop rows that should not count.",
         )
     return weights
 
@@ -100,114 +160,52 @@ def _rare_label_weights(
     label_rows: CsrParts, rare_label_weight: float, n_labelled: int
 ) -> NDArray[np.float32]:
     counts = np.diff(label_rows.indptr)
-    scale = (np.log(max(n_labelled, 3)) - 1) * (_B + 1) ** _A
-    per_label = (1 + scale * (counts + _B) ** -_A) ** rare_label_weight
+    scale = (np.log(max(n_labelled, 3)) - 1) * (_PROPENSITY_B + 1) ** _PROPENSITY_A
+    per_label = (1 + scale * (counts + _PROPENSITY_B) ** -_PROPENSITY_A) ** rare_label_weight
     per_entry = np.repeat(per_label, counts)
     weights: NDArray[np.float32] = (label_rows.data * per_entry / per_entry.mean()).astype(np.float32)
     return weights
 
 
-# SECTION models.negatives
-# Matcher-aware negatives: the rows that the trained upper levels of a tree wrongly send to a node.
-#
-# In: the rows each node has by its labels, and the matcher trained so far. Out: the same with the matched rows added.
+def check_trees(tree: LabelTree | list[LabelTree], n_trees: int, n_labels: int) -> list[LabelTree]:
+    """Return the given trees: as many as the ensemble has, over the labels of Y."""
+    given = tree if isinstance(tree, list) else [tree]
+    if len(given) != n_trees or any(t.n_labels != n_labels for t in given):
+        raise InputError(
+            f"fit with n_trees={n_trees} needs as many trees over the {n_labels:,} labels of Y",
+            given=f"{len(given)} tree(s) over {[t.n_labels for t in given]} labels",
+        )
+    return given
 
 
-def with_matched_rows(
-    teacher: Any, matcher: TreeWeights, X: CsrParts, nodes: NDArray[np.int64], width: int, threads: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Return rows of `nodes` (one level of the tree) with those that a beam of `width` sends there.
-
-    Parameters
-    ----------
-    teacher
-        `ptr`, `rows`, `weights` of each node by its labels.
-    matcher
-        The model so far: every level above `nodes` is trained.
-    nodes
-        All nodes of one level, rising.
-    """
-    cut = int(nodes[-1]) + 1
-    upper = _upper_part(matcher, cut)
-    found, _ = upper.leaves(X, width, threads)
-    row = np.repeat(np.arange(X.n_rows), width)
-    node = found.ravel().astype(np.int64)
-    labelled = np.zeros(X.n_rows, dtype=bool)  # rows without labels take no part in training
-    labelled[teacher.rows[teacher.ptr[0] : teacher.ptr[1]]] = True
-    here = (node >= nodes[0]) & labelled[row]  # leaves higher up and unused places are not of this level
-    begin, end = teacher.ptr[nodes[0]], teacher.ptr[cut]
-    own = np.repeat(nodes, np.diff(teacher.ptr[nodes[0] : cut + 1]))
-    keys = np.concatenate([node[here] * X.n_rows + row[here], own * X.n_rows + teacher.rows[begin:end]])
-    keys = np.unique(keys)
-    ptr = np.searchsorted(keys, np.arange(teacher.ptr.size, dtype=np.int64) * X.n_rows).astype(np.int64)
-    return ptr, (keys % X.n_rows).astype(np.int32), np.empty(0, np.float32)
+def shaping_features(features: CsrParts, label_rows: CsrParts, given: Any, threads: int) -> sparse.csr_array:
+    """Return (n_labels, any) features to group labels by: those given, or the mean of each label's rows."""
+    n_labels = label_rows.n_rows
+    if given is None:
+        limit = min(_TREE_FEATURES, max(64, _TREE_ENTRIES // n_labels))
+        return centroid_parts(features, label_rows, limit, threads).to_scipy()
+    V = check_features(given, name="label_features")
+    if V.shape[0] != n_labels:
+        raise InputError(f"label_features must have one row for each of the {n_labels:,} labels of Y")
+    return V
 
 
-def _upper_part(matcher: TreeWeights, cut: int) -> TreeWeights:
-    # Nodes from `cut` on are not there yet, so the nodes of the last level look like leaves to the beam.
-    arrays = matcher.arrays
-    clipped = np.minimum(arrays.child_ptr[: cut + 1], cut)
-    return replace(matcher, arrays=arrays._replace(child_ptr=clipped, label_ptr=arrays.label_ptr[: cut + 1]))
-
-
-LOSSES = {"squared-hinge": 0, "logistic": 1}
-WEIGHT_DTYPES = {"float32": 0, "float16": 1, "int8": 2}
-NEGATIVES = ("teacher", "teacher+matcher")
-
-# Work handed to the kernel at once, in row visits: between two portions Python shows progress and hears Ctrl-C.
-_PORTION = 4_000_000
-
-# Bias of a label without rows: behind every label that some row has.
-_NO_ROWS_MARGIN = -100.0
-
-Progress = Callable[[str, float], None]
-
-
-@dataclass(frozen=True)
-class Solver:
-    """Settings of the linear classifiers.
-
-    Parameters
-    ----------
-    loss
-        ``"squared-hinge"`` (fast, sharp, the default) or ``"logistic"``.
-    bias
-        Value of the constant feature.
-    tolerance
-        Stop a classifier when the violations of a sweep span no more than this. 0.1 trains a fifth faster and costs a
-        tenth of a point here and there.
-    negatives
-        ``"teacher"``: a node is trained on the rows with a label below it; ``"teacher+matcher"``: also on the rows that
-        the trained upper levels send there, which is slower and helps where the tree often errs.
-    link
-        From margin to score: ``"l3-hinge"``, ``"l2-hinge"``, ``"l4-hinge"``, ``"l1-hinge"`` or ``"sigmoid"``.
-    max_sweeps
-        Most sweeps over a node's rows.
-    threshold
-        Weights smaller than this are dropped: larger means smaller models.
-    weights
-        How weights are stored: ``"int8"`` with a scale per block (smallest, fastest), ``"float16"`` or ``"float32"``.
-    """
-
-    loss: str = "squared-hinge"
-    bias: float = 1.0
-    tolerance: float = 0.05
-    max_sweeps: int = 100
-    threshold: float = 0.1
-    weights: str = "int8"
-    negatives: str = "teacher"
-    link: str = "l3-hinge"
-
-    def check(self) -> None:
-        """Raise `InputError` for values that do not fit."""
-        check_choice(self.loss, "loss", LOSSES)
-        check_choice(self.weights, "weights", WEIGHT_DTYPES)
-        check_choice(self.negatives, "negatives", NEGATIVES)
-        link_power(self.link)
-        check_float(self.bias, "bias", low=0)
-        check_float(self.tolerance, "tolerance", above=0)
-        check_float(self.threshold, "threshold", low=0)
-        check_int(self.max_sweeps, "max_sweeps", low=1, high=1_000_000)
+def build_trees(
+    V: sparse.csr_array,
+    Y: sparse.csr_array,
+    *,
+    lam: float,
+    arity: int,
+    max_leaf_size: int,
+    seeds: range,
+    threads: int,
+) -> list[LabelTree]:
+    """Return one tree per seed; λ=0 is the balanced tree and needs no frequencies."""
+    shape: dict[str, Any] = {"arity": arity, "max_leaf_size": max_leaf_size, "threads": threads}
+    if lam == 0:
+        return [build_balanced_tree(V, seed=seed, **shape) for seed in seeds]
+    counted = label_frequencies(Y)
+    return [build_interpolated_tree(V, counted, lam=lam, seed=seed, **shape) for seed in seeds]
 
 
 class NodeRows(NamedTuple):
@@ -220,14 +218,14 @@ class NodeRows(NamedTuple):
 
 @dataclass(frozen=True)
 class TreeTraining:
-    """Everything that stays the same over the nodes of one tree.
+    """The training data and settings of one tree.
 
     Parameters
     ----------
     X
         (n_rows, n_features) features.
     weights
-        Y transposed, and what its entries and rows weigh.
+        Y transposed, with the weights of its entries and rows.
     copy_rows
         (n_copies, n_rows) which rows each entry of the tree's `labels` brings to its leaf; default all rows of the
         label. Rows that another label brings there are the label's positives all the same.
@@ -244,24 +242,18 @@ class TreeTraining:
     def train(
         self,
         tree: LabelTree,
-        matcher_width: int | None,
         progress: Progress | None = None,
         known: TrainedBlocks | None = None,
     ) -> TreeWeights:
-        """Train all classifiers of `tree`; with `matcher_width`, also on the rows a beam of that width sends.
-
-        Nodes whose blocks are `known` are not trained again.
-        """
+        """Train all classifiers of `tree`, except those of nodes whose blocks are `known`."""
         teacher = self.rows_of_nodes(tree)
         done, total = 0.0, float(self._costs(tree, teacher, np.arange(tree.n_nodes)).sum()) or 1.0
         trained: list[TrainedBlocks] = [] if known is None else [known]
-        for nodes in self._stages(tree, matcher_width):
+        for nodes in self._stages(tree):
             seen = teacher
-            if matcher_width is not None and nodes[0] != 0:
+            if self.solver.negatives == "teacher+matcher" and nodes[0] != 0:
                 matcher = self._assemble(tree, trained)
-                seen = NodeRows(
-                    *with_matched_rows(teacher, matcher, self.X, nodes, matcher_width, self.threads)
-                )
+                seen = with_matched_rows(teacher, matcher, self.X, nodes, _MATCHER_WIDTH, self.threads)
             todo = nodes if known is None else np.setdiff1d(nodes, known.nodes)
             for portion in self._portions(tree, teacher, todo):
                 trained.append(self._train_nodes(tree, portion, seen, teacher))
@@ -285,9 +277,8 @@ class TreeTraining:
         head = (*source[:3], self.X.n_rows)
         return NodeRows(*_kernels.node_rows(*head, tree.parent, tree.label_ptr, labels, self.threads))
 
-    @staticmethod
-    def _stages(tree: LabelTree, matcher_width: int | None) -> Iterator[NDArray[np.int64]]:
-        if matcher_width is None:
+    def _stages(self, tree: LabelTree) -> Iterator[NDArray[np.int64]]:
+        if self.solver.negatives == "teacher":
             yield np.arange(tree.n_nodes)
             return
         for level in range(int(tree.depth.max()) + 1):
@@ -355,8 +346,50 @@ class TreeTraining:
         return TrainedBlocks(block_nodes, trained[:-1])  # the last one counts sweeps
 
     def _assemble(self, tree: LabelTree, trained: list[TrainedBlocks]) -> TreeWeights:
-        weights = assemble(tree, trained, self.solver.link, link_power(self.solver.link), self.solver.weights)
+        weights = assemble(tree, trained, self.solver.link, self.solver.weights)
         leaf_of = np.repeat(np.arange(tree.n_nodes), np.diff(tree.label_ptr))
         without_rows = np.flatnonzero(np.diff(self.weights.label_rows.indptr)[tree.labels] == 0)
         weights.arrays.bias[tree.child_ptr[leaf_of[without_rows]] - 1 + without_rows] = _NO_ROWS_MARGIN
         return weights
+
+
+def with_matched_rows(
+    teacher: NodeRows,
+    matcher: TreeWeights,
+    X: CsrParts,
+    nodes: NDArray[np.int64],
+    beam_width: int,
+    threads: int,
+) -> NodeRows:
+    """Return the rows of `nodes` (one level of the tree) with those that a beam wrongly sends there.
+
+    Parameters
+    ----------
+    teacher
+        Rows of each node by its labels.
+    matcher
+        The model so far: every level above `nodes` is trained.
+    nodes
+        All nodes of one level, rising.
+    """
+    cut = int(nodes[-1]) + 1
+    upper = _upper_part(matcher, cut)
+    found, _ = upper.leaves(X, beam_width, threads)
+    row = np.repeat(np.arange(X.n_rows), beam_width)
+    node = found.ravel().astype(np.int64)
+    labelled = np.zeros(X.n_rows, dtype=bool)  # rows without labels take no part in training
+    labelled[teacher.rows[teacher.ptr[0] : teacher.ptr[1]]] = True
+    here = (node >= nodes[0]) & labelled[row]  # leaves higher up and unused places are not of this level
+    begin, end = teacher.ptr[nodes[0]], teacher.ptr[cut]
+    own = np.repeat(nodes, np.diff(teacher.ptr[nodes[0] : cut + 1]))
+    keys = np.concatenate([node[here] * X.n_rows + row[here], own * X.n_rows + teacher.rows[begin:end]])
+    keys = np.unique(keys)
+    ptr = np.searchsorted(keys, np.arange(teacher.ptr.size, dtype=np.int64) * X.n_rows).astype(np.int64)
+    return NodeRows(ptr, (keys % X.n_rows).astype(np.int32), np.empty(0, np.float32))
+
+
+def _upper_part(matcher: TreeWeights, cut: int) -> TreeWeights:
+    # Nodes from `cut` on are not there yet, so the nodes of the last level look like leaves to the beam.
+    arrays = matcher.arrays
+    clipped = np.minimum(arrays.child_ptr[: cut + 1], cut)
+    return replace(matcher, arrays=arrays._replace(child_ptr=clipped, label_ptr=arrays.label_ptr[: cut + 1]))

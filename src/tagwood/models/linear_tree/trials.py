@@ -3,10 +3,11 @@
 Decisions
 ---------
 * Only training rows are used: a share of them is held out. Trees of all λ see the same rows.
-* P@1 may not fall: the mean difference to λ=0 on the held-out rows decides, the paired interval is reported. Where
-  several seeds are tried, a row counts with its mean over them.
-* With `latency` the cost is the median time of a single row with exact search, all trees measured in turns in one run.
-  Without, it is the number of nodes that search evaluates, which is the same on every machine: fits stay repeatable.
+* P@1 must not fall: the mean difference to λ=0 on the held-out rows decides, the paired interval is reported. With
+  several seeds, a row counts with its mean over them.
+* With `latency` the cost is the median time of a single row with exact search, measured for all trees in turns in one
+  run. Without, it is the number of nodes that a search evaluates, which is the same on every machine: fits stay
+  repeatable.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,57 +26,16 @@ from tagwood._check import check_float, check_int
 from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
 from tagwood.metrics import evaluate
+from tagwood.models.base import Progress
 from tagwood.ranking import Ranking
 from tagwood.trees.interpolated import PAPER_GRID, lambda_grid
 
-if TYPE_CHECKING:
-    from tagwood.models.linear_tree.model import LinearTree
-
-
-# SECTION models.latency
-# Latency of single rows. In: fitted models and features. Out: microseconds per row, as a service would see them.
-#
-# Models take turns pass by pass, so that a machine that slows down for a while slows all of them down.
-
-
-def single_row_times(
-    rankers: Sequence[Callable[[CsrParts], object]], X: Any, *, passes: int = 3, max_rows: int = 1000
-) -> NDArray[np.float64]:
-    """Return (n_rankers, n_rows) microseconds: of each row the fastest of `passes` requests.
-
-    Parameters
-    ----------
-    rankers
-        Functions that rank one row, given in the form an encoder hands it over.
-    X
-        (n_rows, n_features) rows to ask for, one at a time.
-    passes
-        How often each row is asked for; the first answers warm caches up.
-    max_rows
-        Rows beyond these are left out.
-    """
-    matrix = check_features(X)[:max_rows]
-    rows = [csr_parts(matrix[i : i + 1]) for i in range(matrix.shape[0])]
-    best = np.full((len(rankers), len(rows)), np.inf)
-    for _ in range(passes):
-        for number, rank in enumerate(rankers):
-            mine = best[number]
-            for at, row in enumerate(rows):
-                start = perf_counter()
-                rank(row)
-                mine[at] = min(mine[at], perf_counter() - start)
-    return 1e6 * best
-
-
-# SECTION models.tree_sweep
-# `TreeSweep`: what trees of different λ are worth on held-out rows, and which one to take.
-#
-# In: measures per λ. Out: the recommended λ, the Pareto front, JSON. Nothing is measured here; see `tree_trials`.
-
-
-WORTH_IT = (
-    0.02  # a tree that is not at least this share faster than the balanced one is not worth another shape
-)
+SMALLEST = 20  # held-out rows; with fewer, chance would decide
+METRICS = tuple(f"{family}@{k}" for family in ("P", "depth") for k in (1, 3, 5))
+SEARCHES = ("exact", "beam")
+DEPTHS = (1, 5)  # numbers of labels that searches are measured for
+WORTH_IT = 0.02  # share by which a tree must be faster than the balanced one to be recommended
+_REPEATS = 1000
 
 
 @dataclass(frozen=True)
@@ -176,18 +136,9 @@ class TreeSweep:
         return better != worse and all(a >= b for a, b in zip(better, worse, strict=True))
 
 
-Progress = Callable[[str, float], None]
-
-SMALLEST = 20  # held-out rows; fewer would only give a chance result
-METRICS = tuple(f"{family}@{k}" for family in ("P", "depth") for k in (1, 3, 5))
-SEARCHES = ("exact", "beam")
-DEPTHS = (1, 5)  # numbers of labels that searches are measured for
-_REPEATS = 1000
-
-
 @dataclass(frozen=True)
 class SweepPlan:
-    """What to try, and on how many rows.
+    """Which λ to try, and on how many rows.
 
     Parameters
     ----------
@@ -198,13 +149,13 @@ class SweepPlan:
     held_rows, train_rows
         Most rows to measure on, and to train on; None is no limit.
     seeds
-        Trees per λ: one tree more or less lucky moves P@1 by some tenths of a point.
+        Trees per λ: a single tree moves P@1 by some tenths of a point by chance.
     latency
-        Whether to take times; otherwise nodes are counted.
+        Whether to measure times; otherwise nodes are counted.
     loss
         How much P@1 may be lost against λ=0.
     seed
-        Of the choice of rows and the first tree.
+        Seed of the choice of rows and of the first tree.
     """
 
     lams: tuple[float, ...] = tuple(lambda_grid(PAPER_GRID).tolist())
@@ -217,7 +168,7 @@ class SweepPlan:
     seed: int = 0
 
     def check(self) -> None:
-        """Raise `InputError` for a value that does not fit."""
+        """Raise `InputError` for an invalid value."""
         for lam in self.lams:
             check_float(lam, "lam", low=0, high=2)
         check_float(self.holdout, "holdout", low=0.01, high=0.9)
@@ -229,11 +180,11 @@ class SweepPlan:
         check_int(self.seed, "seed", low=0)
 
 
-# What `LinearTree(tree="auto")` tries.
+# The trials of `LinearTree(tree="auto")`.
 QUICK = SweepPlan(lams=(0.0, 0.15, 0.25, 0.4, 2 / 3), train_rows=20_000, held_rows=4000, latency=False)
 
 
-def choose_tree(model: LinearTree, X: CsrParts, Y: sparse.csr_array, **options: Any) -> TreeSweep | None:
+def choose_tree(model: Any, X: CsrParts, Y: sparse.csr_array, **options: Any) -> TreeSweep | None:
     """Return quick trials for the rows that a model is fitted on; None where there are too few of them.
 
     `options` are those of `sweep_trees`.
@@ -244,7 +195,7 @@ def choose_tree(model: LinearTree, X: CsrParts, Y: sparse.csr_array, **options: 
 
 
 def sweep_trees(
-    model: LinearTree,
+    model: Any,
     X: sparse.csr_array,
     Y: sparse.csr_array,
     plan: SweepPlan | None = None,
@@ -258,15 +209,15 @@ def sweep_trees(
     Parameters
     ----------
     model
-        An unfitted model with the other settings; it is not changed.
+        An unfitted `LinearTree` with the other settings; it is not changed.
     X, Y
         (n_rows, n_features) features and (n_rows, n_labels) label sets to train on: a part of the rows is held out.
     plan
-        What to try; default the paper's grid on all rows, with latency.
+        Which λ to try; default the paper's grid on all rows, with latency.
     label_features, sample_weight
         As for `fit`, over all rows.
     progress
-        Called with a stage's name and the share done.
+        Called with the name of a stage and the share done.
     """
     plan = SweepPlan() if plan is None else plan
     plan.check()
@@ -336,7 +287,7 @@ class Outcome:
 class Trial:
     """The rows that all trees are trained and measured on."""
 
-    model: LinearTree
+    model: Any
     X: sparse.csr_array
     Y: sparse.csr_array
     X_held: sparse.csr_array
@@ -394,3 +345,33 @@ def paired_gains(hits: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
         drawn[repeat] = gains[:, random.integers(hits.shape[1], size=hits.shape[1])].mean(axis=1)
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
     return np.stack([gains.mean(axis=1), low, high], axis=1)
+
+
+def single_row_times(
+    rankers: Sequence[Callable[[CsrParts], object]], X: Any, *, passes: int = 3, max_rows: int = 1000
+) -> NDArray[np.float64]:
+    """Return (n_rankers, n_rows) microseconds: of each row the fastest of `passes` requests.
+
+    Parameters
+    ----------
+    rankers
+        Functions that rank one row, as `CsrParts`. They take turns pass by pass, so that a machine which slows down for
+        a while slows all of them down.
+    X
+        (n_rows, n_features) rows, ranked one at a time.
+    passes
+        How often each row is ranked; the first pass warms caches up.
+    max_rows
+        Most rows to measure.
+    """
+    matrix = check_features(X)[:max_rows]
+    rows = [csr_parts(matrix[i : i + 1]) for i in range(matrix.shape[0])]
+    best = np.full((len(rankers), len(rows)), np.inf)
+    for _ in range(passes):
+        for number, rank in enumerate(rankers):
+            mine = best[number]
+            for at, row in enumerate(rows):
+                start = perf_counter()
+                rank(row)
+                mine[at] = min(mine[at], perf_counter() - start)
+    return 1e6 * best

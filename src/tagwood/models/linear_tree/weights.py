@@ -1,8 +1,18 @@
-"""`TreeWeights`: a label tree with its trained classifiers. In: blocks from training. Out: searches.
+"""`TreeWeights`: a label tree with its trained classifiers. In: blocks from training. Out: searches, classifiers.
 
-The layout is made for the one question a search asks, "which weights does this node have for feature f?": each node is
-a small hash table by feature (see `cpp/tree/blocks.hpp`). The arrays are used as they lie on disk, so a model is
-memory-mapped in milliseconds, and rows searched together visit a node together, so its weights stay in cache.
+Each node is a small hash table from features to weights (see `cpp/tree/blocks.hpp`), since a search needs the weights
+of one node for the features of a row. The arrays are used as they are stored, so a model is memory-mapped in
+milliseconds, and rows that are searched together visit a node together, which keeps its weights in cache.
+
+Decisions for labels with copies
+--------------------------------
+* ``"max"``: a label counts by its best copy and is found once among the k, so a beam stops as early as one without
+  copies, and finds the same as merging at its end.
+* ``"mean"`` in a beam is the mean over the copies *found* in it (the paper's). It has to open the whole beam.
+* Best-first search with ``"max"`` is exact without further work: every factor of a path is at most 1.
+* Best-first search with ``"mean"`` takes the mean over *all* copies, found or not. A mean is never above its maximum,
+  so a label outside the best m by maximum has a mean of at most the m-th maximum. Search m labels by maximum, score all
+  their copies, and stop when the k-th mean is at least the m-th maximum; otherwise search more.
 """
 
 from __future__ import annotations
@@ -10,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +30,31 @@ from tagwood import _kernels
 from tagwood._check import check_choice
 from tagwood._sparse import CsrParts, csr_parts
 from tagwood.errors import InputError
+from tagwood.storage import State
 from tagwood.trees.label_tree import LabelTree
 
-# SECTION models.links
-# Links: how a margin becomes a probability-like score of at most 1. Scores multiply along a path.
-
-
+BLOCK_OUTPUTS = 256  # columns of a block are one byte
+BUCKET_SCAN = 32  # kernels read this many slots at once, so the arrays end with as many spare ones
 # Name -> power of the hinge in exp(-max(0, 1 - z)^power); 0 stands for the sigmoid.
 LINKS = {"sigmoid": 0, "l1-hinge": 1, "l2-hinge": 2, "l3-hinge": 3, "l4-hinge": 4}
+
+_EMPTY_MASK = np.empty(0, dtype=np.uint8)
+_HASH_FACTOR = (
+    0x9E3779B1  # features are hashed by this odd factor modulo a power of two, so hashes can be inverted
+)
+_STORED = (
+    ("block_ptr", np.int64),
+    ("bucket_ptr", np.int64),
+    ("buckets", np.uint32),
+    ("slot_ptr", np.int64),
+    ("remainder_ptr", np.int64),
+    ("remainders", np.uint8),
+    ("counts", np.uint8),
+    ("entry_ptr", np.int64),
+    ("columns", np.uint8),
+    ("scales", np.float32),
+    ("bias", np.float32),
+)
 
 
 def link_power(link: str) -> int:
@@ -36,7 +63,7 @@ def link_power(link: str) -> int:
 
 
 def log_probability(margins: NDArray[Any], link: str) -> NDArray[np.float64]:
-    """Return log p for margins.
+    """Return the log of the probability-like score of margins; scores multiply along a path.
 
     Examples
     --------
@@ -48,12 +75,6 @@ def log_probability(margins: NDArray[Any], link: str) -> NDArray[np.float64]:
     if power == 0:
         return -np.logaddexp(0.0, -z)
     return -(np.maximum(0.0, 1.0 - z) ** power)
-
-
-BLOCK_OUTPUTS = 256  # columns of a block are one byte
-BUCKET_SCAN = 32  # the kernels read this many slots at once, so as many spare ones end their arrays
-
-_EMPTY_MASK = np.empty(0, dtype=np.uint8)
 
 
 class ModelArrays(NamedTuple):
@@ -116,19 +137,22 @@ class TreeWeights:
         return (self.arrays, self.tree.n_labels, self.max_outputs, self.link_power)
 
     def search(self, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
-        """Find the best `k` labels of each row; copies of a label are joined as the plan says."""
+        """Find the best `k` labels of each row; copies of a label are joined by ``plan.merge``."""
         if not self.tree.has_copies:
             return self.search_places(X, k, plan, 0, threads)
-
-        return search_copies(self, X, k, plan, threads)
+        if plan.merge == "max":
+            return self.search_places(X, k, plan, 2, threads)
+        if plan.exact:
+            return _exact_mean(self, X, k, plan, threads)
+        return self.search_places(X, k, plan, 1, threads)
 
     def search_places(self, X: CsrParts, k: int, plan: SearchPlan, copies: int, threads: int) -> Found:
-        """Call the kernel for the best `k` places; `copies`: 0 left apart, 1 joined by mean, 2 by maximum."""
+        """Find the best `k` copies or labels; `copies`: 0 kept apart, 1 joined by mean, 2 by maximum."""
         label_mask = node_mask = _EMPTY_MASK
         if plan.allowed is not None:
             label_mask = plan.allowed.astype(np.uint8)
             node_mask = self.tree.nodes_with(plan.allowed).astype(np.uint8)
-        # More than every node is no more: the kernel sets places for the whole beam aside.
+        # The kernel allocates the whole beam, so it must not be wider than the tree.
         width, max_nodes = min(plan.beam_width, self.tree.n_nodes), min(plan.max_nodes, self.tree.n_nodes)
         return Found(
             *_kernels.search(
@@ -178,6 +202,30 @@ class TreeWeights:
             node[left] = above
         return total
 
+    def state(self) -> State:
+        """Return the stored form."""
+        stored = {name: getattr(self.arrays, name) for name, _ in _STORED}
+        tree = self.tree
+        shape = {"parent": tree.parent, "label_ptr": tree.label_ptr, "labels": tree.labels}
+        return State("TreeWeights", arrays={**stored, **shape, "weights": self.arrays.weights})
+
+    @classmethod
+    def from_state(cls, state: State, n_labels: int, link: str, weight_dtype: str) -> Self:
+        """Rebuild a trained tree from its stored form.
+
+        Arrays are mapped, not read: only the short ones with positions are checked here. The search kernels stay within
+        these bounds whatever the long arrays hold, so a forged file can give wrong labels, but no crash.
+        """
+        parent, label_ptr, labels = (
+            state.array(name, np.int32, (None,)) for name in ("parent", "label_ptr", "labels")
+        )
+        tree = LabelTree.from_trusted(parent, label_ptr, labels, n_labels)
+        stored = {name: state.array(name, dtype, (None,)) for name, dtype in _STORED}
+        weights = state.array("weights", weight_dtype, (None,))
+        arrays = ModelArrays(tree.child_ptr, tree.label_ptr, tree.labels, weights=weights, **stored)
+        _check_arrays(tree, arrays)
+        return cls(tree, arrays, link, link_power(link))
+
 
 class TrainedBlocks(NamedTuple):
     """Blocks as `train_blocks` returns them, for the nodes they belong to, in order."""
@@ -186,9 +234,7 @@ class TrainedBlocks(NamedTuple):
     arrays: tuple[NDArray[np.generic], ...]
 
 
-def assemble(
-    tree: LabelTree, trained: Sequence[TrainedBlocks], link: str, link_power: int, weight_dtype: str
-) -> TreeWeights:
+def assemble(tree: LabelTree, trained: Sequence[TrainedBlocks], link: str, weight_dtype: str) -> TreeWeights:
     """Join trained blocks into one model; nodes that were not trained yet have no outputs to search."""
     nodes = np.concatenate([part.nodes for part in trained])
     joined = [np.concatenate([part.arrays[i] for part in trained]) for i in range(11)]
@@ -214,7 +260,7 @@ def assemble(
         scales,
         _bias_in_node_order(tree, nodes[first], biases),
     )
-    return TreeWeights(tree, arrays, link, link_power)
+    return TreeWeights(tree, arrays, link, link_power(link))
 
 
 def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -252,27 +298,34 @@ def pair_scores(
     return best
 
 
-# SECTION models.copy_search
-# Search in trees where labels have copies: joined before the cut to k. In: a trained tree, rows. Out: `Found`.
-#
-# Decisions
-# ---------
-# * ``"max"``: a label counts by its best copy and stands once among the k, so a beam stops as early as one without
-#   copies, and finds the same as merging at its end.
-# * ``"mean"`` in a beam is the mean over the copies *found* in it (the paper's). It has to open the whole beam.
-# * Best-first search with ``"max"`` is exact as it is: every factor of a path is at most 1.
-# * Best-first search with ``"mean"`` takes the mean over *all* copies, found or not. A mean is never above its maximum,
-#   so a label outside the best m by maximum has a mean of at most the m-th maximum. Ask for m labels by maximum,
-#   score all copies of these, and stop when the k-th mean is at least the m-th maximum; otherwise ask for more.
+def _check_arrays(tree: LabelTree, arrays: ModelArrays) -> None:
+    n_blocks = arrays.scales.size
+    outputs = np.diff(tree.child_ptr) + np.diff(tree.label_ptr)
+    node_blocks = -(-outputs.astype(np.int64) // BLOCK_OUTPUTS)
+    tables = np.diff(arrays.bucket_ptr) - 1
+    slots, stored = np.diff(arrays.slot_ptr), np.diff(arrays.remainder_ptr)
+    ok = (
+        arrays.bias.size == outputs.sum()
+        and arrays.block_ptr.size == tree.n_nodes
+        and arrays.block_ptr.min() >= 0
+        and np.all(arrays.block_ptr + node_blocks <= n_blocks)
+        and arrays.buckets.size % 2 == 0
+        and _rises(arrays.bucket_ptr, n_blocks, arrays.buckets.size // 2)
+        and _rises(arrays.slot_ptr, n_blocks, arrays.counts.size - BUCKET_SCAN)
+        and _rises(arrays.remainder_ptr, n_blocks, arrays.remainders.size - BUCKET_SCAN)
+        and np.all((stored == slots) | (stored == 2 * slots))  # one byte or two for each slot
+        and _rises(arrays.entry_ptr, n_blocks, arrays.columns.size)
+        and arrays.weights.size == arrays.columns.size
+        and np.all(tables > 0)
+        and np.all(tables & (tables - 1) == 0)
+    )
+    if not ok:
+        raise InputError("the arrays of a stored tree must fit together")
 
 
-def search_copies(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
-    """Find the best `k` labels of each row in a tree with copies."""
-    if plan.merge == "max":
-        return weights.search_places(X, k, plan, 2, threads)
-    if plan.exact:
-        return _exact_mean(weights, X, k, plan, threads)
-    return weights.search_places(X, k, plan, 1, threads)
+def _rises(ptr: NDArray[np.int64], n_blocks: int, size: int) -> bool:
+    rises = ptr.size == n_blocks + 1 and ptr[0] == 0 and ptr[-1] == size and not np.any(np.diff(ptr) < 0)
+    return bool(rises)
 
 
 def _exact_mean(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
@@ -320,15 +373,6 @@ def _rank_by_mean(
     return best, kept.astype(np.float32)
 
 
-# SECTION models.block_reader
-# Read trained weights back out of their packed blocks, one node output at a time. For explanations, not for search.
-#
-# In: the arrays of `TreeWeights` (layout: `cpp/tree/blocks.hpp`). Out: features and weights of one classifier.
-
-
-_FACTOR = 0x9E3779B1  # features are hashed by this odd factor modulo a power of two, so hashing can be undone
-
-
 class Classifier(NamedTuple):
     """One linear classifier: `weights` of `features` (rising), and its bias."""
 
@@ -367,7 +411,7 @@ def _slot_features(model: TreeWeights, block: int, n_features: int) -> NDArray[n
     if remainder_bits > 8:  # low bytes of all slots, then their high bytes
         remainders = remainders[: remainders.size // 2] + (remainders[remainders.size // 2 :] << 8)
     hashed = (bucket << remainder_bits) + remainders
-    inverse = pow(_FACTOR, -1, 1 << bits)
+    inverse = pow(_HASH_FACTOR, -1, 1 << bits)
     # Both factors are below 2^31, so the product fits.
     features: NDArray[np.int64] = hashed * inverse % (1 << bits)
     return features

@@ -31,9 +31,7 @@ from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.features.words import WordBags
-from tagwood.models.base import FittedModel, check_text_rows
-from tagwood.models.linear_tree.model import allowed_labels, check_pairs
-from tagwood.models.linear_tree.training import Progress
+from tagwood.models.base import FittedModel, Progress, allowed_labels, check_pairs, check_text_rows
 from tagwood.models.softmax_tree.weights import Plan, check_binary, label_leaves, restore_arrays, train
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
@@ -199,7 +197,7 @@ class SoftmaxTree(FittedModel):
         progress
             Called with a stage's name and the share done, from time to time.
         """
-        self._check_params()
+        self.check_params()
         threads = check_threads(self.threads)
         rows, labels = check_text_rows(X, y)
         report = progress or _ignore
@@ -286,7 +284,7 @@ class SoftmaxTree(FittedModel):
     def from_state(cls, state: State) -> Self:
         """Rebuild the model; embeddings stay maps of the model file."""
         model = cls(**state.param("init", dict))
-        model._check_params()
+        model.check_params()
         model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
         model.labels_per_row_ = check_float(state.param("labels_per_row", float), "labels_per_row", low=1.0)
         model.bags_ = WordBags.from_state(state.part("bags"))
@@ -307,7 +305,8 @@ class SoftmaxTree(FittedModel):
             self.arrays_, self.dimension, *rows[:3], wanted, nodes, check_threads(self.threads)
         )
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
         check_choice(self.tree, "tree", SHAPES)
         check_float(self.lam, "lam", low=0.0, high=2.0)
         check_int(self.dimension, "dimension", low=8, high=1 << 14)

@@ -14,7 +14,7 @@ from scipy import sparse
 from tagwood import _kernels
 from tagwood._sparse import CsrParts
 from tagwood.errors import InputError
-from tagwood.models.linear_tree.training import Progress
+from tagwood.models.base import Progress
 from tagwood.storage import State
 from tagwood.trees.label_tree import LabelTree
 

@@ -136,7 +136,7 @@ class TextEncoder(Params):
 
     def fit(self, texts: Iterable[str]) -> Self:
         """Train the tokenizer on `texts` (``"small"``, ``"bag"``), or read tokenizer and weights and ignore `texts`."""
-        self._check_params()
+        self.check_params()
         if self.encoder in FROM_SCRATCH:
             listed = list(check_texts(texts))
             tokenizer = train_tokenizer(listed, self.vocabulary, self.max_length)
@@ -206,7 +206,7 @@ class TextEncoder(Params):
     def from_state(cls, state: State) -> Self:
         """Rebuild the encoder from its stored form."""
         encoder = cls(**state.param("init", dict))
-        encoder._check_params()
+        encoder.check_params()
         encoder.tokenizer_ = parse_tokenizer(state.param("tokenizer", str), encoder.max_length)
         encoder._module = _stored_module(state, encoder.tokenizer_.get_vocab_size()).eval()
         return encoder
@@ -265,7 +265,8 @@ class TextEncoder(Params):
         if not hasattr(self, "_module"):
             raise NotFittedError("this TextEncoder must be fitted first", hint="Call fit(texts).")
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
         if not isinstance(self.encoder, str | Path):
             raise InputError("encoder must be a name or a path", given=repr(self.encoder))
         check_int(self.dimension, "dimension", low=32, high=4096)

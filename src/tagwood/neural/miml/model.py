@@ -31,8 +31,7 @@ from tagwood._sparse import check_features, check_labels
 from tagwood.errors import InputError
 from tagwood.groups.impute import embed_labels
 from tagwood.groups.labels import GroupedLabels
-from tagwood.models.base import FittedModel
-from tagwood.models.linear_tree.model import check_training_data
+from tagwood.models.base import FittedModel, check_training_data
 from tagwood.neural.miml.network import GroupRows, MimlModule
 from tagwood.neural.torch_state import load_arrays, module_arrays, torch_threads
 from tagwood.neural.training import History, Rows, Step, Training, in_words, shuffled, train
@@ -137,7 +136,7 @@ class MimlNetwork(FittedModel):
         progress
             Called with a line of text and the completed fraction.
         """
-        self._check_params()
+        self.check_params()
         features, labels, members = _check_groups(X, y, groups)
         data = GroupRows(features, members)
         filled = np.flatnonzero(data.sizes)
@@ -197,7 +196,7 @@ class MimlNetwork(FittedModel):
         """Rebuild the model from its stored form."""
         init = dict(state.param("init", dict))
         model = cls(**{**init, "training": Training(**init["training"])})
-        model._check_params()
+        model.check_params()
         n_features = check_int(state.param("n_features", int), "n_features", low=1)
         n_labels = state.array("bias", np.float32, (None,)).size
         attends = "embeddings" in state.arrays and state.arrays["embeddings"].size > 0
@@ -245,7 +244,8 @@ class MimlNetwork(FittedModel):
             torch.manual_seed(self.seed)
             return self._module(X.shape[1], labels.shape[1], spread, vectors)
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
         check_choice(self.attention, "attention", ATTENTIONS)
         check_float(self.sharpness, "sharpness", low=0.0)
         check_float(self.contrast, "contrast", low=0.0, high=1.0)

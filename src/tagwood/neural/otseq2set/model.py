@@ -29,8 +29,8 @@ from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import check_texts
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.features.words import WordSequences
-from tagwood.models.base import FittedModel, check_text_rows
-from tagwood.models.linear_tree.model import LinearTree, allowed_labels
+from tagwood.models.base import FittedModel, allowed_labels, check_text_rows
+from tagwood.models.linear_tree import LinearTree
 from tagwood.neural.otseq2set.decoding import (
     Generated,
     best_labels,
@@ -160,7 +160,7 @@ class SetGenerator(FittedModel):
         progress
             Called with a line of text and the completed fraction.
         """
-        self._check_params()
+        self.check_params()
         rows, labels = _check_rows(X, y)
         n_labels, sizes = labels.shape[1], np.diff(labels.indptr)
         names = _check_label_texts(label_texts, n_labels)
@@ -323,7 +323,7 @@ class SetGenerator(FittedModel):
         """Rebuild the model from its stored form."""
         init = dict(state.param("init", dict))
         model = cls(**{**init, **{name: part(**init[name]) for name, part in _PARTS.items()}})
-        model._check_params()
+        model.check_params()
         n_labels, dimension, n_steps = (
             check_int(state.param(name, int), name, low=1) for name in ("n_labels", "dimension", "n_steps")
         )
@@ -428,7 +428,8 @@ class SetGenerator(FittedModel):
                 found.append(collect(places, made, columns))
         return found
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
         check_choice(self.kind, "kind", KINDS)
         for name, part in _PARTS.items():
             value = getattr(self, name)

@@ -20,9 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tagwood.errors import InputError
-from tagwood.models.base import FittedModel, check_text_rows
-from tagwood.models.linear_tree.model import LinearTree
-from tagwood.models.linear_tree.training import Progress, Solver
+from tagwood.models.base import FittedModel, Progress, check_text_rows
+from tagwood.models.linear_tree import LinearTree, Solver
 from tagwood.neural.encoders.text_encoder import TextEncoder
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
@@ -88,7 +87,7 @@ class PrototypeClassifiers(FittedModel):
         progress
             Called with the name of a stage and the share of it that is done.
         """
-        self._check_params()
+        self.check_params()
         rows, labels = check_text_rows(X, y)
         tree = default_tree(labels.shape[1]) if self.tree is None else self.tree
         self.tree_ = LinearTree(**tree.get_params(deep=False)).fit(
@@ -134,7 +133,8 @@ class PrototypeClassifiers(FittedModel):
         model.tree_, model.n_labels_ = tree, tree.n_labels_
         return model
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
         if not isinstance(self.encoder, TextEncoder):
             raise InputError("encoder must be a TextEncoder", given=type(self.encoder).__name__)
         if self.tree is not None and not isinstance(self.tree, LinearTree):

@@ -27,9 +27,8 @@ from tagwood._check import check_choice, check_float, check_int, check_threads
 from tagwood.errors import InputError
 from tagwood.features.base import check_texts
 from tagwood.metrics import evaluate as evaluate_ranking
-from tagwood.models.base import FittedModel, check_text_rows
-from tagwood.models.linear_tree.model import LinearTree, check_pairs
-from tagwood.models.linear_tree.training import Progress
+from tagwood.models.base import FittedModel, Progress, check_pairs, check_text_rows
+from tagwood.models.linear_tree import LinearTree
 from tagwood.neural.encoders.explanation import explain_words
 from tagwood.neural.encoders.modules import HeadModule, StateMemory
 from tagwood.neural.encoders.text_encoder import FROM_SCRATCH, TextEncoder, suitable_encoder
@@ -178,7 +177,7 @@ class PrototypeModel(FittedModel):
         """
         rows, labels = check_text_rows(X, y)
         names = _check_label_texts(label_texts, labels.shape[1])
-        self._check_params()
+        self.check_params()
         threads = check_threads(self.threads)
         with torch_threads(threads):
             encoder = self._initial_encoder([*rows, *names])
@@ -383,7 +382,7 @@ class PrototypeModel(FittedModel):
         if isinstance(init["encoder"], dict):
             init["encoder"] = TextEncoder(**init["encoder"])
         model = cls(**init)
-        model._check_params()
+        model.check_params()
         model.encoder_ = TextEncoder.from_state(state.part("encoder"))
         model.index_ = LabelIndex.from_state(state.part("index"))
         dimension = model.encoder_.n_features
@@ -447,11 +446,12 @@ class PrototypeModel(FittedModel):
         found = self.index_.rank(encoder.embed(data.queries.take(sample)), _MAX_LABELS)
         self.threshold_ = usual_threshold(found, int(data.Y[sample].nnz))
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
         check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
         check_threads(self.threads)
         encoder = self._new_encoder()
-        encoder._check_params()
+        encoder.check_params()
         LabelIndex(np.zeros((1, 1)), self.index)
         self.resolved_settings(encoder)
 
