@@ -134,7 +134,7 @@ class TextEncoder(Params):
         self.seed = seed
         self.threads = threads
 
-    def fit(self, texts: Iterable[str]) -> Self:
+    def fit(self, texts: Iterable[str], y: object = None) -> Self:
         """Train the tokenizer on `texts` (``"small"``, ``"bag"``), or read tokenizer and weights and ignore `texts`."""
         self.check_params()
         if self.encoder in FROM_SCRATCH:
