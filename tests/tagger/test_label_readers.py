@@ -14,7 +14,7 @@ from tagwood.errors import InputError, MissingExtraError
 from tagwood.neural.encoders.pretrained import PretrainedModule
 from tagwood.neural.encoders.text_encoder import TextEncoder
 from tagwood.neural.prime.model import PrototypeModel
-from tagwood.neural.training import Training
+from tagwood.neural.prime.settings import PrototypeTraining
 from tagwood.recipe import FEATURE_KEYS, LIGHT, MODELS, Recipe, parse_recipe, recipe_of
 
 
@@ -233,6 +233,4 @@ def test_torch_is_imported_only_for_kinds_that_need_it():
 
 def test_training_settings_can_be_changed_one_by_one():
     model = Recipe().override(["model.kind=dual-encoder", "model.training.patience=3"]).tagger().model
-    assert model.training == Training(
-        **{**vars(PrototypeModel(preset="dual-encoder").resolved_settings().training), "patience": 3}
-    )
+    assert model.training == PrototypeTraining(patience=3)

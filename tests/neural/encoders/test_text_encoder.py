@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prototype_problem import word_pairs
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 import tagwood
 from tagwood import ConcatEncoder, LinearTree, PrototypeModel, Tagger, TextEncoder, TfidfEncoder
@@ -364,3 +365,14 @@ def test_encoders_are_pickled_and_cloned(kind, encoders):
     copy = clone(fitted)
     assert copy.get_params() == fitted.get_params()
     assert not hasattr(copy, "tokenizer_")
+
+
+def test_encoders_work_in_a_pipeline():
+    pipeline = make_pipeline(TextEncoder("bag", dimension=64, threads=1), LinearTree(threads=1))
+    assert (
+        pipeline.fit(TEXTS * 3, [[0], [0], [1], [1], [0], [1]] * 3).score(
+            TEXTS, [[0], [0], [1], [1], [0], [1]]
+        )
+        == 1
+    )
+    assert clone(pipeline).set_params(textencoder__dimension=32)[0].dimension == 32

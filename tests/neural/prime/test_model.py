@@ -10,6 +10,7 @@ import pytest
 import torch
 from prototype_problem import word_pairs
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import tagwood
 from tagwood import Ensemble, LinearTree, PrototypeModel, TextEncoder
@@ -21,7 +22,7 @@ from tagwood.neural.prime.settings import (
     Prototype,
     PrototypeLoss,
     PrototypeSettings,
-    resolve_settings,
+    PrototypeTraining,
 )
 from tagwood.neural.prime.training import best_candidate, draw_trial_rows
 from tagwood.neural.training import Training
@@ -268,9 +269,7 @@ def test_label_texts_are_asked_for(problem):
 def test_free_vectors_can_be_shared_by_texts(problem):
     texts, labels, names, test_texts, test_labels = problem
     prototype = Prototype(centroids="none", free_vectors=9, clusters="texts")
-    preset = replace(
-        resolve_settings("prime", "bag"), prototype=replace(prototype, dropout=0.0)
-    )  # with the usual rate
+    preset = PrototypeSettings(prototype=replace(prototype, dropout=0.0))
     model = PrototypeModel(**QUICK, preset=preset)
     assert right(model.fit(texts, labels, label_texts=names), test_texts, test_labels) > 0.9
 
@@ -281,7 +280,7 @@ def test_models_are_pickled_and_cloned(problem, fitted):
     assert again.rank(test_texts) == fitted.rank(test_texts)
     assert again.add_labels(["oak sea"]).tolist() == [45]
     preset = PrototypeSettings(batches=Batching(positives=1))
-    unfitted = PrototypeModel(**QUICK, preset=preset, training=Training(epochs=2))
+    unfitted = PrototypeModel(**QUICK, preset=preset, training=PrototypeTraining(epochs=2))
     for copy in (pickle.loads(pickle.dumps(unfitted)), clone(unfitted)):
         assert repr(copy) == repr(unfitted)
         assert not hasattr(copy, "n_labels_")
@@ -309,3 +308,24 @@ def test_custom_settings_are_stored(problem, tmp_path):
     again = tagwood.load(tmp_path / "model")
     assert (again.preset, again.settings_) == (preset, model.settings_)
     assert again.rank(test_texts) == model.rank(test_texts)
+
+
+def test_models_work_in_scikit_learn(problem):
+    texts, labels, names, *_ = problem
+    Y = np.zeros((len(texts), len(names)))
+    Y[np.arange(len(texts)), np.ravel(labels)] = 1
+    model = PrototypeModel(**QUICK, preset="ngame")
+    search = GridSearchCV(model, {"epochs": [1, 4], "encoder__dimension": [32]}, cv=2)
+    search.fit(texts, Y, label_texts=names)
+    assert search.best_score_ > 0.9
+    classifiers = search.best_estimator_.with_classifiers(texts, Y)
+    assert cross_val_score(classifiers, texts, Y, cv=2).min() > 0.9
+
+
+def test_a_rate_that_is_not_given_is_that_of_the_encoder():
+    model = PrototypeModel(training=PrototypeTraining(patience=2))
+    assert model.resolved_settings().training.learning_rate == 0
+    rates = [model.resolved_settings(TextEncoder(kind)).training.learning_rate for kind in ("bag", "minilm")]
+    assert rates == [3e-3, 2e-4]
+    own = PrototypeModel(training=Training(learning_rate=0.1))
+    assert own.resolved_settings(ENCODER).training.learning_rate == 0.1

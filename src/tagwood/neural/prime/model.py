@@ -35,7 +35,7 @@ from tagwood.neural.encoders.text_encoder import FROM_SCRATCH, TextEncoder, suit
 from tagwood.neural.prime.classifiers import PrototypeClassifiers, default_tree
 from tagwood.neural.prime.label_index import LabelIndex
 from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork
-from tagwood.neural.prime.settings import CENTROIDS, PrototypeSettings, resolve_settings
+from tagwood.neural.prime.settings import CENTROIDS, PrototypeSettings, PrototypeTraining, resolve_settings
 from tagwood.neural.prime.training import (
     CANDIDATES,
     LOW_MARGIN,
@@ -70,8 +70,7 @@ class PrototypeModel(FittedModel):
     ----------
     preset
         ``"prime"``; ``"prime-lite"``: one positive per text, half the batch size; ``"dual-encoder"``: label texts
-        alone; ``"ngame"``: the same with batches of similar texts. Or `PrototypeSettings` of your own, which give the
-        learning rate too.
+        alone; ``"ngame"``: the same with batches of similar texts. Or `PrototypeSettings` of your own.
     encoder
         ``"minilm"`` or the path of a folder with weights, of which only a head is trained; ``"bag"`` (fast) or
         ``"small"``, trained from scratch; ``"auto"``: minilm if it is installed and knows the words of the texts
@@ -79,10 +78,9 @@ class PrototypeModel(FittedModel):
     centroids
         Replaces the preset's centroids; see `Prototype`.
     epochs, batch_size, learning_rate
-        Replace those of `training` or the preset. Default learning rates: 0.003 for encoders from scratch, 0.0005 for
-        heads, 0.0002 if all pretrained weights are trained.
+        Replace those of `training` or the preset.
     training
-        Replaces the preset's `Training`.
+        Replaces the preset's `PrototypeTraining`.
     index
         Search for the nearest labels: ``"auto"``, ``"flat"``, ``"hnsw"`` or ``"ivf"``; see `LabelIndex`.
     seed, threads
@@ -296,12 +294,11 @@ class PrototypeModel(FittedModel):
         )
 
     def resolved_settings(self, encoder: TextEncoder | None = None) -> PrototypeSettings:
-        """Return the checked settings that `fit` uses with an encoder, before trials."""
-        encoder = self._new_encoder() if encoder is None else encoder
+        """Return the checked settings before trials; without an encoder, its learning rate is left open."""
         return resolve_settings(
             self.preset,
-            str(encoder.encoder),
-            trained=encoder.trained,
+            None if encoder is None else str(encoder.encoder),
+            trained="all" if encoder is None else encoder.trained,
             training=self.training,
             centroids=self.centroids,
             epochs=self.epochs,
@@ -376,7 +373,7 @@ class PrototypeModel(FittedModel):
         """Rebuild the model from its stored form."""
         init = dict(state.param("init", dict))
         if init["training"] is not None:
-            init["training"] = Training(**init["training"])
+            init["training"] = PrototypeTraining(**init["training"])
         if isinstance(init["preset"], dict):
             init["preset"] = PrototypeSettings.from_dict(init["preset"])
         if isinstance(init["encoder"], dict):

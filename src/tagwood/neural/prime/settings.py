@@ -20,7 +20,6 @@ CLUSTERS = ("queries", "texts")
 MARGINS = ("fixed", "dynamic")
 UNCERTAIN = ("pull", "invert")
 _RATES = {"scratch": 3e-3, "head": 5e-4, "all": 2e-4}  # learning rate by what is trained
-_TRAINING = Training(epochs=20, batch_size=512)
 
 
 @dataclass(frozen=True)
@@ -147,6 +146,23 @@ class Batching:
             check_int(getattr(self, name), name, low=1)
 
 
+@dataclass(frozen=True)
+class PrototypeTraining(Training):
+    """`Training` with the defaults of `PrototypeModel`.
+
+    A `learning_rate` of 0 takes the default of the encoder: 0.003 from scratch, 0.0005 for a head, 0.0002 if all
+    pretrained weights are trained.
+    """
+
+    epochs: int = 20
+    batch_size: int = 512
+    learning_rate: float = 0.0
+
+    def check(self) -> None:
+        """Raise `InputError` for an invalid value."""
+        Training.check(self if self.learning_rate else replace(self, learning_rate=1.0))
+
+
 _PARTS: dict[str, type[Any]] = {
     "prototype": Prototype,
     "loss": PrototypeLoss,
@@ -162,12 +178,13 @@ class PrototypeSettings:
     prototype: Prototype = Prototype()
     loss: PrototypeLoss = PrototypeLoss()
     batches: Batching = Batching()
-    training: Training = _TRAINING
+    training: Training = PrototypeTraining()
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Rebuild settings from `dataclasses.asdict`."""
-        return cls(**{name: kind(**values[name]) for name, kind in _PARTS.items()})
+        kinds = _PARTS | {"training": PrototypeTraining}
+        return cls(**{name: kind(**values[name]) for name, kind in kinds.items()})
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
@@ -198,8 +215,8 @@ _NGAME = replace(_PRIME.with_centroids("none"), batches=Batching(positives=1))
 
 PRESETS: dict[str, PrototypeSettings] = {
     "prime": _PRIME,
-    "prime-lite": replace(
-        _PRIME, batches=Batching(positives=1), training=replace(_PRIME.training, batch_size=256)
+    "prime-lite": PrototypeSettings(
+        batches=Batching(positives=1), training=PrototypeTraining(batch_size=256)
     ),
     "dual-encoder": replace(_NGAME, batches=Batching(positives=1, by_propensity=False, clustered=False)),
     "ngame": _NGAME,
@@ -208,7 +225,7 @@ PRESETS: dict[str, PrototypeSettings] = {
 
 def resolve_settings(
     preset: str | PrototypeSettings,
-    encoder: str,
+    encoder: str | None,
     *,
     trained: str = "all",
     training: Training | None = None,
@@ -219,27 +236,25 @@ def resolve_settings(
 ) -> PrototypeSettings:
     """Return the checked settings of a preset with the given changes.
 
-    The learning rate of a named preset depends on the encoder and on what is trained of it, unless `learning_rate` or
-    `training` is given.
+    A learning rate of 0 becomes the default for the encoder and for what is `trained` of it; without an encoder it
+    stays 0.
 
     Examples
     --------
     >>> resolve_settings("prime-lite", "bag", epochs=3).training.epochs
     3
     """
-    if isinstance(preset, PrototypeSettings):
-        base = preset
-    else:
-        base = PRESETS[check_choice(preset, "preset", PRESETS)]
-        if training is None and learning_rate is None:
-            learning_rate = _RATES["scratch" if encoder in FROM_SCRATCH else trained]
-    found = base if training is None else replace(base, training=training)
+    if not isinstance(preset, PrototypeSettings):
+        preset = PRESETS[check_choice(preset, "preset", PRESETS)]
+    found = preset if training is None else replace(preset, training=training)
     if centroids is not None:
         found = replace(found, prototype=replace(found.prototype, centroids=centroids))
     found.check()
-    changes = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
-    changes = {name: value for name, value in changes.items() if value is not None}
-    if changes:
-        found = replace(found, training=replace(found.training, **changes))  # type: ignore[arg-type]
-        found.training.check()
-    return found
+    given = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    training = replace(found.training, **changes)
+    training.check()
+    if encoder is not None and training.learning_rate == 0:
+        rate = _RATES["scratch" if encoder in FROM_SCRATCH else trained]
+        training = replace(training, learning_rate=rate)
+    return replace(found, training=training)
