@@ -51,10 +51,10 @@ class Stages:
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
     """Forecast, train and predict."""
-    from tagwood.cli.plan import figures_of
-    from tagwood.cli.train import choose_recipe, read_rows
+    from tagwood.cli.common import choose_recipe, read_rows
     from tagwood.planning.forecast import (
         TOGETHER,
+        figures_for,
         memory_terms,
         n_fits,
         parts_of,
@@ -67,10 +67,9 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     if job["rows"] and job["rows"] < rows.n_rows:
         chosen = np.random.default_rng(0).permutation(rows.n_rows)[: job["rows"]]
         rows = rows.rows(np.sort(chosen))
-    recipe = choose_recipe(None, job["settings"], job["threads"])
-    tagger = recipe.tagger()
+    tagger = choose_recipe(None, job["settings"], job["threads"]).tagger()
     began = cpu_seconds()
-    figures = figures_of(rows, recipe)
+    figures = figures_for(rows, tagger)
     plan_cpu = cpu_seconds() - began
     measured = measure(rows, tagger)
     model = parts_of(tagger)[1]

@@ -61,6 +61,15 @@ def test_every_command_loads_has_help_and_json(name, capsys):
     assert "--json" in capsys.readouterr().out
 
 
+def test_help_prints_brackets_and_whole_paragraphs(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert frame.run(["train", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "tagwood[neural]" in out
+    assert "according to the forecast (see tagwood plan) is refused before it starts. The model folder" in out
+    assert "Usage: tagwood train [OPTIONS] DATA" in out
+
+
 def test_overview_loads_no_command_and_nothing_heavy():
     code = (
         "import sys; from tagwood.cli.app import run; run(['--help']);"

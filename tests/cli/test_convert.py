@@ -61,4 +61,4 @@ def test_bad_lines_are_skipped_and_shown(source, tmp_path, capsys):
     assert app.run(["convert", str(source), str(tmp_path / "out.csv"), "--skip-bad"]) == 0
     words = " ".join(capsys.readouterr().err.split())
     assert "line 3: is not JSON" in words
-    assert "2 rows, 2 labels, 1 bad lines left out" in words
+    assert "2 rows, 2 labels, 1 lines skipped" in words

@@ -126,7 +126,7 @@ def test_matrices_of_scores_meet_matrices_of_labels(tmp_path, capsys):
         (["-m", "P@x"], "unknown metric 'P@x'. Did you mean 'P@5'?"),
         (
             ["-m", "PSP@1"],
-            "PSP@1 must know how often each label stands in the training data. Give it with --train",
+            "PSP@1 must know how often each label occurs in the training data. Give it with --train",
         ),
         (["--slices"], "--slices must know how often"),
         (["--propensity", "amazn"], "Did you mean 'amazon'?"),

@@ -38,7 +38,7 @@ def test_limits_choose_settings_that_train_takes(library, tmp_path, capsys):
     size = json.loads(capsys.readouterr().out)["model_bytes"]["high"]
     recipe = tmp_path / "small.toml"
     assert run(["plan", library, "--max-size", f"{0.8 * size / 1e3:.3f}kB", "--write", str(recipe)]) == 0
-    assert "To keep to the limits: " in capsys.readouterr().err
+    assert "To stay within the limits: " in capsys.readouterr().err
     chosen = read_recipe(recipe).tagger()
     assert chosen.model.solver.threshold > 0.1 or chosen.encoder.ngrams == (1, 1)
     model = str(tmp_path / "model")
@@ -58,7 +58,7 @@ def test_train_refuses_what_does_not_fit_unless_it_is_forced(library, tmp_path, 
 
 
 def test_train_refuses_what_the_machine_cannot_hold(library, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("tagwood.planning.operating_points.largest_bytes", lambda: 5e6)
+    monkeypatch.setattr("tagwood.planning.forecast.largest_bytes", lambda: 5e6)
     assert run(["train", library, "-O", str(tmp_path / "model"), "-j", "1"]) == 2
     assert "the 5.0 MB that this machine has free" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -72,7 +72,7 @@ def test_train_refuses_what_the_machine_cannot_hold(library, tmp_path, monkeypat
             "--max-ram must be a number above 0 with a unit, such as 500MB or 4GB; got 'much'",
         ),
         (["--max-latency", "0"], "--max-latency must be a number above 0 with a unit, such as 2ms or 500us"),
-        (["--max-size", "1kB"], "no settings keep to these limits"),
+        (["--max-size", "1kB"], "no settings are within these limits"),
         (["--set", "tree.arty=2"], "Did you mean 'arity'?"),
         (["--write", "{data}"], "exists already"),
     ],

@@ -194,11 +194,11 @@ def test_a_closed_pipe_ends_without_words(model, tmp_path):
         (["missing.csv"], "there is no file missing.csv"),
         (["{texts}", "-O", "{out}.xyz"], "Or name the format with --to"),
         (["{texts}", "--to", "xml"], "--to must be one of 'jsonl', 'csv', 'tsv', 'parquet'; got 'xml'"),
-        (["{texts}", "-O", "{out}.parquet.gz"], "Parquet is packed already"),
+        (["{texts}", "-O", "{out}.parquet.gz"], "Parquet is already compressed"),
         (["-", "--format", "csr"], "--format of standard input must be one of"),
         (["-", "--format", "jsonl"], "standard input, line 2: is not JSON"),
         (["{texts}", "--format", "cvs"], "Did you mean 'csv'?"),
-        (["oak", "--sets", "--promise", "f1"], "exclude each other"),
+        (["oak", "--sets", "--promise", "f1"], "cannot be combined"),
         (["{empty}"], "the first line must name the columns"),
     ],
 )

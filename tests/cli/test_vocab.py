@@ -69,7 +69,7 @@ def test_list_filters_names_in_all_languages_and_uris(skos, capsys):
     assert found["languages"] == {"en": "fishing", "de": "Fischerei"}
     assert [one["uri"] for one in as_json(capsys, "list", skos, "--masked")["listed"]] == ["urn:x"]
     assert run(["vocab", "list", skos, "--filter", "unicorn"]) == 0
-    assert capsys.readouterr().err == "No label fits.\n"
+    assert capsys.readouterr().err == "No matching label.\n"
 
 
 def test_list_writes_a_table_that_is_the_same_vocabulary(skos, tmp_path, capsys):

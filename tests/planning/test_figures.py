@@ -11,7 +11,7 @@ from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
 from tagwood.planning import figures as label_figures
 from tagwood.planning import figures as text_figures
-from tagwood.planning.figures import carry_on, measure_figures
+from tagwood.planning.figures import extrapolate, measure_figures
 from tagwood.planning.forecast import tree_shape
 
 ENCODER = TfidfEncoder(ngrams=(1, 1), threads=1)
@@ -70,7 +70,7 @@ def test_limits_of_the_encoder_are_kept(data):
 
 def test_growth_is_carried_on_and_never_backwards():
     sizes, values = [100, 200, 400], [50.0, 80.0, 120.0]
-    found = [carry_on(sizes, values, size) for size in (400, 800, 1600, 6400)]
+    found = [extrapolate(sizes, values, size) for size in (400, 800, 1600, 6400)]
     assert found[0] == 120.0
     assert all(a < b for a, b in pairwise(found))
     assert found[1] < 2 * 120.0

@@ -9,8 +9,8 @@ from benchmarks import synthetic
 from tagwood import Dataset, LinearTree, Solver, Tagger, TfidfEncoder
 from tagwood.errors import InputError
 from tagwood.planning import Limits, choose_point, forecast_training, measure_figures
-from tagwood.planning.forecast import n_fits, parse_coefficients, read_coefficients
-from tagwood.planning.operating_points import BYTES, SECONDS, largest_bytes, parse_quantity, used_bytes
+from tagwood.planning.forecast import largest_bytes, n_fits, parse_coefficients, read_coefficients, used_bytes
+from tagwood.planning.operating_points import BYTES, SECONDS, parse_quantity
 from tagwood.recipe import Recipe
 from tagwood.tagger import SetRules
 from tagwood.tagger.fitting import training_data
@@ -126,7 +126,7 @@ def test_an_ensemble_may_become_one_tree(data):
 
 def test_limits_that_nothing_keeps_are_named(data):
     with pytest.raises(
-        InputError, match=r"no settings keep to these limits; got model size up to .*allowed 0.1 kB"
+        InputError, match=r"no settings are within these limits; got model size up to .*allowed 0.1 kB"
     ):
         point(data, Recipe(), model_bytes=100)
 

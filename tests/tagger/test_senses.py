@@ -112,7 +112,7 @@ def test_the_command_lists_labels_with_different_meanings(folder, capsys):
     assert run(["senses", str(folder)]) == 0
     assert listed[0]["name"] in capsys.readouterr().out
     assert run(["senses", str(folder), "--least-rows", "1000000"]) == 0
-    assert "Every label lives in one leaf" in capsys.readouterr().err
+    assert "Every label is in one leaf" in capsys.readouterr().err
 
 
 def test_a_stored_tagger_explains_labels_with_copies(folder, tagger):

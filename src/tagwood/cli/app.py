@@ -1,12 +1,13 @@
-"""The frame of the command line: which commands there are, how they are loaded, what errors become.
+"""The command line: its commands, how they are loaded, and how errors become messages and exit codes.
 
-In: the arguments of the process. Out: its exit code. A command's module is imported only when that command is
-called, so that ``tagwood --help`` stays quick; what the overview needs stands in `COMMANDS`.
+In: the arguments of the process. Out: its exit code. The module of a command is imported only when the command runs,
+so that ``tagwood --help`` is fast; `COMMANDS` holds what the overview shows.
 """
 
 from __future__ import annotations
 
 import _thread
+import inspect
 import sys
 import time
 import warnings
@@ -23,7 +24,7 @@ USER_ERROR, OUR_ERROR, INTERRUPTED = 2, 1, 130
 
 
 class Command(NamedTuple):
-    """Where a command lives, and its line in the overview."""
+    """Module and function of a command, and its line in the overview."""
 
     module: str
     function: str
@@ -31,30 +32,27 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "check": Command("tagwood.cli.check", "check", "Look at data before training: figures and warnings."),
-    "convert": Command("tagwood.cli.convert", "convert", "Turn data of one format into another."),
-    "demo": Command("tagwood.cli.demo", "demo", "Tag real text: the docstrings of this machine's Python."),
+    "check": Command("tagwood.cli.check", "check", "Check data before training: statistics and warnings."),
+    "convert": Command("tagwood.cli.convert", "convert", "Convert a dataset to another format."),
+    "demo": Command("tagwood.cli.demo", "demo", "Train and try a model on the docstrings of your Python."),
     "eval": Command("tagwood.cli.eval", "eval_command", "Measure a model, or saved predictions."),
-    "explain": Command("tagwood.cli.explain", "explain", "Say why a label was suggested, or why not."),
-    "impute": Command(
-        "tagwood.cli.impute", "impute", "Work out labels of rows from labels of groups, for review."
+    "explain": Command("tagwood.cli.explain", "explain", "Explain why a label was suggested, or why not."),
+    "impute": Command("tagwood.cli.impute", "impute", "Assign the labels of groups to rows, for review."),
+    "info": Command(
+        "tagwood.cli.info", "info", "Show versions, hardware and extras, or the passport of a model."
     ),
-    "info": Command("tagwood.cli.info", "info", "Show versions, hardware and extras, or a model's passport."),
     "plan": Command("tagwood.cli.plan", "plan", "Forecast memory, time and size before training."),
-    "predict": Command("tagwood.cli.predict", "predict", "Suggest labels for texts (also: suggest)."),
-    "senses": Command("tagwood.cli.senses", "senses", "List the labels with the most different meanings."),
-    "serve": Command("tagwood.cli.serve", "serve", "Serve a model: REST interface and web page."),
-    "show": Command("tagwood.cli.show", "show", "Show what a model is: passport, recipe, tree, labels."),
-    "suggest": Command("tagwood.cli.predict", "predict", "The same as predict."),
+    "predict": Command("tagwood.cli.predict", "predict", "Suggest labels for texts."),
+    "senses": Command("tagwood.cli.senses", "senses", "List the labels whose meanings differ most."),
+    "serve": Command("tagwood.cli.serve", "serve", "Serve a model: REST API and web page."),
+    "show": Command("tagwood.cli.show", "show", "Show a model: passport, recipe, tree, labels."),
+    "suggest": Command("tagwood.cli.predict", "predict", "Same as predict."),
     "train": Command("tagwood.cli.train", "train", "Train a model on texts and their labels."),
-    "tune": Command("tagwood.cli.tune", "tune", "Search for better settings with a time limit."),
+    "tune": Command("tagwood.cli.tune", "tune", "Search for better settings, or for the fastest label tree."),
     "tune-threshold": Command(
-        "tagwood.cli.tune_threshold", "tune_threshold", "Find where to cut suggestions into sets."
+        "tagwood.cli.tune_threshold", "tune_threshold", "Find the best threshold for label sets."
     ),
-    "tune-tree": Command(
-        "tagwood.cli.tune_tree", "tune_tree", "Find the fastest label tree that loses nothing."
-    ),
-    "vocab": Command("tagwood.cli.vocab", "app", "List, compare and load label tables."),
+    "vocab": Command("tagwood.cli.vocab", "app", "List, compare and update label vocabularies."),
 }
 
 
@@ -81,7 +79,7 @@ app = typer.Typer(
 def _root(
     ctx: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; works after any command.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may follow any command.")] = False,
 ) -> None:
     if version:
         from importlib import metadata
@@ -108,14 +106,29 @@ def load_command(name: str) -> Any:
     place = COMMANDS[name]
     function: Callable[..., None] | typer.Typer = getattr(import_module(place.module), place.function)
     if isinstance(function, typer.Typer):
-        return typer.main.get_command(function)
+        group = typer.main.get_command(function)
+        for command in getattr(group, "commands", {}).values():
+            _tidy_help(command)
+        return group
     single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
     single.command(name, context_settings={"help_option_names": ["-h", "--help"]})(function)
-    return typer.main.get_command(single)
+    return _tidy_help(typer.main.get_command(single))
+
+
+def _tidy_help(command: Any) -> Any:
+    """Make help texts print as written: brackets are not markup, paragraphs are not broken, arguments in capitals."""
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(one.split()).replace("[", "\\[") for one in paragraphs)
+    for param in command.params:
+        if getattr(param, "help", None):
+            param.help = param.help.replace("[", "\\[")
+        if param.param_type_name == "argument" and param.metavar is None:
+            param.metavar = param.name.upper()
+    return command
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit code; errors escape only with ``--debug`` in the arguments."""
+    """Run the command line and return its exit code; errors are raised only with ``--debug`` in the arguments."""
     debug, rest = _take_debug(arguments)
     warnings.showwarning = _show_warning
     unraisable, sys.unraisablehook = sys.unraisablehook, _interrupt_again
@@ -141,7 +154,7 @@ def main() -> None:
 
 
 def _report(error: Exception) -> int:
-    """Say in one line what went wrong and return the exit code."""
+    """Write what went wrong in one line and return the exit code."""
     match error:
         case TagwoodError():
             _say(f"error: {error}")
@@ -159,7 +172,7 @@ def _report(error: Exception) -> int:
             _say(f"error: {filename}: {reason}.")
             return USER_ERROR
         case MemoryError():
-            _say("error: out of memory. Close other programs, or work on fewer rows or labels at a time.")
+            _say("error: out of memory. Close other programs, or use fewer rows or labels at a time.")
             return OUR_ERROR
     words = " ".join(str(error).split())
     _say(f"internal error: {type(error).__name__}: {words}; rerun with --debug for the traceback")
@@ -167,9 +180,9 @@ def _report(error: Exception) -> int:
 
 
 def _interrupt_again(lost: Any) -> None:
-    """Press Ctrl-C once more where Python lost it in a finaliser, and would have shown a traceback and gone on."""
+    """Repeat a Ctrl-C that Python lost in a finaliser, where it would only show a traceback and continue."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
-        _thread.start_new_thread(_interrupt_soon, ())  # what is raised here would be lost as well
+        _thread.start_new_thread(_interrupt_soon, ())  # an exception raised here would be lost too
     else:
         sys.__unraisablehook__(lost)
 
@@ -180,7 +193,7 @@ def _interrupt_soon() -> None:
 
 
 def _take_debug(arguments: Sequence[str]) -> tuple[bool, list[str]]:
-    """Take ``--debug`` out of the arguments, wherever it stands before a ``--``."""
+    """Remove ``--debug`` from the arguments before a ``--``; return whether it was there, and the rest."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     head = [argument for argument in arguments[:end] if argument != "--debug"]
     return len(head) < end, [*head, *arguments[end:]]

@@ -1,4 +1,4 @@
-"""`tagwood check`: look at data before training. In: a dataset, maybe a test set. Out: figures, warnings."""
+"""`tagwood check`: check data before training. In: a dataset, perhaps a test set. Out: statistics, warnings."""
 
 from __future__ import annotations
 
@@ -7,28 +7,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.output import JsonFlag, facts_table, print_data, print_json, say
+from tagwood.cli.common import (
+    FormatOption,
+    JsonFlag,
+    SkipBadOption,
+    VocabOption,
+    facts_table,
+    print_data,
+    print_json,
+    say,
+)
 
 if TYPE_CHECKING:
     from tagwood.data.statistics import DatasetStatistics, Spread
 
 
 def check(
-    data: Annotated[Path, typer.Argument(help="File or folder in any known format.")],
+    data: Annotated[Path, typer.Argument(help="File or folder in any supported format.")],
     test: Annotated[
-        Path | None, typer.Option(help="Test set to compare with: leaks, unknown labels.")
+        Path | None, typer.Option(help="Test set to compare with: leaked rows, unknown labels.")
     ] = None,
-    data_format: Annotated[str | None, typer.Option("--format", help="Default: from the content.")] = None,
-    vocab: Annotated[Path | None, typer.Option(help="Label table (TSV or CSV).")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out and count them.")] = False,
+    data_format: FormatOption = None,
+    vocab: VocabOption = None,
+    skip_bad: SkipBadOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Count rows, labels, duplicates and leaks, and say in plain words what looks wrong."""
+    """Show statistics of a dataset, and warn about duplicates, leaks and other problems."""
     found, bad_lines = check_data(data, test, data_format=data_format, vocab=vocab, skip_bad=skip_bad)
     if json:
         print_json(found.to_dict() | {"bad_lines": bad_lines})
         return
-    print_data(facts_table(facts_of(found) | ({"bad lines left out": bad_lines} if skip_bad else {})))
+    print_data(facts_table(facts_of(found) | ({"skipped lines": bad_lines} if skip_bad else {})))
     for warning in found.warnings:
         say(f"! {warning}")
 
@@ -41,7 +50,7 @@ def check_data(
     vocab: Path | None = None,
     skip_bad: bool = False,
 ) -> tuple[DatasetStatistics, int]:
-    """Read a dataset, and a test set over the same labels; return the figures and the number of bad lines."""
+    """Read a dataset, and a test set over the same labels; return statistics and the number of skipped lines."""
     from tagwood.data import BadLines, read_dataset, read_vocab
     from tagwood.data.statistics import compute_statistics
 
@@ -62,7 +71,7 @@ def check_data(
 
 
 def facts_of(found: DatasetStatistics) -> dict[str, Any]:
-    """Return the figures as names and values for a table."""
+    """Return the statistics as names and values for a table."""
     facts: dict[str, Any] = {
         "rows": found.rows,
         "labels": f"{found.labels:,} ({found.labels_used:,} in use)",

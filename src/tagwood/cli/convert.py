@@ -1,4 +1,4 @@
-"""`tagwood convert`: from one data format to another. In: a dataset. Out: the same in another form."""
+"""`tagwood convert`: from one data format to another. In: a dataset. Out: the same in another format."""
 
 from __future__ import annotations
 
@@ -7,31 +7,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tagwood.cli.output import JsonFlag, print_json, say
+from tagwood.cli.common import JsonFlag, SkipBadOption, UnknownOption, VocabOption, print_json, say
 
 if TYPE_CHECKING:
     from tagwood.data import BadLines, Dataset
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="File or folder in any known format.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="File or folder to write; .gz packs a file.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="File or folder in any supported format.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="OUT", help="File or folder to write; .gz compresses a file.")
+    ],
     from_format: Annotated[
-        str | None, typer.Option("--from", help="Default: found from the content.")
+        str | None, typer.Option("--from", help="Format of IN; detected by default.")
     ] = None,
-    to_format: Annotated[str | None, typer.Option("--to", help="Default: from the name of OUT.")] = None,
-    vocab: Annotated[Path | None, typer.Option(help="Label table (TSV or CSV) of the data.")] = None,
-    on_unknown: Annotated[str, typer.Option(help="Labels missing in --vocab: error, add or skip.")] = "error",
-    split: Annotated[str | None, typer.Option(help="train or test, for a folder that has both.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out and count them.")] = False,
+    to_format: Annotated[
+        str | None, typer.Option("--to", help="Format of OUT; from its name by default.")
+    ] = None,
+    vocab: VocabOption = None,
+    on_unknown: UnknownOption = "error",
+    split: Annotated[
+        str | None, typer.Option(help="Part to read from a folder that has both: train or test.")
+    ] = None,
+    skip_bad: SkipBadOption = False,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace OUT if it exists.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Convert a dataset to another format.
 
-    OUT appears when it is complete, or not at all. What its format cannot hold (names in feature formats,
-    groups in line formats) is said on stderr; label names, URIs and languages go to a table beside OUT if
-    need be.
+    OUT appears when it is complete, or not at all. What its format cannot hold (names in feature formats, groups in
+    line formats) is reported on stderr; label names, URIs and languages are written to a table next to OUT if needed.
     """
     data, lost, bad = convert_data(
         source,
@@ -45,13 +50,13 @@ def convert(
         force=force,
     )
     for what in lost:
-        say(f"! {target} cannot hold the {what} of this dataset; they were left out.")
+        say(f"! {target} cannot hold the {what} of this dataset; they were dropped.")
     for error in bad.first:
-        say(f"! left out: {error}")
+        say(f"! skipped: {error}")
     if json:
         print_json({"rows": data.n_rows, "labels": data.n_labels, "lost": lost, "bad_lines": bad.count})
     else:
-        skipped = f", {bad.count:,} bad lines left out" if bad.count else ""
+        skipped = f", {bad.count:,} lines skipped" if bad.count else ""
         say(f"{target}: {data.n_rows:,} rows, {data.n_labels:,} labels{skipped}")
 
 

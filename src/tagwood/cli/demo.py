@@ -1,4 +1,4 @@
-"""`tagwood demo`: the whole way on real text: corpus, statistics, training, evaluation, three questions.
+"""`tagwood demo`: all steps on real text: corpus, statistics, training, evaluation, three questions.
 
 In: nothing. Out: tables, or one JSON object. The corpus is `data.pydocs`; it needs no network.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.output import (
+from tagwood.cli.common import (
     JsonFlag,
     facts_table,
     print_data,
@@ -32,15 +32,15 @@ QUESTIONS = (
 
 def demo(
     questions: Annotated[
-        list[str] | None, typer.Argument(help="What you want to do, in quotes; default: three examples.")
+        list[str] | None, typer.Argument(help="What you want to do, in quotes; three examples by default.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-O", help="Folder to save the model in, to serve or show it later."),
+        typer.Option("--output", "-O", help="Folder to save the model in, for tagwood serve or show."),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Tag real text: the docstrings of this machine's Python.
+    """Train and try a model on the docstrings of your Python installation.
 
     Labels are the functions, classes and modules that a passage describes or refers to. Questions are answered with
     functions and classes.
@@ -83,16 +83,16 @@ def demo(
 
 
 def offer(folder: Path) -> str:
-    """Return how to see a model in the browser."""
+    """Return how to open a model in the browser."""
     from importlib.util import find_spec
 
     missing = any(find_spec(name) is None for name in ("fastapi", "uvicorn", "httptools"))
     first = "pip install 'tagwood[serve]' && " if missing else ""
-    return f"See it in the browser: {first}tagwood serve {folder}"
+    return f"Open it in the browser: {first}tagwood serve {folder}"
 
 
 def answer(tagger: Tagger, question: str, k: int = 5) -> dict[str, Any]:
-    """Return the labels of a question, best first, and the words that speak for the first one."""
+    """Return the labels of a question, best first, and the words in favour of the first one."""
     tags = tagger.tag_one(question, k, exclude=modules(tagger))
     words = tagger.explain(question, tags[0].label).words[:3] if tags else []
     return {
@@ -103,7 +103,7 @@ def answer(tagger: Tagger, question: str, k: int = 5) -> dict[str, Any]:
 
 
 def modules(tagger: Tagger) -> list[int]:
-    """Return the labels that are packages and modules: people ask for a function or class."""
+    """Return the labels that are packages and modules: users look for a function or class."""
     names = [tagger.vocab_.name(label) for label in range(len(tagger.vocab_))]
     parents = {name.rpartition(".")[0] for name in names}
     # Classes that have methods are parents too, but not in lower case.

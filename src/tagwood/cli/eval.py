@@ -1,7 +1,4 @@
-"""`tagwood eval`: how good a model or saved predictions are. In: either, and true labels. Out: a report.
-
-The command reads, measures, and shows; what is measured is decided in `tagwood.metrics`.
-"""
+"""`tagwood eval`: how good a model or saved predictions are. In: either, and true labels. Out: a report."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tagwood.cli.output import JsonFlag, print_data, print_json, say
+from tagwood.cli.common import JsonFlag, load_tagger, print_data, print_json, say
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,41 +24,49 @@ def eval_command(
         Path,
         typer.Argument(
             metavar="MODEL|PREDICTIONS",
-            help="Model folder; or a saved ranking: JSON lines, or .npz with a matrix of scores.",
+            help="Model folder, or saved predictions: JSON lines, or .npz with a score matrix.",
         ),
     ],
     truth: Annotated[
-        Path, typer.Argument(help="Dataset with the true labels of the same rows, in any format.")
+        Path, typer.Argument(help="Dataset with the true labels of the same rows, in any supported format.")
     ],
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", help="Such as P@5, nDCG@3, PSP@5, micro-F1; repeat it."),
+        typer.Option("--metric", "-m", help="Metric, such as P@5, nDCG@3, PSP@5, micro-F1 (repeatable)."),
     ] = None,
     train: Annotated[Path | None, typer.Option(help="Training dataset, for propensities and slices.")] = None,
     propensity: Annotated[
-        str, typer.Option(help="default, wikipedia, amazon, or the constants: 0.55,1.5")
+        str,
+        typer.Option(
+            help="Propensity model: default, wikipedia, amazon, or the constants A,B such as 0.55,1.5."
+        ),
     ] = "default",
-    limit: Annotated[int | None, typer.Option("--limit", "-l", help="Look at the first labels only.")] = None,
-    confidence: Annotated[
-        float | None, typer.Option(help="Level of bootstrap intervals, such as 0.95.")
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-l", help="Measure only the first labels of each row.")
     ] = None,
-    slices: Annotated[bool, typer.Option("--slices", help="Also for head, torso and tail labels.")] = False,
+    confidence: Annotated[
+        float | None, typer.Option(help="Add bootstrap intervals of this level, such as 0.95.")
+    ] = None,
+    slices: Annotated[
+        bool, typer.Option("--slices", help="Also report head, torso and tail labels separately.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     format: Annotated[  # noqa: A002  the option is called --format
-        str | None, typer.Option(help="Format of the datasets; default: found from the content.")
+        str | None, typer.Option(help="Format of the datasets; detected by default.")
     ] = None,
     metrics_file: Annotated[
-        Path | None, typer.Option("--metrics-file", "-M", help="Also write the report as JSON.")
+        Path | None, typer.Option("--metrics-file", "-M", help="File to write the report to, as JSON.")
     ] = None,
     results_file: Annotated[
-        Path | None, typer.Option("--results-file", "-r", help="Write counts and scores per label as TSV.")
+        Path | None,
+        typer.Option("--results-file", "-r", help="File to write counts and scores per label to, as TSV."),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Measure a model, or saved predictions, against the true labels.
 
-    A model is asked for as many labels as the metrics look at; sets (micro-F1 and the like) are those of its set rule.
-    It knows how often labels stand in its training data, so that --train is not needed.
+    A model returns as many labels as the metrics need; metrics of sets, such as micro-F1, use its set rule. --train is
+    needed for saved predictions only: a model stores the label counts of its training data.
     """
     model = predictions.is_dir()
     constants = check_options(metric, propensity, slices=slices, trained=model or train is not None)
@@ -89,10 +94,10 @@ def eval_command(
         print_data(report.to_table())
 
 
-class Problem(NamedTuple):
-    """What is measured: the ranking, the true labels and the training labels, all over one label table.
+class Comparison(NamedTuple):
+    """The ranking, the true labels and the training labels, all over one label table.
 
-    `sets` are what metrics of label sets look at, where they are not the whole ranking.
+    `sets` are measured by metrics of label sets, where they are not the whole ranking.
     """
 
     ranking: Ranking
@@ -110,8 +115,8 @@ def read_problem(
     train: Path | None = None,
     data_format: str | None = None,
     limit: int | None = None,
-) -> Problem:
-    """Read predictions, true and training labels over one label table, which grows by what files name."""
+) -> Comparison:
+    """Read predictions, true and training labels over one label table, which gains the labels that files name."""
     from tagwood.data import read_dataset
     from tagwood.data.predictions import read_ranking
 
@@ -119,7 +124,7 @@ def read_problem(
     known = None if training is None or training.vocab.names is None else training.vocab
     rows = read_dataset(truth, data_format, vocab=known, on_unknown="error" if known is None else "add")
     ranking, vocab = read_ranking(predictions, _widest(rows, training), on_unknown="add")
-    return Problem(
+    return Comparison(
         ranking if limit is None else ranking.top(limit),
         widen(rows.labels, len(vocab)),
         None if training is None else widen(training.labels, len(vocab)),
@@ -128,7 +133,7 @@ def read_problem(
     )
 
 
-def measure(problem: Problem, **options: Any) -> Report:
+def measure(problem: Comparison, **options: Any) -> Report:
     """Return the report of a problem; `options` are those of `tagwood.metrics.evaluate`."""
     from tagwood.metrics import evaluate, parse_metrics
 
@@ -167,14 +172,14 @@ def join_reports(first: Report, second: Report) -> Report:
 def check_options(
     metrics: list[str] | None, propensity: str, *, slices: bool, trained: bool
 ) -> str | tuple[float, float]:
-    """Refuse options that do not fit, before large files are read; return the propensity parsed."""
+    """Check options before large files are read; return the parsed propensity."""
     from tagwood.metrics import describe_propensity, parse_metrics
 
     wanting = [str(name) for name in parse_metrics(metrics or ["P@1"]) if name.needs_counts]
     wanting += ["--slices"] if slices else []
     if wanting and not trained:
         raise InputError(
-            f"{', '.join(wanting)} must know how often each label stands in the training data",
+            f"{', '.join(wanting)} must know how often each label occurs in the training data",
             hint="Give it with --train FILE.",
         )
     parsed = parse_propensity(propensity)
@@ -199,7 +204,7 @@ def parse_propensity(text: str) -> str | tuple[float, float]:
     return a, b
 
 
-def write_label_scores(problem: Problem, path: Path) -> None:
+def write_label_scores(problem: Comparison, path: Path) -> None:
     """Write one line for each label that is true or was returned: counts, precision, recall and F1."""
     import numpy as np
 
@@ -226,17 +231,10 @@ def _widest(rows: Dataset, training: Dataset | None) -> LabelVocab:
 
 
 def widen(labels: sparse.csr_array, n_labels: int) -> sparse.csr_array:
-    """Return the matrix with empty columns for the labels it does not know."""
+    """Return the matrix with empty columns for further labels."""
     wide = labels.copy()
     wide.resize(labels.shape[0], n_labels)
     return wide
-
-
-# SECTION cli.eval_model
-# The part of `tagwood eval` that asks a model. In: a model folder and a dataset. Out: rankings, sets and the truth.
-
-
-_DEFAULT_K = 5  # of the metrics that are measured if none are named
 
 
 def rank_truth(
@@ -247,12 +245,11 @@ def rank_truth(
     train: Path | None = None,
     data_format: str | None = None,
     limit: int | None = None,
-) -> Problem:
-    """Rank the texts of a dataset with a model and return what is to be measured.
+) -> Comparison:
+    """Rank the texts of a dataset with a model and return what is measured.
 
-    Labels that the model does not know join its label table: it could not return them, and they count as missed.
+    Labels unknown to the model are added to the label table and count as missed.
     """
-    from tagwood.cli.predict import load_tagger
     from tagwood.data import read_dataset
     from tagwood.metrics import parse_metrics
 
@@ -264,9 +261,9 @@ def rank_truth(
     if train is not None:
         training = read_dataset(train, data_format, vocab=rows.vocab, on_unknown="skip").labels
     names = parse_metrics(metrics) if metrics else []
-    k = limit or max([name.k for name in names if name.k is not None], default=_DEFAULT_K)
+    k = limit or max([name.k for name in names if name.k is not None], default=5)
     n_labels = rows.n_labels
-    return Problem(
+    return Comparison(
         _wider(tagger.rank(rows.texts, k=k), n_labels),
         rows.labels,
         widen(training, n_labels) if training is not None else _counts(tagger, n_labels),

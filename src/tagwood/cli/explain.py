@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.output import JsonFlag, readable
+from tagwood.cli.common import (
+    ExcludeOption,
+    JsonFlag,
+    LanguageOption,
+    LimitOption,
+    ModelArgument,
+    RestrictOption,
+    ThresholdOption,
+    load_tagger,
+    readable,
+)
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,20 +25,20 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    model: ModelArgument,
     text: Annotated[str, typer.Argument(help="The text; - reads it from stdin.")],
     label: Annotated[
-        str | None, typer.Option(help="Name or URI of the label; default: the first one suggested.")
+        str | None, typer.Option(help="Name, URI or id of the label; the best suggestion by default.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-l", help="Labels that are suggested per text.")] = 5,
-    threshold: Annotated[float | None, typer.Option("--threshold", "-t", help="Least score.")] = None,
-    restrict: Annotated[list[str] | None, typer.Option(help="Only this label; repeat it.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Not this label; repeat it.")] = None,
-    language: Annotated[str | None, typer.Option("--language", "-L", help="Of the label names.")] = None,
-    html: Annotated[bool, typer.Option("--html", help="Write a card of HTML to stdout.")] = False,
+    limit: LimitOption = 5,
+    threshold: ThresholdOption = None,
+    restrict: RestrictOption = None,
+    exclude: ExcludeOption = None,
+    language: LanguageOption = None,
+    html: Annotated[bool, typer.Option("--html", help="Write an HTML card to stdout.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Say why a label was suggested for a text, or where it was lost."""
+    """Explain why a label was suggested for a text, or at which step it was lost."""
     if json and html:
         raise InputError("--json and --html exclude each other")
     question: dict[str, Any] = {
@@ -43,10 +53,8 @@ def explain(
 
 
 def explain_text(model: Path, text: str, label: str | None, question: dict[str, Any]) -> Explanation:
-    """Load a model and explain a label for a text; `question` holds the options of `Tagger.tag` besides."""
+    """Load a model and explain a label for a text; `question` holds the other options of `Tagger.tag`."""
     import sys
-
-    from tagwood.cli.predict import load_tagger
 
     tagger = load_tagger(model)
     text = readable(sys.stdin.read() if text == "-" else text)

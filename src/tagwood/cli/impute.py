@@ -1,7 +1,7 @@
 """`tagwood impute`: which row of a group each label of the group belongs to. In: texts in groups. Out: JSON lines.
 
-Each line has the text, its group as ``from_group`` and its labels, so that the file can be reviewed and mended, then
-trained on as it is, or given to ``tagwood train --corrections`` in part.
+Each line has the text, its group as ``from_group`` and its labels. The file can be reviewed and corrected, then trained
+on as it is, or passed in part to ``tagwood train --corrections``.
 """
 
 from __future__ import annotations
@@ -12,51 +12,67 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.output import JsonFlag, print_json, say, stages
-from tagwood.cli.train import GroupLabelsOption, GroupsOption, choose_recipe, read_rows
+from tagwood.cli.common import (
+    DataArgument,
+    FormatOption,
+    GroupLabelsOption,
+    GroupsOption,
+    JobsOption,
+    JsonFlag,
+    RecipeOption,
+    SetOption,
+    SkipBadOption,
+    UnknownOption,
+    VocabOption,
+    choose_recipe,
+    print_json,
+    read_rows,
+    say,
+    stages,
+)
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
     from tagwood.data import Dataset
     from tagwood.groups import Imputed
-    from tagwood.recipe import Recipe
+    from tagwood.tagger import Tagger
 
 
 def impute(
-    data: Annotated[Path, typer.Argument(help="File with texts, groups and labels, in any known format.")],
-    output: Annotated[Path, typer.Option("--output", "-O", help="File to write; .gz packs it.")],
+    data: DataArgument,
+    output: Annotated[Path, typer.Option("--output", "-O", help="File to write; .gz compresses it.")],
     groups: GroupsOption = None,
     group_labels: GroupLabelsOption = None,
-    recipe: Annotated[
-        Path | None, typer.Option(help="Settings in a TOML file: [features], [groups].")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="One setting, such as groups.method=eagle-0; repeat it.")
-    ] = None,
+    recipe: RecipeOption = None,
+    settings: SetOption = None,
     margin: Annotated[
         float,
-        typer.Option(help="A row is sure of a label if the others are this share of its cosine behind."),
+        typer.Option(
+            help="A label is certain for a row if the cosines of the others are lower by this share."
+        ),
     ] = 0.2,
     doubtful_first: Annotated[
-        bool, typer.Option("--doubtful-first", help="Groups with the least certain labels first.")
+        bool, typer.Option("--doubtful-first", help="Write groups with the least certain labels first.")
     ] = False,
-    vocab: Annotated[Path | None, typer.Option(help="Label table (TSV or CSV).")] = None,
-    on_unknown: Annotated[str, typer.Option(help="Labels missing in --vocab: error, add or skip.")] = "error",
-    data_format: Annotated[str | None, typer.Option("--format", help="Default: from the content.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out and count them.")] = False,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace OUTPUT if it exists.")] = False,
+    vocab: VocabOption = None,
+    on_unknown: UnknownOption = "error",
+    data_format: FormatOption = None,
+    jobs: JobsOption = None,
+    skip_bad: SkipBadOption = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Work out labels of rows from labels of groups, for review.
+    """Assign the labels of groups to single rows, for review.
 
-    Training with groups does the same by itself; look at the result here first, or mend it.
+    Training with groups does the same internally; use this command to review or correct the result first.
     """
     from tagwood._check import check_float
     from tagwood.data.files import check_target
 
     check_float(margin, "--margin", low=0.0, high=1.0)
-    chosen = choose_recipe(recipe, settings or [], jobs)
+    tagger = choose_recipe(recipe, settings, jobs).tagger()
     check_target(output, overwrite=force, folder=False)
     rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, None, groups, group_labels)
     if rows.groups is None:
@@ -66,24 +82,23 @@ def impute(
             hint="Name the column: --groups COLUMN.",
         )
     with stages("Imputing") as advance:
-        found = impute_texts(rows, chosen, margin, jobs, advance)
+        found = impute_texts(rows, tagger, margin, jobs, advance)
     facts = write_review(rows, found, output, doubtful_first=doubtful_first, force=force)
     if json:
         print_json(facts)
     else:
         say(
             f"{output}: {facts['labels']:,} labels on {facts['rows']:,} rows in {facts['groups']:,} groups, "
-            f"{facts['unsure']:,} unsure (confidence below 0.9)"
+            f"{facts['unsure']:,} uncertain (confidence below 0.9)"
         )
 
 
-def impute_texts(rows: Dataset, recipe: Recipe, margin: float, threads: int | None, advance: Any) -> Imputed:
-    """Impute with the features and group settings of a recipe."""
+def impute_texts(rows: Dataset, tagger: Tagger, margin: float, threads: int | None, advance: Any) -> Imputed:
+    """Impute with the encoder and the group settings of a Tagger."""
     from tagwood.groups import GroupedLabels, keep_closest
     from tagwood.models.linear_tree import LinearTree
     from tagwood.tagger.fitting import default_encoder, impute_rows
 
-    tagger = recipe.tagger()
     advance("features", 0.0)
     texts = list(rows.texts or ())
     X = (tagger.encoder or default_encoder(LinearTree())).fit(texts).transform(texts)
@@ -134,11 +149,11 @@ def _line(rows: Dataset, found: Imputed, row: int) -> dict[str, Any]:
 
 
 def _doubtful_first(rows: Dataset, found: Imputed) -> list[int]:
-    """Return the rows, those of the group with the least mean confidence first."""
+    """Return the rows, ordered by the mean confidence of their groups, lowest first."""
     import numpy as np
 
     codes, names = rows.group_codes()
-    codes = np.where(codes < 0, len(names), codes)  # rows without a group are sure, and come last
+    codes = np.where(codes < 0, len(names), codes)  # rows without a group are certain and come last
     entry_codes = np.repeat(codes, np.diff(found.labels.indptr))
     counts = np.bincount(entry_codes, minlength=len(names) + 1)
     means = np.bincount(entry_codes, found.weights.data, minlength=len(names) + 1) / np.maximum(counts, 1)

@@ -1,4 +1,4 @@
-"""`tagwood info`: what is installed here, or what a model is. In: nothing or a model folder. Out: facts."""
+"""`tagwood info`: versions and hardware, or the passport of a model. In: nothing or a model folder. Out: facts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tagwood.cli.output import JsonFlag, facts_table, print_data, print_json
+from tagwood.cli.common import JsonFlag, facts_table, print_data, print_json
 
 _REQUIREMENT = re.compile(r"^([\w.-]+).*?(?:extra == ['\"](\w+)['\"])?$")
 _HIDDEN_EXTRAS = {"dev"}
@@ -21,11 +21,11 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 def info(
     model: Annotated[
-        Path | None, typer.Argument(help="A model folder; without it: this installation.")
+        Path | None, typer.Argument(help="Model folder; without it, this installation is described.")
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Show versions, hardware and extras, or a model's passport."""
+    """Show versions, hardware and extras of this installation, or the passport of a model."""
     facts = describe_installation() if model is None else describe_model(model)
     if json:
         print_json(facts)

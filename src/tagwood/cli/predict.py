@@ -1,4 +1,9 @@
-"""`tagwood predict` (also `suggest`): labels for texts. In: a model, a text, file or stdin. Out: labels and scores."""
+"""`tagwood predict` (also `suggest`): labels for texts.
+
+In: a model, and a text, a file or stdin. Out: labels and scores on stdout or in a file (JSON lines, CSV, TSV, Parquet).
+Rows are read, tagged and written in batches, so that memory does not grow with the file; only tables and Parquet on
+standard input are copied to a temporary file first.
+"""
 
 from __future__ import annotations
 
@@ -16,28 +21,145 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tagwood._check import check_choice
-from tagwood.cli.output import JsonFlag, print_data, print_json, progress, readable, say
+from tagwood.cli.common import (
+    ExcludeOption,
+    JobsOption,
+    JsonFlag,
+    LanguageOption,
+    LimitOption,
+    ModelArgument,
+    RestrictOption,
+    ThresholdOption,
+    load_tagger,
+    print_data,
+    print_json,
+    progress,
+    readable,
+    say,
+)
 from tagwood.errors import DataError, InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from tagwood.tagger import Tagger, Tags
 
-
-# SECTION cli.documents
-# Texts to tag, as `predict` reads them: a text, a file, standard input. In: what the user named. Out: `Document`s.
-#
-# Rows come one by one, so that nothing holds a whole file; only tables and Parquet from standard input are kept in a
-# temporary file first.
-
-
 BATCH = 1000
+FORMATS = ("jsonl", "csv", "tsv", "parquet")
+_HEADER = ("id", "text", "labels", "uris", "scores", "review")
 _LINE_ENDINGS = ("", ".txt", ".lst")
 _TABLE_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _FILE_ENDINGS = (*_TABLE_ENDINGS, ".txt", ".lst", ".json", ".gz")
 
 
+def predict(
+    model: ModelArgument,
+    source: Annotated[
+        str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts, or - for stdin.")
+    ] = "-",
+    limit: LimitOption = 5,
+    threshold: ThresholdOption = None,
+    promise: Annotated[
+        str | None,
+        typer.Option(help="Return sets with a guarantee instead: precision>=0.9, recall>=0.8 or f1."),
+    ] = None,
+    sets: Annotated[
+        bool,
+        typer.Option("--sets", help="Return sets by the rule of the model instead (see tune-threshold)."),
+    ] = False,
+    restrict: RestrictOption = None,
+    exclude: ExcludeOption = None,
+    language: LanguageOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-O", help="File to write: .jsonl, .csv, .tsv or .parquet; - for stdout."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="Output format; from the file name by default, jsonl on stdout."),
+    ] = None,
+    data_format: Annotated[
+        str | None,
+        typer.Option("--format", help="Format of FILE or stdin; detected by default, lines on stdin."),
+    ] = None,
+    jobs: JobsOption = None,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Suggest labels for a text, for each line of stdin, or for each row of a file.
+
+    Files are read and written in batches. An output file appears when it is complete, or not at all.
+    """
+    if sets and promise is not None:
+        raise InputError("--sets and --promise cannot be combined")
+    options: dict[str, Any] = {
+        "k": limit,
+        "threshold": threshold,
+        "promise": promise,
+        "restrict": restrict,
+        "exclude": exclude,
+        "language": language,
+    }
+    single = output is None and to is None and source != "-" and not is_path(source)
+    tagger = load_tagger(model, jobs)
+    if sets:
+        options["promise"] = tagger.sets.rule
+    if single:
+        _answer(tagger, source, options, json)
+        return
+    done = tag_documents(tagger, source, data_format, output, to, force, options)
+    if output is not None and str(output) != "-":
+        say(f"{output}: {done:,} texts")
+
+
+def tag_documents(
+    tagger: Tagger,
+    source: str,
+    data_format: str | None,
+    output: Path | None,
+    to: str | None,
+    force: bool,
+    options: dict[str, Any],
+) -> int:
+    """Tag all texts of a source, batch by batch, and return their number."""
+    done = 0
+    with open_writer(output, overwrite=force, to=to) as write, progress("Tagging") as advance:
+        for batch in in_batches(read_documents(source, data_format)):
+            write(batch, tagger.tag([document.text for document in batch], **options))
+            done += len(batch)
+            advance(done, None)
+    return done
+
+
+def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> None:
+    text = readable(text)
+    tags = tagger.tag_one(text, **options)
+    if json:
+        print_json(as_dict(Document(text), tags))
+        return
+    if tags:
+        print_data(tag_table(tags))
+    else:
+        say("No label fits." if options["threshold"] is None else "No label reaches the threshold.")
+    if tags.review:
+        say("! The promise cannot be kept for this text; it needs manual review.")
+
+
+def tag_table(tags: Tags) -> Any:
+    """Return labels and scores as a table."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(justify="right", style="dim")
+    table.add_column(overflow="fold")
+    for tag in tags:
+        table.add_row(f"{tag.score:.3f}", Text(tag.name))
+    return table
+
+
 class Document(NamedTuple):
-    """A text and the name it goes by, if it has one."""
+    """A text and its id, if it has one."""
 
     text: str
     id: str = ""
@@ -61,7 +183,7 @@ def read_documents(source: str, data_format: str | None) -> Iterator[Document]:
 
 
 def is_path(source: str) -> bool:
-    """Say whether a source is a file or folder; what looks like the name of a data file must be one."""
+    """Return whether a source is a file or folder; what looks like the name of a data file must exist."""
     try:
         if Path(source).exists():
             return True
@@ -82,7 +204,7 @@ def in_batches(documents: Iterable[Document], size: int = BATCH) -> Iterator[lis
 
 
 def _guess_format(path: Path) -> str:
-    """Return the format by content; tables without labels, which content cannot tell, by their names."""
+    """Return the format by content, or by name for tables without labels, which content cannot tell."""
     from tagwood.data import detect_format
 
     try:
@@ -107,10 +229,9 @@ def _records(path: Path, data_format: str) -> Iterator[Document]:
 
 def _spooled(data_format: str) -> Iterator[Document]:
     """Yield the rows of a table on standard input, from a copy: Parquet has its directory at the end."""
-    from tagwood._check import check_choice
-    from tagwood.data import FORMATS
+    from tagwood.data import FORMATS as KNOWN
 
-    known = [name for name, found in FORMATS.items() if found.records is not None and not found.folder]
+    known = [name for name, found in KNOWN.items() if found.records is not None and not found.folder]
     check_choice(data_format, "--format of standard input", ["lines", *known])
     with tempfile.TemporaryDirectory(prefix="tagwood-") as folder:
         path = Path(folder) / "standard input"
@@ -155,15 +276,6 @@ def _lines(file: IO[str], name: str) -> Iterator[Document]:
         raise DataError(f"is not UTF-8 text ({error.reason})", path=name) from error
 
 
-# SECTION cli.batches
-# Tags to files, a batch at a time: JSON lines, CSV, TSV, Parquet. In: `Document`s and their tags. Out: a file, stdout.
-#
-# A file appears when it is complete, or not at all; nothing holds a whole file.
-
-
-FORMATS = ("jsonl", "csv", "tsv", "parquet")
-_HEADER = ("id", "text", "labels", "uris", "scores", "review")
-
 Write = Callable[[list[Document], "list[Tags]"], None]
 
 
@@ -206,7 +318,7 @@ def output_format(path: Path, to: str | None = None) -> str:
         )
     kind = ending if to is None else check_choice(to, "--to", FORMATS)
     if kind == "parquet" and name.endswith(".gz"):
-        raise InputError("Parquet is packed already; its name must not end in .gz", given=path.name)
+        raise InputError("Parquet is already compressed; its name must not end in .gz", given=path.name)
     return kind
 
 
@@ -255,7 +367,9 @@ def _joined(names: list[str]) -> str:
 
 def _binary_stdout() -> IO[bytes]:
     if sys.stdout.isatty():
-        raise InputError("Parquet is not for the screen", hint="Name a file with --output, or use a pipe.")
+        raise InputError(
+            "Parquet cannot be written to a terminal", hint="Name a file with --output, or use a pipe."
+        )
     return sys.stdout.buffer
 
 
@@ -283,119 +397,3 @@ def _parquet_writer(place: Path | IO[bytes]) -> Iterator[Write]:
 
 def _short(score: float) -> float:
     return float(f"{score:.6g}")
-
-
-def predict(
-    model: Annotated[Path, typer.Argument(help="Model folder.")],
-    source: Annotated[
-        str, typer.Argument(metavar="[TEXT|FILE|-]", help="A text, a file of texts, or - for stdin.")
-    ] = "-",
-    limit: Annotated[int, typer.Option("--limit", "-l", help="Most labels per text.")] = 5,
-    threshold: Annotated[float | None, typer.Option("--threshold", "-t", help="Least score.")] = None,
-    promise: Annotated[
-        str | None, typer.Option(help="Instead of a limit: precision>=0.9, recall>=0.8 or f1.")
-    ] = None,
-    sets: Annotated[
-        bool, typer.Option("--sets", help="Instead of a limit: the model's own rule (see tune-threshold).")
-    ] = False,
-    restrict: Annotated[list[str] | None, typer.Option(help="Only this label; repeat it.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Not this label; repeat it.")] = None,
-    language: Annotated[str | None, typer.Option("--language", "-L", help="Of the label names.")] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-O", help="File to write: .jsonl, .csv, .tsv, .parquet; - is stdout."),
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", help="Format to write; default: by the name, jsonl on stdout.")
-    ] = None,
-    data_format: Annotated[
-        str | None,
-        typer.Option("--format", help="Of FILE or stdin; default: from the content, lines on stdin."),
-    ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the output if it exists.")] = False,
-    json: JsonFlag = False,
-) -> None:
-    """Suggest labels for a text, for each line of stdin, or for each row of a file.
-
-    Files are read and written in batches, and an output file appears when it is complete, or not at all.
-    """
-    if sets and promise is not None:
-        raise InputError("--sets and --promise exclude each other")
-    options: dict[str, Any] = {
-        "k": limit,
-        "threshold": threshold,
-        "promise": promise,
-        "restrict": restrict,
-        "exclude": exclude,
-        "language": language,
-    }
-    single = output is None and to is None and source != "-" and not is_path(source)
-    tagger = load_tagger(model, jobs)
-    if sets:
-        options["promise"] = tagger.sets.rule
-    if single:
-        _answer(tagger, source, options, json)
-        return
-    done = tag_documents(tagger, source, data_format, output, to, force, options)
-    if output is not None and str(output) != "-":
-        say(f"{output}: {done:,} texts")
-
-
-def load_tagger(folder: Path, jobs: int | None = None) -> Tagger:
-    """Load a model folder that holds a Tagger."""
-    from tagwood._check import check_threads
-    from tagwood.tagger import Tagger
-
-    tagger = Tagger.load(folder)
-    if jobs is not None:
-        for part in (tagger.encoder_, tagger.model_):
-            part.set_params(threads=check_threads(jobs))  # type: ignore[union-attr]
-    return tagger
-
-
-def tag_documents(
-    tagger: Tagger,
-    source: str,
-    data_format: str | None,
-    output: Path | None,
-    to: str | None,
-    force: bool,
-    options: dict[str, Any],
-) -> int:
-    """Tag all texts of a source, batch by batch, and return their number."""
-    done = 0
-    with open_writer(output, overwrite=force, to=to) as write, progress("Tagging") as advance:
-        for batch in in_batches(read_documents(source, data_format)):
-            write(batch, tagger.tag([document.text for document in batch], **options))
-            done += len(batch)
-            advance(done, None)
-    return done
-
-
-def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> None:
-
-    text = readable(text)
-    tags = tagger.tag_one(text, **options)
-    if json:
-        print_json(as_dict(Document(text), tags))
-        return
-    if tags:
-        print_data(tag_table(tags))
-    else:
-        say("No label fits." if options["threshold"] is None else "No label reaches the threshold.")
-    if tags.review:
-        say("! The promise cannot be kept for this text; a person should look at it.")
-
-
-def tag_table(tags: Tags) -> Any:
-    """Return labels and scores as a table."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(justify="right", style="dim")
-    table.add_column(overflow="fold")
-    for tag in tags:
-        table.add_row(f"{tag.score:.3f}", Text(tag.name))
-    return table

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.output import JsonFlag, print_data, print_json, say
+from tagwood.cli.common import (
+    JsonFlag,
+    LanguageOption,
+    ModelArgument,
+    load_tagger,
+    print_data,
+    print_json,
+    say,
+)
 
 if TYPE_CHECKING:
     from tagwood.tagger.senses import Different
 
 
 def senses(
-    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    model: ModelArgument,
     limit: Annotated[int, typer.Option("--limit", "-l", help="Number of labels to list.")] = 20,
-    least_rows: Annotated[int, typer.Option(help="Leave out labels with fewer training texts.")] = 5,
-    language: Annotated[str | None, typer.Option("--language", "-L", help="Of the label names.")] = None,
+    least_rows: Annotated[int, typer.Option(help="Skip labels with fewer training texts.")] = 5,
+    language: LanguageOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """List the labels with the most different meanings, as far as the model tells them apart.
+    """List the labels whose meanings differ most, as far as the model separates them.
 
-    One label in detail: tagwood show MODEL --label NAME.
+    Show one label in detail with: tagwood show MODEL --label NAME.
     """
-    from tagwood.cli.predict import load_tagger
-
     found = load_tagger(model).most_different(limit, least_rows=least_rows, language=language)
     if json:
         print_json({"model": str(model), "labels": found})
     elif found:
         print_data(senses_table(found))
     else:
-        say("Every label lives in one leaf. Train with --set tree.copies=2 to let labels have several.")
+        say("Every label is in one leaf. Train with --set tree.copies=2 to allow several.")
 
 
 def senses_table(found: list[Different]) -> Any:

@@ -1,4 +1,4 @@
-"""`tagwood serve`: a model as a REST service with a web page. In: a model folder. Out: answers, until it is stopped."""
+"""`tagwood serve`: a model as a REST service with a web page. In: a model folder. Out: answers, until stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.output import JsonFlag, say
+from tagwood.cli.common import JsonFlag, say
 from tagwood.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -21,45 +21,51 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 def serve(
     model: Annotated[Path, typer.Argument(help="Model folder, or a link to one.")],
     host: Annotated[
-        str, typer.Option(help="Address to listen on; the default is for this machine only.")
+        str, typer.Option(help="Address to listen on; the default is reachable from this machine only.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")] = 8000,
     workers: Annotated[
-        int, typer.Option(min=1, max=256, help="Processes; they share one model in memory.")
+        int, typer.Option(min=1, max=256, help="Number of processes; they share one model in memory.")
     ] = 1,
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=1, help="Threads of a worker for large batches.")
+        int, typer.Option("--jobs", "-j", min=1, help="Threads per worker for large batches.")
     ] = 1,
     token_file: Annotated[
-        Path | None, typer.Option(help="File whose first line is a token that every request must show.")
+        Path | None, typer.Option(help="File whose first line is the token that every request must carry.")
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Host name the service is asked by, behind a proxy; repeat it.")
+        list[str] | None, typer.Option(help="Host name of the service behind a proxy (repeatable).")
     ] = None,
     origin: Annotated[
-        list[str] | None, typer.Option(help="Web site that may use the service, https://...; repeat it.")
+        list[str] | None, typer.Option(help="Web site that may use the service, https://... (repeatable).")
     ] = None,
     feedback: Annotated[
-        Path | None, typer.Option(help="File for feedback; default: beside the model, MODEL.feedback.jsonl.")
+        Path | None,
+        typer.Option(help="File for feedback; MODEL.feedback.jsonl next to the model by default."),
     ] = None,
     no_feedback: Annotated[
-        bool, typer.Option("--no-feedback", help="Store no feedback and no corrections.")
+        bool, typer.Option("--no-feedback", help="Do not store feedback and corrections.")
     ] = False,
     limits: Annotated[
         list[str] | None,
-        typer.Option("--max", help="A limit, such as texts=100 or text_chars=50000; repeat it."),
+        typer.Option("--max", help="Limit of a request, such as texts=100 or text_chars=50000 (repeatable)."),
     ] = None,
-    no_gather: Annotated[bool, typer.Option("--no-gather", help="Answer each request by itself.")] = False,
+    no_gather: Annotated[
+        bool, typer.Option("--no-gather", help="Answer each request on its own instead of in batches.")
+    ] = False,
     reload_seconds: Annotated[
-        float, typer.Option(help="How often to look for a new model in the folder; 0: only on SIGHUP.")
+        float,
+        typer.Option(
+            help="Seconds between checks for a new model in the folder; 0 to reload on SIGHUP only."
+        ),
     ] = 2.0,
-    log_texts: Annotated[bool, typer.Option("--log-texts", help="Write texts to the log.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No log line for each request.")] = False,
+    log_texts: Annotated[bool, typer.Option("--log-texts", help="Include texts in the log.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not log each request.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Serve a model: a web page at /, a REST interface at /v1, its description at /openapi.json.
+    """Serve a model: a web page at /, a REST API at /v1, its description at /openapi.json.
 
-    The log is one JSON object a line on stderr. A new model saved over the folder is taken up without a pause.
+    The log on stderr has one JSON object per line. A new model saved to the folder is loaded without interruption.
     """
     check_model(model)
     settings = make_settings(
@@ -83,7 +89,7 @@ def run(
     model: Path, settings: ServiceSettings, host: str, port: int, *, workers: int, quiet: bool, json: bool
 ) -> None:
     """Run the service until it is stopped."""
-    from tagwood.cli.output import print_json
+    from tagwood.cli.common import print_json
     from tagwood.service.processes import Supervisor, open_socket
 
     with open_socket(host, port) as sock:
@@ -99,7 +105,9 @@ def run(
             model, settings, sock, workers=workers, log_requests=not quiet, on_ready=on_ready
         )
         if not service.run():
-            raise InputError(f"{model} must be a model that can be loaded", hint="The log above says why.")
+            raise InputError(
+                f"{model} must be a model that can be loaded", hint="See the log above for the reason."
+            )
 
 
 def make_settings(**values: Any) -> ServiceSettings:

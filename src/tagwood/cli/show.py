@@ -1,4 +1,4 @@
-"""`tagwood show`: what a model is. In: a model folder. Out: passport, recipe, tree, largest labels."""
+"""`tagwood show`: describe a model. In: a model folder. Out: passport, recipe, tree, largest labels."""
 
 from __future__ import annotations
 
@@ -7,26 +7,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.output import JsonFlag, facts_table, print_data, print_json, show_bytes
+from tagwood.cli.common import (
+    JsonFlag,
+    LanguageOption,
+    ModelArgument,
+    facts_table,
+    load_tagger,
+    print_data,
+    print_json,
+    show_bytes,
+)
 
 if TYPE_CHECKING:
     from tagwood.tagger import Tagger
 
 
 def show(
-    model: Annotated[Path, typer.Argument(help="Model folder.")],
-    limit: Annotated[int, typer.Option("--limit", "-l", help="Number of largest labels to list.")] = 10,
-    depth: Annotated[int, typer.Option(help="Draw the label tree down to this depth.")] = 1,
+    model: ModelArgument,
+    limit: Annotated[int, typer.Option("--limit", "-l", help="Number of most frequent labels to list.")] = 10,
+    depth: Annotated[int, typer.Option(help="Depth down to which the label tree is drawn.")] = 1,
     label: Annotated[
         str | None,
-        typer.Option(help="Show one label instead: its leaves, and its words, neighbours and texts there."),
+        typer.Option(help="Show one label instead: its senses with words, similar labels and texts."),
     ] = None,
-    language: Annotated[str | None, typer.Option("--language", "-L", help="Of the label names.")] = None,
+    language: LanguageOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Show what a model is: passport, recipe, tree, largest labels, calibration."""
-    from tagwood.cli.predict import load_tagger
-
+    """Show a model: passport, recipe, label tree, most frequent labels, calibration."""
     tagger = load_tagger(model)
     if label is not None:
         found = tagger.senses(label, language=language)

@@ -1,4 +1,7 @@
-"""`tagwood tune`: search for better settings. In: a dataset, ranges, a time limit. Out: a recipe for `train`."""
+"""`tagwood tune`: search for better settings, or for the fastest label tree.
+
+In: a dataset, ranges, a time limit. Out: a recipe for `train`; with ``--tree`` a table of λ, JSON and charts.
+"""
 
 from __future__ import annotations
 
@@ -7,84 +10,170 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.output import JsonFlag, print_data, print_json, say, show, stages
+from tagwood.cli.common import (
+    DataArgument,
+    DocsLimitOption,
+    FormatOption,
+    JobsOption,
+    JsonFlag,
+    RecipeOption,
+    SetOption,
+    SkipBadOption,
+    UnknownOption,
+    VocabOption,
+    choose_recipe,
+    first_rows,
+    print_data,
+    print_json,
+    read_rows,
+    say,
+    show,
+    stages,
+)
+from tagwood.errors import InputError
 
 if TYPE_CHECKING:
+    from scipy import sparse
+
+    from tagwood.models.linear_tree.trials import SweepPoint, TreeSweep
+    from tagwood.recipe import Recipe
+    from tagwood.tagger import Tagger
     from tagwood.tuning import Tuned
 
 _INTERRUPTED = 130
+_TREE = "With --tree"
+# Heading -> measure and how it is shown.
+_COLUMNS = {
+    "P@1": ("P@1", 100, ".2f"),
+    "P@3": ("P@3", 100, ".2f"),
+    "P@5": ("P@5", 100, ".2f"),
+    "depth@1": ("depth@1", 1, ".2f"),
+    "@3": ("depth@3", 1, ".2f"),
+    "@5": ("depth@5", 1, ".2f"),
+    "nodes": ("exact_nodes_1", 1, ".1f"),
+    "beam": ("beam_nodes_1", 1, ".1f"),
+    "p50": ("exact_p50_1", 1, ".1f"),
+    "p99": ("exact_p99_1", 1, ".1f"),
+    "beam p50": ("beam_p50_1", 1, ".1f"),
+    "beam p99": ("beam_p99_1", 1, ".1f"),
+}
 
 
 def tune(
-    data: Annotated[Path, typer.Argument(help="Training data: texts and labels, in any known format.")],
+    data: DataArgument,
     output: Annotated[
-        Path,
-        typer.Option("--output", "-O", help="Folder for the trials; the same folder continues a search."),
-    ],
-    minutes: Annotated[float, typer.Option(help="Time for this call.")] = 10.0,
-    trials: Annotated[int | None, typer.Option(help="Stop after so many trials of this call.")] = None,
+        Path | None,
+        typer.Option(
+            "--output", "-O", help="Folder for the results. A search continues in the folder it started in."
+        ),
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="Time limit of this call.")] = 10.0,
+    trials: Annotated[int | None, typer.Option(help="Stop after this many trials.")] = None,
     metric: Annotated[
-        str, typer.Option("--metric", "-m", help="Such as P@5, nDCG@5, PSP@5, micro-F1.")
+        str, typer.Option("--metric", "-m", help="Metric to optimise, such as P@5, nDCG@5, PSP@5, micro-F1.")
     ] = "P@5",
     ranges: Annotated[
         Path | None,
-        typer.Option(help="TOML file of what may change; default: see ranges.toml in the folder."),
+        typer.Option(
+            help="TOML file with the settings to vary; ranges.toml in the folder shows the default."
+        ),
     ] = None,
-    recipe: Annotated[Path | None, typer.Option(help="Settings to begin with, in a TOML file.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="One setting, such as tree.arity=16; repeat it.")
+    recipe: RecipeOption = None,
+    settings: SetOption = None,
+    holdout: Annotated[
+        float | None, typer.Option(help="Share of the rows to measure on; 0.2 by default, 0.15 with --tree.")
     ] = None,
-    holdout: Annotated[float, typer.Option(help="Share of the rows to measure on.")] = 0.2,
-    seed: Annotated[int, typer.Option(help="Of the held-out rows and the search.")] = 0,
-    vocab: Annotated[Path | None, typer.Option(help="Label table (TSV, CSV or SKOS).")] = None,
-    on_unknown: Annotated[str, typer.Option(help="Labels missing in --vocab: error, add or skip.")] = "error",
-    data_format: Annotated[str | None, typer.Option("--format", help="Default: from the content.")] = None,
-    docs_limit: Annotated[
-        int | None, typer.Option("--docs-limit", "-d", help="Use the first rows only.")
-    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the search and of the choice of held-out rows.")] = 0,
+    vocab: VocabOption = None,
+    on_unknown: UnknownOption = "error",
+    data_format: FormatOption = None,
+    docs_limit: DocsLimitOption = None,
     limit: Annotated[int, typer.Option("--limit", "-l", help="Number of best trials to show.")] = 10,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out and count them.")] = False,
+    jobs: JobsOption = None,
+    skip_bad: SkipBadOption = False,
+    tree: Annotated[
+        bool,
+        typer.Option(
+            "--tree", help="Find the fastest label tree without loss of P@1.", rich_help_panel=_TREE
+        ),
+    ] = False,
+    lams: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--lam",
+            help="Value of lambda to try, 0 to 2 (repeatable); the paper's grid by default.",
+            rich_help_panel=_TREE,
+        ),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(help="Trees per lambda; more give a surer P@1.", rich_help_panel=_TREE)
+    ] = 1,
+    loss: Annotated[
+        float, typer.Option(help="Points of P@1 that may be lost for speed.", rich_help_panel=_TREE)
+    ] = 0.0,
+    latency: Annotated[
+        bool,
+        typer.Option(
+            "--latency/--no-latency", help="Measure time, or only count nodes.", rich_help_panel=_TREE
+        ),
+    ] = True,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace existing results.", rich_help_panel=_TREE)
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Search for better settings on rows held out from the training data.
 
-    The best recipe is FOLDER/best.toml, for: tagwood train DATA --recipe FOLDER/best.toml. Ctrl-C keeps every finished
-    trial; the same command goes on from there.
+    The best recipe is written to FOLDER/best.toml, for: tagwood train DATA --recipe FOLDER/best.toml. Ctrl-C keeps all
+    finished trials, and the same command continues the search.
+
+    With --tree, label trees are compared instead, from lambda=0 (similar labels together) towards 2 (frequent labels
+    near the root). Recommended is the lambda with the lowest latency of exact search among those whose P@1 is not below
+    that of lambda=0. The table shows for each lambda: P@k in percent, expected depth@k, nodes that a search for one
+    label evaluates (exact, and beam of 10), microseconds per row (median and 99th percentile, exact and beam), and the
+    gain in P@1 over lambda=0 with its 95 % interval. Latency should be measured on an idle machine.
     """
-    from tagwood.cli.train import choose_recipe, read_rows
+    chosen = choose_recipe(recipe, settings, jobs if tree else None)
+    tagger = chosen.tagger()
+    if tree:
+        from tagwood.models.linear_tree.trials import SweepPlan
+
+        options: dict[str, Any] = {"lams": tuple(lams)} if lams else {}
+        options |= {} if holdout is None else {"holdout": holdout}
+        plan = SweepPlan(seeds=seeds, loss=loss / 100, latency=latency, **options)
+        tune_tree(data, output, tagger, plan, data_format, docs_limit, force=force, json=json)
+        return
+    if output is None:
+        raise InputError("a search needs a folder for its trials", hint="Name it with --output FOLDER.")
+    read: list[Any] = [data, data_format, vocab, on_unknown, skip_bad, docs_limit]
+    limits: dict[str, Any] = {"metric": metric, "minutes": minutes, "max_trials": trials, "seed": seed}
+    limits |= {"holdout": 0.2 if holdout is None else holdout, "threads": jobs}
+    found, interrupted = search_settings(read, output, chosen, ranges, limits)
+    report(found, output, limit, json)
+    if interrupted:
+        say("Interrupted; all finished trials are kept. The same command continues the search.")
+        raise typer.Exit(_INTERRUPTED)
+
+
+def search_settings(
+    read: list[Any], folder: Path, recipe: Recipe, ranges: Path | None, limits: dict[str, Any]
+) -> tuple[Tuned, bool]:
+    """Run a search; return its trials, and whether Ctrl-C ended it."""
     from tagwood.tuning import read_ranges
     from tagwood.tuning import tune as search
 
-    begin = choose_recipe(recipe, settings or [], None)
     chosen = None if ranges is None else read_ranges(ranges)
-    rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit)
+    rows = read_rows(*read)
     seen: list[Tuned] = []
-    interrupted = False
     try:
         with stages("Tuning") as advance:
-            found = search(
-                rows,
-                output,
-                recipe=begin,
-                ranges=chosen,
-                metric=metric,
-                minutes=minutes,
-                max_trials=trials,
-                holdout=holdout,
-                seed=seed,
-                threads=jobs,
-                progress=advance,
-                each=seen.append,
-            )
+            return search(
+                rows, folder, recipe=recipe, ranges=chosen, progress=advance, each=seen.append, **limits
+            ), False
     except KeyboardInterrupt:
         if not seen or not seen[-1].trials:
             raise
-        found, interrupted = seen[-1], True
-    report(found, output, limit, json)
-    if interrupted:
-        say("Interrupted; all finished trials are kept. The same command goes on from here.")
-        raise typer.Exit(_INTERRUPTED)
+        return seen[-1], True
 
 
 def report(found: Tuned, folder: Path, limit: int, json: bool) -> None:
@@ -94,14 +183,14 @@ def report(found: Tuned, folder: Path, limit: int, json: bool) -> None:
         return
     print_data(trial_table(found, limit))
     for number, reason in list(found.failures.items())[:3]:
-        say(f"trial {number} gave no result: {reason}")
+        say(f"trial {number} failed: {reason}")
     say(
         f"{folder / 'best.toml'}: the best of {len(found.trials):,} trials on {found.held_out:,} held-out rows"
     )
 
 
 def as_dict(found: Tuned, folder: Path, limit: int) -> dict[str, Any]:
-    """Return what a search found as JSON."""
+    """Return the result of a search as JSON values."""
     return {
         "metric": found.metric,
         "held_out_rows": found.held_out,
@@ -132,3 +221,105 @@ def trial_table(found: Tuned, limit: int) -> Any:
 
 def _cell(value: Any) -> str:
     return "-".join(map(str, value)) if isinstance(value, list) else show(value)
+
+
+def tune_tree(
+    data: Path,
+    output: Path | None,
+    tagger: Tagger,
+    plan: Any,
+    data_format: str | None,
+    docs_limit: int | None,
+    *,
+    force: bool,
+    json: bool,
+) -> None:
+    """Compare label trees along λ; show the table and write the results."""
+    from tagwood.models.linear_tree.trials import sweep_trees
+
+    plan.check()
+    if output is not None:
+        check_output(output, force=force)
+    X, Y = _read_problem(data, data_format, docs_limit, tagger)
+    with stages("Trees") as advance:
+        sweep = sweep_trees(tagger.model, X, Y, plan, progress=advance)
+    if output is not None:
+        write_sweep(sweep, output, data.name)
+    if json:
+        print_json(sweep.to_dict())
+        return
+    typer.echo(sweep_lines(sweep))
+    say(verdict(sweep))
+
+
+def _read_problem(
+    path: Path, data_format: str | None, docs_limit: int | None, tagger: Tagger
+) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Return features and labels of a dataset; texts are encoded as the recipe says."""
+    from tagwood._sparse import normalize_rows
+    from tagwood.data import read_dataset
+
+    rows = first_rows(read_dataset(path, data_format), docs_limit)
+    if rows.labels.nnz == 0:
+        raise InputError(f"{path} must hold labels", given="none", hint="Look at it with: tagwood check")
+    if rows.features is not None:
+        return normalize_rows(rows.features), rows.labels
+    encoder: Any = tagger.encoder
+    return encoder.fit_transform(list(rows.texts or ())), rows.labels
+
+
+def check_output(folder: Path, *, force: bool) -> None:
+    """Raise `InputError` if a result would be overwritten."""
+    there = [name for name in ("sweep.json", "pareto.html", "pareto.png") if (folder / name).exists()]
+    if there and not force:
+        raise InputError(
+            f"{folder} must not hold an earlier result",
+            given=", ".join(there),
+            hint="Replace it with --force.",
+        )
+
+
+def write_sweep(sweep: TreeSweep, folder: Path, name: str) -> None:
+    """Write the sweep as JSON and its charts as HTML and PNG."""
+    import json
+
+    from tagwood.plots import charts_html, charts_png, sweep_charts
+
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(sweep.to_dict(), indent=2, ensure_ascii=False)
+    (folder / "sweep.json").write_text(f"{text}\n", encoding="utf-8")
+    charts = sweep_charts(sweep)
+    page = charts_html(charts, f"Label trees for {name}", verdict(sweep))
+    (folder / "pareto.html").write_text(page, encoding="utf-8")
+    (folder / "pareto.png").write_bytes(charts_png(charts))
+
+
+def sweep_lines(sweep: TreeSweep) -> str:
+    """Return the measures of each λ as aligned lines: * is recommended, + lies on the Pareto front."""
+    shown = {head: how for head, how in _COLUMNS.items() if how[0] in sweep.points[0].measures}
+    front = sweep.front()
+    rows = [["", "λ", *shown, "P@1 gain"]]
+    for point in sweep.points:
+        sign = "*" if point.lam == sweep.lam else "+" if point.lam in front else ""
+        cells = [format(scale * point.measures[name], form) for name, scale, form in shown.values()]
+        rows.append([sign, f"{point.lam:.3g}", *cells, _gain(point) if point.lam else ""])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _gain(point: SweepPoint) -> str:
+    return f"{100 * point.gain:+.2f} ({100 * point.gain_low:+.2f} to {100 * point.gain_high:+.2f})"
+
+
+def verdict(sweep: TreeSweep) -> str:
+    """Return the recommendation in a sentence."""
+    what = "median latency" if sweep.cost.startswith("exact_p50") else "evaluated nodes"
+    best = sweep.point(sweep.lam)
+    if best.lam == 0:
+        return f"λ=0, the balanced tree: no other λ saves {what} of exact search at no loss of P@1."
+    return (
+        f"λ={best.lam:.3g}: {what} of exact search {-100 * sweep.saving(sweep.cost):+.0f} %, expected depth@1 "
+        f"{-100 * sweep.saving('depth@1'):+.0f} %, P@1 {_gain(best)} against λ=0. "
+        f"Use it with: tagwood train --set tree.lam={best.lam:.3g}"
+    )

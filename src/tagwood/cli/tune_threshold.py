@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tagwood.cli.output import JsonFlag, print_data, print_json, say
+from tagwood.cli.common import (
+    DocsLimitOption,
+    FormatOption,
+    JobsOption,
+    JsonFlag,
+    ModelArgument,
+    first_rows,
+    load_tagger,
+    print_data,
+    print_json,
+    save_changed,
+    say,
+)
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,31 +30,27 @@ if TYPE_CHECKING:
     from tagwood.tagger import Tagger
     from tagwood.tuning.thresholds import Cut
 
-_SHOWN = 5  # every fifth of the hundred thresholds stands in the table
+_SHOWN = 5  # the table shows every fifth threshold
 
 
 def tune_threshold(
-    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    model: ModelArgument,
     data: Annotated[Path, typer.Argument(help="Texts and labels that the model was not trained on.")],
     metric: Annotated[
-        str, typer.Option("--metric", "-m", help="What is best: micro-F1, macro-F1, example-F1, ...")
+        str, typer.Option("--metric", "-m", help="Metric to maximise: micro-F1, macro-F1, example-F1, ...")
     ] = "micro-F1",
     write: Annotated[
-        bool, typer.Option("--write", help="Store the best threshold in the model, as its rule for sets.")
+        bool, typer.Option("--write", help="Store the best threshold in the model as its set rule.")
     ] = False,
-    data_format: Annotated[str | None, typer.Option("--format", help="Default: from the content.")] = None,
-    docs_limit: Annotated[
-        int | None, typer.Option("--docs-limit", "-d", help="Use the first rows only.")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")] = None,
+    data_format: FormatOption = None,
+    docs_limit: DocsLimitOption = None,
+    jobs: JobsOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Find the best threshold, the best fixed number of labels, and what each promise gives.
+    """Find the best threshold and the best fixed number of labels, and measure each promise.
 
-    With --write, predict --sets and eval then use the threshold; the model folder is replaced in one step.
+    With --write, predict --sets and eval use the best threshold from then on; the model folder is replaced in one step.
     """
-    from tagwood.cli.output import save_changed
-    from tagwood.cli.predict import load_tagger
     from tagwood.storage.publish import check_replaceable
     from tagwood.tuning.thresholds import check_metric
 
@@ -78,7 +86,7 @@ class Found(NamedTuple):
 def measure_cuts(
     tagger: Tagger, data: Path, metric: str, data_format: str | None = None, docs_limit: int | None = None
 ) -> Found:
-    """Rank the texts of a dataset and measure every way to cut the rankings."""
+    """Rank the texts of a dataset and measure every rule that cuts the rankings to sets."""
     from tagwood.tuning import thresholds as cuts
 
     ranking, Y = _ranked(tagger, data, data_format, docs_limit)
@@ -94,7 +102,7 @@ def measure_cuts(
 
 
 def report(found: Found, metric: str) -> None:
-    """Show the tables."""
+    """Print the tables."""
     shown = [cut for cut in found.thresholds if _is_shown(cut, found.threshold)]
     print_data(cut_table("threshold", shown, metric, found.threshold))
     most = max(5, int(found.size.rule.removeprefix("top-")) + 2)
@@ -148,10 +156,8 @@ def _ranked(
     from tagwood.ranking import Ranking
     from tagwood.tagger.fitting import CANDIDATES
 
-    # Labels that the model does not know join its table: it could not return them, and they count as missed.
-    rows = read_dataset(data, data_format, vocab=tagger.vocab_, on_unknown="add")
-    if docs_limit is not None:
-        rows = rows.rows(list(range(min(docs_limit, rows.n_rows))))
+    # Labels unknown to the model are added to its table and count as missed.
+    rows = first_rows(read_dataset(data, data_format, vocab=tagger.vocab_, on_unknown="add"), docs_limit)
     if rows.texts is None or rows.groups is not None:
         what = "features only" if rows.texts is None else "labels of groups"
         raise InputError(f"{data} must hold texts and the labels of each", given=what)

@@ -1,4 +1,4 @@
-"""`tagwood vocab list|diff|load`: label tables of models and files. In: models, TSV, CSV, SKOS. Out: lists, a model."""
+"""`tagwood vocab list|diff|load`: vocabularies of models and files. In: models, TSV, CSV, SKOS. Out: lists, a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tagwood.cli.output import JsonFlag, print_json, save_changed, say
+from tagwood.cli.common import JsonFlag, ModelArgument, load_tagger, print_json, save_changed, say
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from tagwood.tagger import Tagger
 
 
-# SECTION cli.vocab_sources
-# Where `tagwood vocab` gets label tables from: models and files. In: a path. Out: a `Source`.
-
-
 class Source(NamedTuple):
     """A label table and what else is known: training rows per label, the model's data, a SKOS file's extras."""
 
@@ -34,7 +30,7 @@ class Source(NamedTuple):
     thesaurus: Thesaurus | None = None
 
     def select(self, contains: str | None, *, masked: bool, sort: str, language: str | None) -> list[int]:
-        """Return the ids of the labels that are asked for, in order."""
+        """Return the ids of the selected labels, in order."""
         gone = self.vocab.removed_mask()
         chosen = [label for label in range(len(self.vocab)) if gone[label] or not masked]
         if contains is not None:
@@ -59,7 +55,7 @@ class Source(NamedTuple):
         return {"id": label, "name": self.vocab.name(label, language), "uri": self.vocab.uri(label)}
 
     def as_dict(self, label: int, language: str | None) -> dict[str, Any]:
-        """Return all that is known of a label."""
+        """Return everything known about a label."""
         facts = self.entry(label, language)
         facts["languages"] = {
             code: table[label] for code, table in self.vocab.languages.items() if table[label]
@@ -73,7 +69,7 @@ class Source(NamedTuple):
         return facts
 
     def describe(self, label: int) -> str:
-        """Return the words that describe a label: of a SKOS file with alternative names, else its name."""
+        """Return the description of a label: in a SKOS file with alternative names, otherwise its name."""
         return self.vocab.name(label) if self.thesaurus is None else self.thesaurus.texts[label]
 
     def _is_masked(self, label: int) -> bool:
@@ -90,18 +86,12 @@ def open_source(path: Path, language: str | None = None) -> Source:
     from tagwood.data.vocab_files import rdf_format, read_skos
 
     if path.is_dir():
-        from tagwood.cli.predict import load_tagger
-
         tagger = load_tagger(path)
         return Source(tagger.vocab_, tagger.label_counts_, tagger.fingerprint_)
     if rdf_format(path) is not None:
         found = read_skos(path, language)
         return Source(found.vocab, thesaurus=found)
     return Source(read_vocab(path, language))
-
-
-# SECTION cli.vocab_loading
-# The work of `tagwood vocab load`. In: a model folder and a newer label table. Out: the model's next state, facts.
 
 
 def bring_in(
@@ -115,7 +105,6 @@ def bring_in(
     language: str | None,
 ) -> dict[str, Any]:
     """Update the labels of a model and save it to `target` (None: nowhere); return what changed."""
-    from tagwood.cli.predict import load_tagger
     from tagwood.data.vocab_changes import update_table
 
     tagger = load_tagger(model)
@@ -185,13 +174,13 @@ def _facts(update: TableUpdate, texts: dict[int, str]) -> dict[str, Any]:
 
 
 app = typer.Typer(
-    help="List, compare and load label tables: those of models, TSV, CSV, or SKOS. Each has --json.",
+    help="List, compare and update label vocabularies of models and files (TSV, CSV, SKOS). Each has --json.",
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-_SOURCE = "Model folder, or a label table: TSV, CSV, SKOS (.ttl, .nt, .rdf, .jsonld)."
+_SOURCE = "Model folder or vocabulary file: TSV, CSV, SKOS (.ttl, .nt, .rdf, .jsonld)."
 
 
 @app.callback(invoke_without_command=True)
@@ -204,16 +193,21 @@ def _overview(context: typer.Context) -> None:
 def list_labels(
     source: Annotated[Path, typer.Argument(help=_SOURCE)],
     contains: Annotated[
-        str | None, typer.Option("--filter", help="Only labels with this in a name or the URI.")
+        str | None, typer.Option("--filter", help="List only labels with this text in a name or the URI.")
     ] = None,
-    sort: Annotated[str, typer.Option(help="By id, name, or rows (most training rows first).")] = "id",
-    masked: Annotated[bool, typer.Option("--masked", help="Only labels that are not suggested.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-l", help="Most labels to list; 0: all.")] = 50,
-    language: Annotated[str | None, typer.Option("--language", "-L", help="Of the names.")] = None,
+    sort: Annotated[str, typer.Option(help="Order: id, name, or rows (most training rows first).")] = "id",
+    masked: Annotated[bool, typer.Option("--masked", help="List only masked labels.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-l", help="Largest number of labels to list; 0 for all.")
+    ] = 50,
+    language: Annotated[str | None, typer.Option("--language", "-L", help="Language of the names.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-O", help="Write the whole table as .tsv or .csv instead.")
+        Path | None,
+        typer.Option("--output", "-O", help="Write the whole vocabulary to a .tsv or .csv file instead."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the output if it exists.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """List the labels of a model or a vocabulary, with the number of training rows where it is known."""
@@ -237,24 +231,27 @@ def list_labels(
     if len(shown) < len(chosen):
         say(f"{len(shown):,} of {len(chosen):,} labels; -l 0 lists all.")
     elif not chosen:
-        say("No label fits.")
+        say("No matching label.")
 
 
 @app.command("diff")
 def diff_labels(
     old: Annotated[Path, typer.Argument(help=_SOURCE)],
-    new: Annotated[Path, typer.Argument(help="The same, newer.")],
+    new: Annotated[Path, typer.Argument(help="Newer model folder or vocabulary file.")],
     by: Annotated[
         str | None,
         typer.Option(
-            help="What makes labels the same: uri, name or id. Default: id for two states of one model, else URIs "
-            "if both have them, else names."
+            help="How labels are matched: uri, name or id. By default id for two versions of one model, otherwise URIs "
+            "if both have them, otherwise names."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-l", help="Most labels per kind of change; 0: all.")] = 20,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", "-l", help="Largest number of labels to list per kind of change; 0 for all."),
+    ] = 20,
     json: JsonFlag = False,
 ) -> None:
-    """Say what changed between two label tables: added, removed, renamed, masked."""
+    """Show the differences between two vocabularies: added, removed, renamed, masked labels."""
     from tagwood.data.vocab_changes import compare_vocabs
 
     before, after = open_source(old), open_source(new)
@@ -283,33 +280,39 @@ def diff_labels(
 
 @app.command("load")
 def load_labels(
-    model: Annotated[Path, typer.Argument(help="Model folder.")],
-    source: Annotated[Path, typer.Argument(help="The newer label table: TSV, CSV, SKOS, or another model.")],
+    model: ModelArgument,
+    source: Annotated[Path, typer.Argument(help="Newer vocabulary: TSV, CSV, SKOS, or another model.")],
     language: Annotated[
         str | None,
-        typer.Option("--language", "-L", help="Of the names; default: the one the model's names are in."),
+        typer.Option("--language", "-L", help="Language of the names; that of the model by default."),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(help="What makes labels the same: uri, name or id; default as for diff.")
+        str | None,
+        typer.Option(help="How labels are matched: uri, name or id; see vocab diff for the default."),
     ] = None,
     add: Annotated[
         bool,
-        typer.Option("--add", help="Also take in new labels, suggested by the words that describe them."),
+        typer.Option("--add", help="Also add new labels, which are suggested by their descriptions."),
     ] = False,
     mask_missing: Annotated[
-        bool, typer.Option("--mask-missing", help="Mask labels that the newer table does not have.")
+        bool, typer.Option("--mask-missing", help="Mask labels that the newer vocabulary does not have.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-O", help="Model folder to write; default: MODEL itself.")
+        Path | None, typer.Option("--output", "-O", help="Model folder to write; MODEL itself by default.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace a model at --output.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-l", help="Most labels per kind of change; 0: all.")] = 20,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace an existing model at --output.")
+    ] = False,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", "-l", help="Largest number of labels to list per kind of change; 0 for all."),
+    ] = 20,
     json: JsonFlag = False,
 ) -> None:
-    """Bring a newer vocabulary into a model without training: names, languages, deprecated labels, new labels.
+    """Update the vocabulary of a model without training: names, languages, deprecated labels, new labels.
 
-    The model folder is replaced in one step when the new state is complete.
+    The model folder is replaced in one step when the new version is complete.
     """
     from tagwood.storage.publish import check_replaceable
 

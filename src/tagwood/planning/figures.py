@@ -1,4 +1,12 @@
-"""`DataFigures`: all that a forecast takes from the data, measured on samples in about a second. In: a dataset."""
+"""`DataFigures`: everything a forecast needs to know about the data, measured on samples in about a second.
+
+In: a dataset and an encoder. Out: numbers of n-grams, features and labels.
+
+Decisions: the n-grams of a quarter, a half and all of a random sample are counted, and the growth is extrapolated to
+the number of rows by a power law (Heaps) whose exponent keeps falling as it fell inside the sample. The features of a
+label are those of its rows; labels are sampled with a probability that grows with their rows, because frequent labels
+have most of the features.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +25,25 @@ from tagwood.errors import InputError
 from tagwood.features.base import char_tables, packed_chunks
 from tagwood.features.tfidf import TfidfEncoder, count_ngrams
 
-# SECTION planning.text_figures
-# How many n-grams and features all texts will have, from a sample of them. In: texts, an encoder. Out: `TextFigures`.
-#
-# The n-grams of a quarter, a half and all of a random sample are counted, and the growth from one to the next is
-# carried
-# on to the number of rows: a power law (Heaps) whose exponent falls on as it fell inside the sample.
-
-
 SAMPLE_CHARACTERS = 6_000_000
 SAMPLE_ROWS = 30_000
+TREE_FEATURES = 512  # most features of a label that shape the tree, see `LinearTree`
+_LABELS = 120
+_CHARACTERS = 4_000_000
+_ROWS = (6, 32)  # least and most rows of a label that are read
+_SIZE_POWER = 0.7  # features of a label grow about so with its rows
 
 
 @dataclass(frozen=True)
 class TextFigures:
-    """What the texts are for an encoder.
+    """N-grams and features of texts.
 
     Parameters
     ----------
     tokens
-        Different n-grams of a text, on average.
+        Distinct n-grams of a text, on average.
     distinct
-        Different n-grams of all texts.
+        Distinct n-grams of all texts.
     n_features, per_row
         N-grams that become features, and how many of them a text has on average.
     """
@@ -108,20 +113,20 @@ def _grown(found: list[_Counts], n_rows: int) -> TextFigures:
     tokens = last.tokens
 
     def grown(name: str) -> float:
-        return carry_on([one.rows for one in found], [getattr(one, name) for one in found], n_rows)
+        return extrapolate([one.rows for one in found], [getattr(one, name) for one in found], n_rows)
 
     n_features, distinct = grown("n_features"), max(grown("distinct"), 1.0)
     return TextFigures(tokens, distinct, min(n_features, distinct), min(grown("per_row"), tokens))
 
 
-def carry_on(sizes: Sequence[int], values: Sequence[float], size: int) -> float:
-    """Return the value at `size`, from those at smaller sizes, by a power law whose exponent falls.
+def extrapolate(sizes: Sequence[int], values: Sequence[float], size: int) -> float:
+    """Extrapolate values at growing sizes to `size`, by a power law with a falling exponent.
 
     Examples
     --------
-    >>> round(carry_on([1, 2, 4], [10.0, 20.0, 40.0], 16), 3)  # a straight line
+    >>> round(extrapolate([1, 2, 4], [10.0, 20.0, 40.0], 16), 3)  # a straight line
     160.0
-    >>> carry_on([4], [7.0], 16)
+    >>> extrapolate([4], [7.0], 16)
     7.0
     """
     if len(sizes) < 3 or size <= sizes[-1] or min(values) <= 0:
@@ -133,30 +138,16 @@ def carry_on(sizes: Sequence[int], values: Sequence[float], size: int) -> float:
     return float(values[-1] * np.exp(slope * way))
 
 
-# SECTION planning.label_figures
-# How many features the labels' rows have, from a sample of labels. In: texts, labels. Out: `LabelFigures`.
-#
-# A label's features are those of its rows: their number decides how long a label tree is built and how large a
-# model is.
-# Labels are drawn with a chance that grows with their rows, since frequent ones have most of the features.
-
-
-_LABELS = 120
-_CHARACTERS = 4_000_000
-_ROWS = (6, 32)  # least and most rows of a label that are read
-_SIZE_POWER = 0.7  # features of a label grow about so with its rows
-
-
 @dataclass(frozen=True)
 class LabelFigures:
-    """What the labels are.
+    """Labels, their rows and their features.
 
     Parameters
     ----------
     n_labels, used, pairs
         Labels of the table, labels with rows, and pairs of row and label.
     features, tree_features
-        Different features of a label's rows, summed over the labels; and so many at most as the tree takes of each.
+        Distinct features of a label's rows, summed over the labels; and the same with at most 512 per label.
     log_rows
         Mean of ln(1 + rows of a label) over the pairs: classifiers of frequent labels need more sweeps.
     row_sizes, row_counts
@@ -174,7 +165,7 @@ class LabelFigures:
 
 
 class _Read(NamedTuple):
-    """Different n-grams in some rows of a label, and in half of them."""
+    """Distinct n-grams in some rows of a label, and in half of them."""
 
     rows: int
     features: float
@@ -244,7 +235,7 @@ def _read(texts: list[str], encoder: TfidfEncoder) -> _Read:
 
 
 def _label_features(read: _Read, texts: TextFigures, rows: float) -> float:
-    """Return the different features of a label on so many rows; n-grams that become no feature are taken off."""
+    """Return the distinct features of a label on so many rows; n-grams that become no feature are taken off."""
     dropped = texts.tokens - texts.per_row  # of a row; nearly all of them stand in no other
     most = texts.n_features
     least = min(texts.per_row * 0.2, read.features)
@@ -261,21 +252,18 @@ def _mean_length(rows: Sequence[str], random: np.random.Generator) -> float:
     return max(1.0, float(np.mean([len(rows[row]) for row in some.tolist()])))
 
 
-TREE_FEATURES = 512  # most features of a label that shape the tree, see `LinearTree`
-
-
 @dataclass(frozen=True)
 class DataFigures:
-    """What a dataset is for an encoder.
+    """What a forecast needs to know about a dataset.
 
     Parameters
     ----------
     rows
         Rows to train on.
     characters
-        Of all their texts.
+        Characters of all their texts.
     texts, labels
-        What the texts and the labels are.
+        Figures of the texts and of the labels.
     grouped
         Whether labels are known for groups only.
     """

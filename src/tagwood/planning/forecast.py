@@ -1,13 +1,15 @@
 """`forecast_training`: what training will need, from figures of the data and the settings of a Tagger.
 
-The terms follow the algorithm, the constants are measured: n-grams are counted once per text; label features sum the
-rows of each label; a label tree goes over the labels' features once per generation; a classifier sweeps over the rows
-of its node, and the more rows its label has, the more often; memory holds features, label features and the model.
+The terms follow the algorithm: n-grams are counted once per text; label features sum the rows of each label; building
+a tree passes over the labels' features once per generation; a classifier sweeps over the rows of its node, more often
+for frequent labels; memory holds features, label features and the model. The constants are measured by
+``python -m benchmarks.plan``, one group for each list of terms.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -16,21 +18,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tagwood._check import check_threads
+from tagwood.data.dataset import Dataset
 from tagwood.errors import InputError
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.disentangled import Disentangled
 from tagwood.models.linear_tree import LinearTree
-from tagwood.planning.figures import DataFigures, LabelFigures
+from tagwood.planning.figures import DataFigures, LabelFigures, measure_figures
 from tagwood.tagger import Tagger
 from tagwood.tagger.fitting import CANDIDATES, WORTH_REFITTING
 
-# SECTION planning.coefficients
-# The measured constants of the forecast, and how sure it is. Written by ``python -m benchmarks.plan``; see its page.
-#
-# Each group of constants belongs to a list of terms that `forecast` computes in the same order.
-
-
 FILE = Path(__file__).with_name("coefficients.json")
+_STATUS, _MEMORY = Path("/proc/self/status"), Path("/proc/meminfo")
+_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Coefficients:
     latency, batch
         Seconds for one text alone, and CPU seconds for one of many.
     bands
-        Quantity -> factor within which nine of ten measured sets lay.
+        Quantity -> factor within which nine of ten measured datasets were.
     measured
-        Where and when: machine, date, sets used and sets kept to check.
+        Machine, date, datasets used, and datasets held out to check.
     """
 
     features: tuple[float, ...]
@@ -89,15 +89,6 @@ def read_coefficients() -> Coefficients:
     return parse_coefficients(FILE.read_text(encoding="utf-8"))
 
 
-# SECTION planning.tree_shape
-# The label tree that settings make of so many labels, and how many rows reach its levels. Nothing is trained.
-#
-# A balanced tree halves the labels until they fit into leaves, and joins generations of halves into wide nodes, as
-# `tagwood.trees.balanced` does. A row reaches a node if one of its labels lies below. If labels lay in the tree at
-# random, that would follow from the labels per row; like labels lie together, so fewer are reached, by a measured
-# share.
-
-
 _MATCHED = 10  # nodes of a level that matcher-aware negatives add at most
 
 
@@ -111,7 +102,7 @@ class Level(NamedTuple):
 
 
 class TreeShape(NamedTuple):
-    """Levels, root first; the last one holds the leaves."""
+    """Levels, root first; the last one holds the leaves. Nothing is trained to find it."""
 
     generations: int
     levels: tuple[Level, ...]
@@ -125,8 +116,10 @@ class TreeShape(NamedTuple):
 def tree_shape(labels: LabelFigures, model: LinearTree, together: tuple[float, float]) -> TreeShape:
     """Return the shape of one tree of a model.
 
-    `together` are the shares of the visits beyond the first that remain at the leaves, and above them, because like
-    labels lie together.
+    A balanced tree halves the labels until they fit into leaves, and joins generations of halves into wide nodes (see
+    `tagwood.trees.balanced`). A row reaches a node if one of its labels is below. With labels placed at random, the
+    visits would follow from the labels per row; similar labels are placed together, so only a share of the visits
+    beyond the first remains: `together`, at the leaves and above them.
     """
     size = max(1, min(model.max_leaf_size, labels.n_labels))
     generations = int(np.ceil(np.log2(max(1.0, labels.n_labels / size))))
@@ -158,15 +151,15 @@ def _visits(labels: LabelFigures, nodes: float, share: float) -> float:
 
 
 TOGETHER = (0.62, 0.40)  # see `tree_shape`; measured on the sets that the constants were fitted to
-_ROW_OVERHEAD = 15.0  # what a visit of a row costs beside its features, in features
+_ROW_OVERHEAD = 15.0  # cost of a visit of a row beyond that of its features, in features
 _WEIGHT_BYTES = {"int8": 1, "float16": 2, "float32": 4}
-_OPENED = 5  # nodes of a level that a beam looks into, about
+_OPENED = 5  # nodes of a level that beam search opens, about
 _COUNT_BYTES = 48  # of an n-gram while n-grams are counted: two tables become a third
 _PROCESS_BYTES = 90e6  # Python with everything that training imports
 
 
 class Value(NamedTuple):
-    """A forecast and the factor that nine of ten measured sets lay within."""
+    """A forecast, and the factor within which nine of ten measured datasets were."""
 
     expected: float
     band: float
@@ -189,17 +182,17 @@ class Forecast:
     Parameters
     ----------
     peak_bytes
-        Highest memory of the process, the data that are in it already included.
+        Peak memory of the process, including the data that it holds already.
     cpu_seconds
-        Of all threads, from the texts in memory to the stored model.
+        CPU time of all threads, from the texts in memory to the stored model.
     model_bytes
-        Of the model folder.
+        Size of the model folder.
     depth, n_nodes
-        Of a label tree.
+        Size of a label tree.
     latency_seconds
-        Labels for one text, from Python.
+        Time to tag one text from Python.
     batch_seconds
-        CPU time for one text of many.
+        CPU time to tag one text of a large batch.
     """
 
     peak_bytes: Value
@@ -264,6 +257,18 @@ def forecast_training(
         Value(_dot(known.latency, terms.asked), bands["latency"]),
         Value(_dot(known.batch, terms.asked), bands["batch"]),
     )
+
+
+def figures_for(data: Dataset, tagger: Tagger, *, share: float = 0.9) -> DataFigures:
+    """Measure a dataset for the encoder of a Tagger that will be trained on `share` of its rows."""
+    encoder, model = parts_of(tagger)
+    return measure_figures(data, encoder, share=share, threads=check_threads(model.threads))
+
+
+def has_forecast(tagger: Tagger) -> bool:
+    """Whether there is a forecast for an unfitted Tagger: for TF-IDF features and a linear tree."""
+    kinds = TfidfEncoder | None, LinearTree | Disentangled | None
+    return isinstance(tagger.encoder, kinds[0]) and isinstance(tagger.model, kinds[1])
 
 
 def parts_of(tagger: Tagger) -> tuple[TfidfEncoder, LinearTree]:
@@ -344,3 +349,35 @@ def encoder_bytes(tagger: Tagger, n_features: float) -> float:
 
 def _dot(constants: Sequence[float], terms: Sequence[float]) -> float:
     return float(np.dot(constants, terms))
+
+
+def used_bytes() -> float:
+    """Return the resident memory of this process; its peak where the system tells no more."""
+    found = _kilobytes(_STATUS, "VmRSS")
+    if found is not None:
+        return found
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak if sys.platform == "darwin" else 1024 * peak)
+
+
+def largest_bytes() -> float | None:
+    """Return how large this process can become within free memory and the limits of its container; None if unknown."""
+    free = _kilobytes(_MEMORY, "MemAvailable")
+    limits = [] if free is None else [free + used_bytes()]
+    for path in _GROUPS:
+        try:
+            limits.append(float(path.read_text()))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return min(limits, default=None)
+
+
+def _kilobytes(path: Path, field: str) -> float | None:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return None
+    found = next((line.split()[1] for line in lines if line.startswith(f"{field}:")), None)
+    return None if found is None else 1024 * float(found)

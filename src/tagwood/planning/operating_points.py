@@ -1,17 +1,15 @@
-"""`choose_point`: limits in, settings out. The changes that cost least precision and keep to the limits are chosen.
+"""`choose_point`: limits in, settings out. The changes that lose the least precision within the limits are chosen.
 
-Every change makes something smaller and loses some precision; how much was measured (docs/benchmarks/plan.md has the
-table). Combinations are tried in the order of the precision they are expected to lose.
+Every change makes something smaller and loses some precision; how much was measured (see docs/benchmarks/plan.md).
+Combinations are tried in the order of the precision they are expected to lose. Also: quantities with units.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 from tagwood.errors import InputError
@@ -19,10 +17,6 @@ from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.linear_tree import LinearTree
 from tagwood.planning.forecast import Forecast, parts_of
 from tagwood.recipe import Recipe
-
-# SECTION planning.quantities
-# Quantities with units, as users write and read them: bytes and seconds.
-
 
 _PARTS = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]*)\s*")
 BYTES = {"b": 1.0, "kb": 1e3, "k": 1e3, "mb": 1e6, "m": 1e6, "gb": 1e9, "g": 1e9, "tb": 1e12}
@@ -49,7 +43,7 @@ def parse_quantity(text: str, name: str, units: dict[str, float], plain: str) ->
 
 
 def show_amount(size: float) -> str:
-    """Return bytes as people read them.
+    """Return a number of bytes as text.
 
     Examples
     --------
@@ -64,7 +58,7 @@ def show_amount(size: float) -> str:
 
 
 def show_time(seconds: float) -> str:
-    """Return a time as people read it.
+    """Return a time as text.
 
     Examples
     --------
@@ -80,46 +74,6 @@ def show_time(seconds: float) -> str:
     raise AssertionError("µs takes all")
 
 
-# SECTION planning.memory
-# Memory of this process and of this machine, on Linux. Elsewhere: the process's own peak, and no limit known.
-
-
-_STATUS, _MEMORY = Path("/proc/self/status"), Path("/proc/meminfo")
-_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-
-
-def used_bytes() -> float:
-    """Return the resident memory of this process."""
-    found = _kilobytes(_STATUS, "VmRSS")
-    if found is not None:
-        return found
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return float(peak if sys.platform == "darwin" else 1024 * peak)
-
-
-def largest_bytes() -> float | None:
-    """Return how large this process can become: what it has and what is free, in the limits of its container."""
-    free = _kilobytes(_MEMORY, "MemAvailable")
-    limits = [] if free is None else [free + used_bytes()]
-    for path in _GROUPS:
-        try:
-            limits.append(float(path.read_text()))
-        except (OSError, ValueError):  # no such file, or "max"
-            continue
-    return min(limits, default=None)
-
-
-def _kilobytes(path: Path, field: str) -> float | None:
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return None
-    found = next((line.split()[1] for line in lines if line.startswith(f"{field}:")), None)
-    return None if found is None else 1024 * float(found)
-
-
 Predict = Callable[[Recipe], Forecast]
 
 
@@ -132,7 +86,7 @@ class Limits:
     model_bytes: float | None = None
 
     def exceeded(self, forecast: Forecast) -> list[str]:
-        """Say what a forecast exceeds, at the upper end of its band."""
+        """Return what a forecast exceeds, at the upper end of its band."""
         pairs = [
             ("memory", forecast.peak_bytes.high, self.peak_bytes, show_amount),
             ("latency", forecast.latency_seconds.high, self.latency_seconds, show_time),
@@ -161,8 +115,8 @@ class Point(NamedTuple):
     forecast: Forecast
 
 
-# Value of a setting, and percent of P@5 that it loses: about the mean over two sets, on rows kept from training. Words
-# alone lost nothing there; they do on long texts, hence a percent.
+# Value of a setting, and percent of P@5 that it loses: about the mean over two datasets, on held-out rows. Single words
+# lost nothing there but do on long texts, hence one percent.
 MIN_DF = ((3, 2.5), (5, 6.0), (10, 15.0), (20, 25.0))
 THRESHOLD = ((0.15, 0.5), (0.2, 2.0), (0.3, 5.0), (0.5, 12.0))
 ONE_TREE, WORDS_ONLY = 1.0, 1.0
@@ -174,16 +128,16 @@ def choose_point(recipe: Recipe, limits: Limits, predict: Predict) -> Point:
     Parameters
     ----------
     recipe
-        The settings to begin with.
+        The settings to start from.
     limits
         What must not be exceeded.
     predict
-        Returns the forecast of a recipe; it is asked for one recipe after the other.
+        Returns the forecast of a recipe.
 
     Raises
     ------
     InputError
-        If no combination keeps to the limits; it says how near they come.
+        If no combination is within the limits.
     """
     last: Forecast | None = None
     for changes, loss in _combinations(recipe):
@@ -193,7 +147,7 @@ def choose_point(recipe: Recipe, limits: Limits, predict: Predict) -> Point:
             return Point(changed, changes, loss, last)
     assert last is not None
     raise InputError(
-        "no settings keep to these limits",
+        "no settings are within these limits",
         given="; ".join(limits.exceeded(last)) + " with the smallest model that was tried",
         hint="Raise the limits, or train on fewer rows (--docs-limit) or labels.",
     )

@@ -339,12 +339,6 @@ def default_encoder(model: LabelModel, **options: Any) -> TfidfEncoder:
     return TfidfEncoder(**({"ngrams": (1, 1)} | options if takes_texts(model) else options))
 
 
-def likeness_encoder(model: LabelModel, encoder: Encoder) -> Encoder:
-    """Return what says how like two texts are: the encoder that a model reads texts with, or the Tagger's."""
-    own = getattr(model, "encoder_", None) if takes_texts(model) else None
-    return encoder if own is None else own
-
-
 def split_holdout(data: Dataset, sets: SetRules, seed: int) -> tuple[Dataset, Dataset | None]:
     """Return the rows to train on and the rows to keep for probabilities, if there are enough.
 

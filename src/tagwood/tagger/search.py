@@ -298,6 +298,12 @@ class LabelSearch:
         return [Tags(found[begin:end], review=doubt) for (begin, end), doubt in places]
 
 
+def similarity_encoder(model: LabelModel, encoder: Encoder) -> Encoder:
+    """Return the encoder that measures similarity of texts: that of a model that reads texts, or the Tagger's."""
+    own = getattr(model, "encoder_", None) if takes_texts(model) else None
+    return encoder if own is None else own
+
+
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Hold the garbage collector back: it would look through all tags again and again, and none is in a cycle."""

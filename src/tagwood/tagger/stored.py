@@ -23,8 +23,8 @@ from tagwood.groups.impute import Imputed
 from tagwood.models.base import LabelModel
 from tagwood.ranking import Ranking
 from tagwood.storage import State, restore
-from tagwood.tagger.fitting import GroupRule, Probabilities, SetRules, likeness_encoder
-from tagwood.tagger.search import Label, LabelTexts
+from tagwood.tagger.fitting import GroupRule, Probabilities, SetRules
+from tagwood.tagger.search import Label, LabelTexts, similarity_encoder
 
 _SETTINGS = {"groups": GroupRule, "sets": SetRules}
 _EXAMPLE_CHARACTERS, _GROUP_CHARACTERS = 400, 4000  # kept of a text
@@ -320,7 +320,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
     examples, described, grouped, known = (
         parts.get(name) for name in ("examples", "label_texts", "group_samples", "probabilities")
     )
-    similarity = likeness_encoder(model, encoder)
+    similarity = similarity_encoder(model, encoder)
     return {
         "encoder_": encoder,
         "model_": model,

@@ -45,7 +45,6 @@ from tagwood.tagger.fitting import (
     default_encoder,
     label_sets,
     learn,
-    likeness_encoder,
     training_data,
 )
 from tagwood.tagger.overview import overview
@@ -56,6 +55,7 @@ from tagwood.tagger.search import (
     Tags,
     find_label,
     find_labels,
+    similarity_encoder,
     teach_labels,
     updated_vocab,
     with_texts,
@@ -171,8 +171,8 @@ class Tagger(Params):
         self.examples_ = self.group_samples_ = self.label_texts_ = None
         if self.keep_texts:
             shown = data if data.groups is None else data.with_labels(parts.Y)
-            likeness = likeness_encoder(self.model_, self.encoder_)
-            self.examples_ = ExampleTexts.draw(shown, self.keep_texts, self.seed, likeness)
+            similarity = similarity_encoder(self.model_, self.encoder_)
+            self.examples_ = ExampleTexts.draw(shown, self.keep_texts, self.seed, similarity)
             if parts.imputed is not None:
                 self.group_samples_ = GroupSamples.draw(data, parts.imputed, self.keep_texts, self.seed)
         self.n_rows_ = data.n_rows

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tagwood.cli import output
+from tagwood.cli import common
 
 
 @dataclass
@@ -15,7 +15,7 @@ class Pair:
 
 
 def test_json_understands_numpy_paths_dataclasses_and_sets(capsys):
-    output.print_json(
+    common.print_json(
         {"a": np.float32(0.5), "b": np.arange(3), "c": Pair(1, Path("x")), "d": {"z", "y"}, "e": "ä"}
     )
     text = capsys.readouterr().out
@@ -31,20 +31,20 @@ def test_json_understands_numpy_paths_dataclasses_and_sets(capsys):
 
 def test_json_refuses_what_has_no_json_form():
     with pytest.raises(TypeError, match="object has no JSON form"):
-        output.print_json(object())
+        common.print_json(object())
     with pytest.raises(ValueError, match="Out of range"):
-        output.print_json(float("nan"))
+        common.print_json(float("nan"))
 
 
 def test_messages_go_to_stderr_and_brackets_are_text(capsys):
-    output.say("pip install 'tagwood[neural]'")
+    common.say("pip install 'tagwood[neural]'")
     captured = capsys.readouterr()
     assert captured.err == "pip install 'tagwood[neural]'\n"
     assert captured.out == ""
 
 
 def test_tables_go_to_stdout(capsys):
-    output.print_data(output.facts_table({"rows": 1234, "file": "a[1].txt", "seed": None}))
+    common.print_data(common.facts_table({"rows": 1234, "file": "a[1].txt", "seed": None}))
     captured = capsys.readouterr()
     assert [line.split() for line in captured.out.splitlines()] == [
         ["rows", "1,234"],
@@ -55,7 +55,7 @@ def test_tables_go_to_stdout(capsys):
 
 
 def test_progress_is_silent_where_stderr_is_not_a_terminal(capsys):
-    with output.progress("Reading") as advance:
+    with common.progress("Reading") as advance:
         advance(1, 2)
     captured = capsys.readouterr()
     assert captured.err.strip() == ""

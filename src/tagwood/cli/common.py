@@ -1,0 +1,271 @@
+"""What commands share: options, reading of models and data, tables and JSON on stdout, messages on stderr.
+
+Importing this module is cheap: rich and the rest of the package are loaded when they are used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tagwood.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from tagwood.data import Dataset, LabelVocab
+    from tagwood.recipe import Recipe
+    from tagwood.tagger import Tagger
+
+# Options that several commands have; a command adds its default.
+ModelArgument = Annotated[Path, typer.Argument(help="Model folder.")]
+DataArgument = Annotated[
+    Path, typer.Argument(help="File or folder with texts and labels, in any supported format.")
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", "-j", help="Number of threads; all cores by default.")
+]
+LanguageOption = Annotated[str | None, typer.Option("--language", "-L", help="Language of the label names.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-l", help="Largest number of labels per text.")]
+ThresholdOption = Annotated[
+    float | None, typer.Option("--threshold", "-t", help="Leave out labels with a lower score.")
+]
+RestrictOption = Annotated[
+    list[str] | None, typer.Option(help="Suggest only this label, given by name, URI or id (repeatable).")
+]
+ExcludeOption = Annotated[list[str] | None, typer.Option(help="Exclude this label (repeatable).")]
+FormatOption = Annotated[
+    str | None, typer.Option("--format", help="Format of the data; detected by default.")
+]
+VocabOption = Annotated[Path | None, typer.Option(help="Label vocabulary (TSV, CSV or SKOS).")]
+UnknownOption = Annotated[
+    str, typer.Option(help="What to do with labels that are not in --vocab: error, add or skip.")
+]
+SkipBadOption = Annotated[
+    bool, typer.Option("--skip-bad", help="Skip lines that cannot be read, and count them.")
+]
+DocsLimitOption = Annotated[int | None, typer.Option("--docs-limit", "-d", help="Use only the first rows.")]
+RecipeOption = Annotated[Path | None, typer.Option(help="TOML file with settings.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Change one setting, such as tree.arity=16 (repeatable).")
+]
+GroupsOption = Annotated[
+    str | None, typer.Option("--groups", help="Column with the group of each row; 'group' by default.")
+]
+GroupLabelsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--group-labels", help="File with the labels of each group: group<TAB>label<TAB>..., or JSON lines."
+    ),
+]
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def load_tagger(folder: Path, jobs: int | None = None) -> Tagger:
+    """Load a model folder that holds a Tagger, to run with a number of threads."""
+    from tagwood._check import check_threads
+    from tagwood.tagger import Tagger
+
+    tagger = Tagger.load(folder)
+    if jobs is not None:
+        for part in (tagger.encoder_, tagger.model_):
+            part.set_params(threads=check_threads(jobs))  # type: ignore[union-attr]
+    return tagger
+
+
+def save_changed(tagger: Tagger, model: Path, target: Path) -> None:
+    """Save a changed model with the notes of the original; a model at `target` is replaced in one step."""
+    from tagwood.storage import read_manifest
+
+    tagger.save(target, notes=read_manifest(model).notes, overwrite=True)
+
+
+def choose_recipe(path: Path | None, settings: list[str] | None, jobs: int | None) -> Recipe:
+    """Return the recipe of a file, or the default one, with changes."""
+    from tagwood.recipe import Recipe, read_recipe
+
+    recipe = Recipe() if path is None else read_recipe(path)
+    return recipe.override([*(settings or []), *([] if jobs is None else [f"model.threads={jobs}"])])
+
+
+def read_rows(
+    data: Path,
+    data_format: str | None,
+    vocab: Path | None,
+    on_unknown: str,
+    skip_bad: bool,
+    docs_limit: int | None,
+    groups: str | None = None,
+    group_labels: Path | None = None,
+) -> Dataset:
+    """Read a dataset that must have texts and labels; labels of groups may come from another file."""
+    from tagwood.data import read_dataset, read_vocab
+
+    table = None if vocab is None else read_vocab(vocab)
+    if group_labels is not None:
+        rows = _read_group_rows(data, group_labels, data_format, groups, table)
+    else:
+        rows = read_dataset(
+            data, data_format, vocab=table, on_unknown=on_unknown, skip_bad=skip_bad, groups=groups
+        )
+    if rows.texts is None:
+        raise InputError(
+            f"{data} must hold texts",
+            given="features only",
+            hint="Fit tagwood.LinearTree on the features in Python, or train on the texts.",
+        )
+    if rows.labels.nnz == 0:
+        raise InputError(f"{data} must hold labels", given="none", hint="Look at it with: tagwood check")
+    return first_rows(rows, docs_limit)
+
+
+def first_rows(rows: Dataset, limit: int | None) -> Dataset:
+    """Return the first rows of a dataset, or all."""
+    return rows if limit is None else rows.rows(list(range(min(limit, rows.n_rows))))
+
+
+def _read_group_rows(
+    data: Path, table: Path, data_format: str | None, groups: str | None, vocab: LabelVocab | None
+) -> Dataset:
+    """Read rows without labels of their own, and give each the labels of its group."""
+    from tagwood.data import read_records
+    from tagwood.groups import read_group_labels
+    from tagwood.tagger.fitting import training_data
+
+    labels = read_group_labels(table)
+    rows = list(read_records(data, data_format, groups=groups))
+    missing = labels.keys() - {row.group for row in rows}
+    if missing:
+        raise InputError(
+            f"every group of {table} must have rows in {data}",
+            given=f"{len(missing):,} without, such as {min(missing)!r}",
+            hint="Name the column with the groups: --groups COLUMN.",
+        )
+    names = [row.group for row in rows]
+    found = training_data([row.text for row in rows], [labels.get(name, []) for name in names], names, vocab)
+    if not any(row.id for row in rows):
+        return found
+    return dataclasses.replace(found, ids=[row.id for row in rows])
+
+
+def print_json(value: Any) -> None:
+    """Write a value as indented JSON to stdout; dataclasses, paths and NumPy values are converted."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=_plain, allow_nan=False) + "\n")
+
+
+def print_data(value: RenderableType) -> None:
+    """Write a table or a text to stdout."""
+    _console(stderr=False).print(value)
+
+
+def say(message: str) -> None:
+    """Write a message to stderr. Square brackets are text, not markup."""
+    _console(stderr=True).print(message, markup=False, highlight=False)
+
+
+def facts_table(facts: Mapping[str, object]) -> RenderableType:
+    """Return a two-column table of names and values."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, Text(show(value)))
+    return table
+
+
+def show(value: object) -> str:
+    """Return a value as text for people.
+
+    Examples
+    --------
+    >>> show(1234567), show(0.25), show(None), show(["a", "b"])
+    ('1,234,567', '0.25', '-', 'a, b')
+    """
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.4g}"
+        case list() | tuple():
+            return ", ".join(map(show, value)) or "-"
+    return str(value)
+
+
+def readable(text: str) -> str:
+    r"""Return a command-line argument with U+FFFD for each byte that is not text.
+
+    Examples
+    --------
+    >>> readable("oak \udcff") == "oak \ufffd"
+    True
+    """
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def show_bytes(size: int) -> str:
+    """Return a size in kB or MB.
+
+    Examples
+    --------
+    >>> show_bytes(9088), show_bytes(2_500_000)
+    ('9.1 kB', '2.5 MB')
+    """
+    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
+
+
+@contextmanager
+def progress(description: str) -> Iterator[Callable[..., None]]:
+    """Show a progress bar on stderr, if that is a terminal; call the value with (done, total)."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    console = _console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(description, total=None)
+
+        def advance(done: int, total: int, words: str = description) -> None:
+            bar.update(task, completed=done, total=total, description=words)
+
+        yield advance
+
+
+@contextmanager
+def stages(description: str) -> Iterator[Callable[[str, float], None]]:
+    """Show a progress bar on stderr for work in stages; call the value with (stage, share done)."""
+    with progress(description) as advance:
+        yield lambda stage, share: advance(round(100 * share), 100, f"{description}: {stage}")
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, soft_wrap=False)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

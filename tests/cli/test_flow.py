@@ -1,0 +1,46 @@
+"""Commands pass through few files: a trace counts the modules of the package whose functions are entered."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import tagwood
+from tagwood.cli.app import run
+
+PACKAGE = str(Path(tagwood.__file__).parent)
+LIBRARY = Path(__file__).parents[2] / "docs/examples/library.csv"
+
+
+def entered_files(arguments):
+    """Return the files of the package with a function (not only a module body or class body) that ran."""
+    found = set()
+
+    def trace(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(PACKAGE) and code.co_flags & 0x2:  # CO_NEWLOCALS
+            found.add(code.co_filename[len(PACKAGE) + 1 :])
+
+    sys.setprofile(trace)
+    try:
+        assert run(arguments) == 0
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("flow") / "model"
+    assert run(["train", str(LIBRARY), "-O", str(folder), "-j", "1"]) == 0
+    return folder
+
+
+def test_train_enters_at_most_35_files(model, tmp_path, capsys):
+    files = entered_files(["train", str(LIBRARY), "-O", str(tmp_path / "model"), "-j", "1"])
+    assert len(files) <= 35, sorted(files)
+
+
+def test_predict_enters_at_most_22_files(model, capsys):
+    files = entered_files(["predict", str(model), "bees in the forest"])
+    assert len(files) <= 22, sorted(files)
