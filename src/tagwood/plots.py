@@ -20,7 +20,11 @@ from tagwood.models.linear_tree.trials import TreeSweep
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # safe for colour-blind readers
 _SIZE = (8.0, 4.8)  # inches of one chart
-_STYLE = {"svg.hashsalt": "tagwood", "svg.fonttype": "none", "font.family": ["DejaVu Sans", "sans-serif"]}
+_STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "tagwood",
+    "svg.fonttype": "none",
+    "font.family": ["DejaVu Sans", "sans-serif"],
+}
 
 
 @dataclass(frozen=True)
