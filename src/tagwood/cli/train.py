@@ -137,7 +137,13 @@ def check_budget(
 
     Only linear trees on TF-IDF features have a forecast; other models are trained without one.
     """
-    from tagwood.planning.forecast import figures_for, forecast_training, has_forecast, largest_bytes, used_bytes
+    from tagwood.planning.forecast import (
+        figures_for,
+        forecast_training,
+        has_forecast,
+        largest_bytes,
+        used_bytes,
+    )
 
     if not has_forecast(tagger):
         return
