@@ -198,6 +198,6 @@ def test_an_interrupt_leaves_no_model_behind(folder, tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tagwood.storage.saving._write", interrupt)
+    monkeypatch.setattr("tagwood.storage.save_load._write", interrupt)
     assert run(["train", str(folder / "library.csv"), "-O", str(tmp_path / "m"), "-j", "1"]) == 130
     assert list(tmp_path.iterdir()) == []

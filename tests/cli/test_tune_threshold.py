@@ -70,7 +70,7 @@ def test_an_interrupt_leaves_the_rule_as_it_was(folder, monkeypatch):
         raise KeyboardInterrupt
 
     before = read_manifest(folder / "model")
-    monkeypatch.setattr("tagwood.storage.saving._write", interrupt)
+    monkeypatch.setattr("tagwood.storage.save_load._write", interrupt)
     assert tune(folder, "--write") == 130
     assert read_manifest(folder / "model") == before
     assert sorted(path.name for path in folder.iterdir()) == ["model", "new.jsonl"]

@@ -155,7 +155,7 @@ def test_an_interrupt_leaves_the_model_as_it_was(model, skos, tmp_path, monkeypa
         raise KeyboardInterrupt
 
     before = read_manifest(model)
-    monkeypatch.setattr("tagwood.storage.saving._write", interrupt)
+    monkeypatch.setattr("tagwood.storage.save_load._write", interrupt)
     assert run(["vocab", "load", model, skos]) == 130
     assert read_manifest(model) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "subjects.ttl"]

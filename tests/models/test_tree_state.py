@@ -1,4 +1,4 @@
-"""Stored trees that were altered under a new seal: refused, or at worst wrong labels, but never a crash."""
+"""Stored trees that were altered with a new checksum: refused, or at worst wrong labels, but never a crash."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def altered(model, params=None, **arrays):
 
 
 def save_forged(state, folder):
-    """Save a state as it is, under a right seal."""
+    """Save a state as it is, with a correct checksum."""
     forged = LinearTree()
     forged.state = lambda: state
     return tagwood.save(forged, folder)
@@ -100,12 +100,12 @@ def test_arrays_that_do_not_fit_together_are_refused(model):
     assert sum(1 for _ in changes(model)) > 80
 
 
-def test_a_folder_sealed_over_broken_arrays_is_refused_by_name(model, tmp_path):
+def test_a_folder_with_broken_arrays_and_correct_checksums_is_refused_by_name(model, tmp_path):
     entry_ptr = model.trees_[0].arrays.entry_ptr.copy()
     entry_ptr[1] = entry_ptr[-1] + 7
     folder = save_forged(altered(model, entry_ptr=entry_ptr), tmp_path / "model")
     with pytest.raises(
-        StorageError, match=r"the stored values do not make a LinearTree .*must fit together"
+        StorageError, match=r"the stored values are not a valid LinearTree .*must fit together"
     ) as caught:
         tagwood.load(folder)
     assert str(folder) in str(caught.value)
@@ -127,7 +127,7 @@ def test_a_folder_sealed_over_broken_arrays_is_refused_by_name(model, tmp_path):
 )
 def test_parameters_that_do_not_fit_are_refused(model, tmp_path, params):
     folder = save_forged(altered(model, params), tmp_path / "model")
-    with pytest.raises(StorageError, match="the stored values do not make a LinearTree"):
+    with pytest.raises(StorageError, match="the stored values are not a valid LinearTree"):
         tagwood.load(folder)
 
 
@@ -138,7 +138,7 @@ def test_parameters_that_do_not_fit_are_refused(model, tmp_path, params):
 def test_settings_that_do_not_fit_are_refused(model, tmp_path, change):
     init = {**model.state().params["init"], **change}
     folder = save_forged(altered(model, {"init": init}), tmp_path / "model")
-    with pytest.raises(StorageError, match="the stored values do not make a LinearTree"):
+    with pytest.raises(StorageError, match="the stored values are not a valid LinearTree"):
         tagwood.load(folder)
 
 

@@ -59,13 +59,13 @@ class ToyTagger:
         return cls(restore(state.part("model")), state.param("names", list))
 
 
-def edit_manifest(folder: Path, change, *, seal: bool) -> None:
-    """Apply `change` to the parsed manifest; with `seal`, hide it by a new checksum."""
+def edit_manifest(folder: Path, change, *, new_checksum: bool) -> None:
+    """Apply `change` to the parsed manifest; with `new_checksum`, the checksum is updated, too."""
     path = folder / "manifest.json"
     value = json.loads(path.read_bytes())
     change(value)
     raw = json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
-    if seal:
+    if new_checksum:
         rest = raw[len(OPENING) + 64 :]
         raw = raw[: len(OPENING)] + hashlib.sha256(rest).hexdigest().encode() + rest
     path.write_bytes(raw)
@@ -78,7 +78,7 @@ def rehash(folder: Path, name: str) -> None:
     def change(value):
         value["files"][name] |= {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
 
-    edit_manifest(folder, change, seal=True)
+    edit_manifest(folder, change, new_checksum=True)
 
 
 def fields_of(folder: Path) -> list[tuple[str, ...]]:

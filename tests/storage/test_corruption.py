@@ -127,16 +127,18 @@ def test_an_edit_of_any_field_is_refused(saved, copy_of, toys, refused):
     for field in fields:
         folder = copy_of(saved)
         toys.edit_manifest(
-            folder, lambda value, field=field: toys.set_field(value, field, another), seal=False
+            folder, lambda value, field=field: toys.set_field(value, field, another), new_checksum=False
         )
         refused(folder, "edited|format|not the manifest")
         folder = copy_of(saved)
-        toys.edit_manifest(folder, lambda value, field=field: toys.drop_field(value, field), seal=False)
+        toys.edit_manifest(
+            folder, lambda value, field=field: toys.drop_field(value, field), new_checksum=False
+        )
         refused(folder)
 
 
 def test_the_message_for_an_edit_says_so_and_what_to_do(saved, toys, refused):
-    toys.edit_manifest(saved, lambda value: value.update(notes="better"), seal=False)
+    toys.edit_manifest(saved, lambda value: value.update(notes="better"), new_checksum=False)
     message = refused(saved, "edited or damaged after it was saved")
     assert "save the model again" in message
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from tagwood import Ranking
 from tagwood.errors import InputError, StorageError
 from tagwood.storage import State, load, read_manifest, save, storable
-from tagwood.storage.passport import find_deviation, record_golden
+from tagwood.storage.golden import find_deviation, record_golden
 
 
 @pytest.mark.parametrize("form", ["csr_array", "csr_matrix", "columns", "dense", "float64"])
@@ -34,7 +34,7 @@ def test_a_model_that_gives_other_results_is_refused_only_when_verified(saved, m
     other = toys.make(seed=9).rank(np.eye(4, 6, dtype=np.float32))
     monkeypatch.setattr(toys.Linear, "rank", lambda self, X, k: other)
     load(saved)
-    with pytest.raises(StorageError, match=r"does not give the results it was saved with: golden row 0"):
+    with pytest.raises(StorageError, match=r"gives other results than when it was saved: golden row 0"):
         load(saved, verify=True)
 
 
@@ -92,8 +92,8 @@ FULL = [(1, 0.9), (2, 0.5), (3, 0.5), (4, 0.2), (5, 0.1)]
         ([(6, 0.9), (2, 0.5), (3, 0.5), (4, 0.2), (5, 0.1)], "labels"),
         ([(1, 0.9), (6, 0.5), (3, 0.5), (4, 0.2), (5, 0.1)], "labels"),
         ([(1, 0.9), (2, 0.5), (4, 0.5), (3, 0.2), (5, 0.1)], "labels"),
-        (FULL[:4], "4 labels came instead of 5"),
-        ([], "0 labels came instead of 5"),
+        (FULL[:4], "4 labels instead of 5"),
+        ([], "0 labels instead of 5"),
     ],
 )
 def test_labels_may_differ_by_ties_only_and_scores_by_1e_4(now, fault):
@@ -111,4 +111,4 @@ def test_large_scores_are_compared_relatively_and_rows_counted():
     golden = record_golden(Fixed([(1, 90_000.0)], []), ["x", "y"])
     assert find_deviation(Fixed([(1, 90_001.0)], []), golden) is None
     assert "scores" in find_deviation(Fixed([(1, 90_100.0)], []), golden)
-    assert "1 rows came instead of 2" in find_deviation(Fixed([(1, 90_000.0)]), golden)
+    assert "1 rows instead of 2" in find_deviation(Fixed([(1, 90_000.0)]), golden)

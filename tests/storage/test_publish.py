@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from tagwood.errors import StorageError
-from tagwood.storage import load, publish, save, saving
+from tagwood.storage import load, publish, save, save_load
 
 WORKER = """
 import sys, os, signal
 import numpy as np
-from tagwood.storage import State, load, publish, save, saving, storable
+from tagwood.storage import State, load, publish, save, save_load, storable
 
 @storable("ToyConstant")
 class ToyConstant:
@@ -76,7 +76,7 @@ def test_a_failure_while_writing_leaves_the_old_model_and_nothing_else(saved, to
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(saving, at, fail)
+    monkeypatch.setattr(save_load, at, fail)
     with pytest.raises(StorageError if isinstance(error, OSError) else KeyboardInterrupt) as caught:
         save(toys.make(seed=4), saved, overwrite=True)
     if isinstance(error, OSError):
@@ -101,16 +101,16 @@ def test_a_failure_between_the_two_steps_brings_the_old_model_back(saved, toys, 
     assert leftovers(saved.parent) == []
 
 
-def test_a_folder_that_appears_while_saving_is_not_replaced_unasked(tmp_path, saved, model, monkeypatch):
+def test_a_folder_that_appears_while_save_load_is_not_replaced_unasked(tmp_path, saved, model, monkeypatch):
     target = tmp_path / "late"
-    real = saving._write
+    real = save_load._write
 
     def write(*arguments):
         save_done = real(*arguments)
         saved.rename(target)
         return save_done
 
-    monkeypatch.setattr(saving, "_write", write)
+    monkeypatch.setattr(save_load, "_write", write)
     with pytest.raises(StorageError, match="there is a model in this folder already"):
         save(model, target)
     assert leftovers(tmp_path) == []
@@ -122,7 +122,7 @@ def test_a_kill_leaves_the_old_model_and_a_later_save_cleans_up(tmp_path, saved,
     folder, at = sys.argv[1:]
     def die(*_, **__):
         os.kill(os.getpid(), signal.SIGKILL)
-    setattr(publish if at == "_publish" else saving, at, die)
+    setattr(publish if at == "_publish" else save_load, at, die)
     save(constant(2), folder, overwrite=True)
     """
     worker = start(code, saved, at)

@@ -135,11 +135,11 @@ def test_what_is_not_a_model_is_never_replaced(tmp_path, saved, model, overwrite
     with pytest.raises(StorageError, match="it is not a tagwood model"):
         save(model, photos, overwrite=overwrite)
     (saved / "README.md").write_text("mine")
-    with pytest.raises(StorageError, match=r"it also holds 'README.md'"):
+    with pytest.raises(StorageError, match=r"it also contains 'README.md'"):
         save(model, saved, overwrite=overwrite)
     (saved / "README.md").unlink()
     (saved / "part.safetensors").mkdir()
-    with pytest.raises(StorageError, match=r"it also holds 'part.safetensors'"):
+    with pytest.raises(StorageError, match=r"it also contains 'part.safetensors'"):
         save(model, saved, overwrite=overwrite)
     file = tmp_path / "file"
     file.write_text("text")
@@ -173,9 +173,9 @@ def test_a_relative_path_works(tmp_path, model, monkeypatch):
 @pytest.mark.parametrize(
     "options, reason",
     [
-        ({"notes": 3}, "notes must be a text; got 3"),
+        ({"notes": 3}, "notes must be a str; got 3"),
         ({"notes": "\ud800"}, "notes must be"),
-        ({"fingerprint": b"x"}, "fingerprint must be a text"),
+        ({"fingerprint": b"x"}, "fingerprint must be a str"),
         ({"seed": "x"}, "seed must be a whole number"),
         ({"training_seconds": -1}, "training_seconds must be a number of at least 0"),
         ({"threads": 0}, "threads must be"),

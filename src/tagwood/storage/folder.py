@@ -1,7 +1,8 @@
-"""`Manifest`: the typed contents of manifest.json, checked field by field when it is read.
+"""`Manifest`: the contents of manifest.json, read with a check of every field.
 
-In: JSON values as `seal` hands them over. Out: frozen records of the model's tree, its arrays and its files.
-Faults are ValueErrors here; `seal` adds the file's name and what to do.
+`read_manifest` returns frozen records of the model's tree, its arrays and its files; `manifest_bytes` returns the
+bytes of the file. The second line of manifest.json is a checksum of everything after it, and the bytes before it
+are fixed, so any edit is detected, even of a space.
 """
 
 from __future__ import annotations
@@ -10,82 +11,26 @@ import hashlib
 import os
 import re
 import stat
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tagwood.errors import StorageError
+from tagwood.storage.hashing import BLOCK, Digest
 from tagwood.storage.state import DTYPES, MAX_DEPTH, NAME, Json
 from tagwood.storage.tensors import parse_json, render_json
 
-# SECTION storage.digest
-# SHA-256 of files: of the whole, as `sha256sum` prints it, and of blocks, which threads share out.
-
-
-BLOCK = 16 << 20
-_CHUNK = 1 << 20
-
-
-class Digest(NamedTuple):
-    """The hashes of one file.
-
-    `sha256` is of the whole file. `blocks` is the hashes of its 16 MiB blocks, written one after the other,
-    and empty for a file of at most one block. Both are lower-case hex.
-    """
-
-    sha256: str
-    blocks: str
-
-    @property
-    def key(self) -> str:
-        """One short text for both."""
-        return hashlib.sha256((self.sha256 + self.blocks).encode()).hexdigest()
-
-
-def hash_file(fd: int, size: int, threads: int) -> Digest:
-    """Hash the `size` bytes of an open file, whole and by blocks."""
-    if size <= BLOCK:
-        return Digest(_hash_range(fd, 0, size), "")
-    with ThreadPoolExecutor(threads) as pool:
-        whole = pool.submit(_hash_range, fd, 0, size)
-        blocks = pool.map(
-            lambda begin: _hash_range(fd, begin, min(begin + BLOCK, size)), range(0, size, BLOCK)
-        )
-        return Digest(whole.result(), "".join(blocks))
-
-
-def find_damage(fd: int, size: int, expected: Digest, threads: int) -> tuple[int, int] | None:
-    """Return the first byte range whose hash is not the expected one, or None if all are."""
-    if size <= BLOCK:
-        return None if _hash_range(fd, 0, size) == expected.sha256 else (0, size)
-    begins = range(0, size, BLOCK)
-    with ThreadPoolExecutor(min(threads, len(begins))) as pool:
-        hashes = list(pool.map(lambda begin: _hash_range(fd, begin, min(begin + BLOCK, size)), begins))
-    for place, (begin, found) in enumerate(zip(begins, hashes, strict=True)):
-        if found != expected.blocks[64 * place : 64 * (place + 1)]:
-            return begin, min(begin + BLOCK, size)
-    return None
-
-
-def _hash_range(fd: int, begin: int, end: int) -> str:
-    # pread, not the memory map: a failing disk then is an OSError instead of the end of the process.
-    hasher = hashlib.sha256()
-    while begin < end:
-        chunk = os.pread(fd, min(_CHUNK, end - begin), begin)
-        if not chunk:
-            break
-        hasher.update(chunk)
-        begin += len(chunk)
-    return hasher.hexdigest()
-
-
+FORMAT = "tagwood model"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 ARRAYS = "arrays.safetensors"
 GOLDEN = "golden.safetensors"
+OPENING = f'{{\n  "format": "{FORMAT}",\n  "checksum": "'.encode()
+ASIDE = ".tagwood-old-"
+MAX_BYTES = 64 << 20
+RESTORE = "Copy the folder again from its source, or save the model again."
 
-# A plain name: no separator, no leading dot, so it cannot point out of the folder.
+# A plain name without separator or leading dot cannot point out of the folder.
 FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\.safetensors")
 _HEX = re.compile(r"[0-9a-f]*")
 _NONE = type(None)
@@ -93,7 +38,7 @@ _NONE = type(None)
 
 @dataclass(frozen=True)
 class ArrayRecord:
-    """One array: the file it lies in, its dtype and shape."""
+    """One array: its file, dtype and shape."""
 
     file: str
     dtype: str
@@ -127,7 +72,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a model folder says about itself: the model's passport.
+    """The contents of manifest.json.
 
     Attributes
     ----------
@@ -142,7 +87,7 @@ class Manifest:
     model
         Tree of kinds, parameters and arrays.
     golden
-        The stored inputs and expected rankings, or None.
+        Stored inputs and their expected rankings, or None.
     files
         Size and hashes of every other file, by name.
     """
@@ -182,7 +127,7 @@ class Manifest:
         _check_keys(value, cls.__dataclass_fields__.keys(), "the manifest")
         versions = _field(value, "versions", dict)
         if not all(isinstance(version, str) for version in versions.values()):
-            raise ValueError("'versions' must hold texts")
+            raise ValueError("'versions' must hold strings")
         golden = _field(value, "golden", dict, _NONE)
         manifest = cls(
             format_version=_field(value, "format_version", int),
@@ -220,7 +165,7 @@ def _read_node(value: Json, where: str, depth: int) -> Node:
     arrays, parts = _field(fields, "arrays", dict), _field(fields, "parts", dict)
     for name in (kind, *arrays, *parts):
         if not NAME.fullmatch(name):
-            raise ValueError(f"'{where}' holds the impossible name {name!r}")
+            raise ValueError(f"'{where}' contains the invalid name {name!r}")
     return Node(
         kind,
         _field(fields, "params", dict),
@@ -240,7 +185,7 @@ def _read_array(value: Json, where: str) -> ArrayRecord:
     if dtype not in DTYPES:
         raise ValueError(f"'{where}' has the unknown dtype {dtype!r}")
     if not all(type(size) is int and size >= 0 for size in shape):
-        raise ValueError(f"'{where}' has the impossible shape {shape}")
+        raise ValueError(f"'{where}' has the invalid shape {shape}")
     return ArrayRecord(file, dtype, tuple(shape))
 
 
@@ -251,14 +196,14 @@ def _read_file(name: str, value: Json) -> FileRecord:
     sha256, blocks = _field(fields, "sha256", str), _field(fields, "blocks", str)
     n_blocks = -(-size // BLOCK) if size > BLOCK else 0
     if size < 0 or len(sha256) != 64 or len(blocks) != 64 * n_blocks or not _HEX.fullmatch(sha256 + blocks):
-        raise ValueError(f"size and hashes of file '{name}' do not fit together")
+        raise ValueError(f"size and hashes of file '{name}' are inconsistent")
     return FileRecord(size, Digest(sha256, blocks))
 
 
 def _check_file_name(name: str) -> None:
     if not FILE_NAME.fullmatch(name):
         raise ValueError(
-            f"it names the file {name!r}, but may only name plain .safetensors files inside the model folder"
+            f"it lists the file {name!r}; only .safetensors files inside the model folder are allowed"
         )
 
 
@@ -269,7 +214,7 @@ def _check_files(manifest: Manifest) -> None:
     named = {record.file for _, record in records}
     if named != manifest.files.keys():
         odd = sorted(named ^ manifest.files.keys())[0]
-        raise ValueError(f"its list of files and its arrays disagree about '{odd}'")
+        raise ValueError(f"'{odd}' is not in both its list of files and its arrays")
 
 
 def _check_keys(value: Json, expected: Any, what: str) -> dict[str, Json]:
@@ -283,38 +228,24 @@ def _check_keys(value: Json, expected: Any, what: str) -> dict[str, Json]:
 
 def _field(value: dict[str, Json], key: str, *types: type) -> Any:
     found = value[key]
-    if type(found) not in types:  # not isinstance: True is no whole number here
+    if type(found) not in types:  # not isinstance: True is not an int here
         wanted = " or ".join("null" if kind is _NONE else kind.__name__ for kind in types)
         raise ValueError(f"'{key}' must be {wanted}, not {str(found)[:40]!r}")
     return found
 
 
-# SECTION storage.seal
-# The seal of manifest.json: its own SHA-256 in its second line, so that an edited manifest is refused.
-#
-# The checksum covers every byte after itself, and the bytes before it are fixed, so no byte of the file can
-# change unnoticed, not even a space.
-
-
-FORMAT = "tagwood model"
-OPENING = f'{{\n  "format": "{FORMAT}",\n  "checksum": "'.encode()
-ASIDE = ".tagwood-old-"
-MAX_BYTES = 64 << 20
-RESTORE = "Copy the folder again from its source, or save the model again."
-
-
-def seal_manifest(manifest: Manifest) -> bytes:
-    """Return the bytes of manifest.json."""
+def manifest_bytes(manifest: Manifest) -> bytes:
+    """Return the bytes of manifest.json, with its checksum."""
     raw = render_json({"format": FORMAT, "checksum": "", **manifest.to_json()})
     rest = raw[len(OPENING) :]
     return OPENING + hashlib.sha256(rest).hexdigest().encode() + rest
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
-    """Return what a model folder says about itself, without opening its arrays.
+    """Return the manifest of a model folder, without opening its arrays.
 
-    Raises `StorageError` if there is no such folder, or its manifest is missing, damaged, edited or of a
-    newer format.
+    Raises `StorageError` if the folder does not exist, or its manifest is missing, damaged, edited or of a newer
+    format.
     """
     folder = Path(folder)
     path = folder / MANIFEST
@@ -335,18 +266,18 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         raise StorageError(
             "the manifest was edited or damaged after it was saved: its checksum does not match.",
             path=path,
-            hint=f"{RESTORE} Notes are changed by saving with other notes.",
+            hint=f"{RESTORE} To change the notes, save the model again with other notes.",
         )
     del value["format"], value["checksum"]
     try:
         return Manifest.from_json(value)
     except ValueError as error:
-        raise StorageError(f"the manifest does not make sense: {error}.", path=path, hint=RESTORE) from None
+        raise StorageError(f"the manifest is inconsistent: {error}.", path=path, hint=RESTORE) from None
 
 
 def find_aside(folder: Path) -> list[Path]:
-    """Return the old models that interrupted saves left beside `folder`."""
-    name = re.escape(f"{ASIDE}{folder.name}-") + "[0-9a-f]{12}"  # exact: 'm' must not find those of 'm-2'
+    """Return old models beside `folder` that interrupted saves have left."""
+    name = re.escape(f"{ASIDE}{folder.name}-") + "[0-9a-f]{12}"  # exact: 'm' must not match 'm-2'
     if not folder.parent.is_dir():
         return []
     return sorted(path for path in folder.parent.iterdir() if re.fullmatch(name, path.name))
@@ -379,10 +310,10 @@ def _explain(folder: Path, path: Path, error: OSError) -> StorageError:
         )
         return StorageError("there is no such model folder", path=folder, hint=hint)
     if not folder.is_dir():
-        return StorageError("a model is a folder, and this is a file", path=folder, hint="Give its folder.")
+        return StorageError("a model is a folder, not a file", path=folder, hint="Give its folder.")
     if isinstance(error, FileNotFoundError):
         return StorageError(
-            "the file is missing, so this is no complete model folder", path=path, hint=RESTORE
+            "the file is missing; this is not a complete model folder", path=path, hint=RESTORE
         )
     return StorageError(
         f"the file cannot be read ({error.strerror})", path=path, hint="Check its permissions and the disk."
@@ -392,14 +323,13 @@ def _explain(folder: Path, path: Path, error: OSError) -> StorageError:
 def _check_version(version: object, versions: object, path: Path) -> None:
     if type(version) is not int or version < 1:
         raise StorageError(
-            f"the manifest has the impossible format version {version!r}", path=path, hint=RESTORE
+            f"the manifest has the invalid format version {version!r}", path=path, hint=RESTORE
         )
     if version > FORMAT_VERSION:
         writer = versions.get("tagwood") if isinstance(versions, dict) else None
         by = f" by tagwood {writer}" if isinstance(writer, str) else ""
         raise StorageError(
-            f"the model was saved{by} in format {version}, "
-            f"and this tagwood reads formats up to {FORMAT_VERSION}",
+            f"the model was saved{by} in format {version}; this tagwood reads formats up to {FORMAT_VERSION}",
             path=path,
             hint="Upgrade with: pip install --upgrade tagwood",
         )

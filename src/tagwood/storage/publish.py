@@ -1,9 +1,8 @@
-"""Put a finished folder in its place in one step, so that nobody ever sees half a model.
+"""Move a finished folder into place in one step, so that a reader never sees half a model.
 
-The files are written to a hidden sibling folder, which then takes the target's name. Where there is an old
-model, Linux exchanges the two folders in one call; elsewhere the old one steps aside first and comes back on
-failure. Folders left by a killed process keep their recognisable names and are removed by the next save
-beside them.
+The files are written to a hidden sibling folder, which is then renamed to the target. An old model is exchanged with
+the new one in a single call on Linux; elsewhere it is renamed first, and renamed back on failure. Folders left by a
+killed process have recognisable names and are removed by the next save beside them.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
         _remove_stale(target)
     finally:
         os.close(lock)
-        # After a failure this is the unfinished model; after an exchange it is the old one.
+        # After a failure this is the unfinished model, after an exchange the old one.
         _remove_model(staged)
 
 
@@ -61,9 +60,9 @@ def check_replaceable(target: Path, *, overwrite: bool) -> None:
     if not paths:
         return
     if not ours or foreign:
-        what = f"it also holds '{foreign[0].name}'" if ours else "it is not a tagwood model"
+        what = f"it also contains '{foreign[0].name}'" if ours else "it is not a tagwood model"
         raise StorageError(
-            f"the folder exists and will not be replaced, because {what}",
+            f"the folder exists and is not replaced, because {what}",
             path=target,
             hint="Choose another name, or move those files away first.",
         )
@@ -78,13 +77,13 @@ def check_replaceable(target: Path, *, overwrite: bool) -> None:
 def _publish(staged: Path, target: Path, *, overwrite: bool) -> None:
     for _ in range(_TRIES):
         try:
-            staged.rename(target)  # works where nothing or an empty folder is
+            staged.rename(target)  # works if the target is absent or an empty folder
             return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
         check_replaceable(target, overwrite=overwrite)
-        if _exchange(staged, target) or _step_aside(staged, target):
+        if _exchange(staged, target) or _replace_in_two_steps(staged, target):
             return
     raise StorageError(
         "other processes keep replacing this folder", path=target, hint="Save to another folder."
@@ -92,7 +91,7 @@ def _publish(staged: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders in one step; False where the system cannot do that."""
+    """Swap two folders in one step; False if the system cannot do that."""
     if sys.platform != "linux":
         return False
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
@@ -107,8 +106,8 @@ def _exchange(one: Path, other: Path) -> bool:
     raise OSError(code, os.strerror(code), str(other))
 
 
-def _step_aside(staged: Path, target: Path) -> bool:
-    """Replace `target` in two steps; False if another process interfered and it has to be tried again."""
+def _replace_in_two_steps(staged: Path, target: Path) -> bool:
+    """Replace `target` in two steps; False if another process interfered, so that the caller tries again."""
     aside = target.parent / f"{ASIDE}{target.name}-{secrets.token_hex(6)}"
     try:
         target.rename(aside)
@@ -117,7 +116,7 @@ def _step_aside(staged: Path, target: Path) -> bool:
     try:
         staged.rename(target)
     except BaseException:
-        if os.path.lexists(target):  # somebody else's newer model stands there: ours has to replace that one
+        if os.path.lexists(target):  # a newer model of another process: replace that one
             _remove_model(aside)
             return False
         aside.rename(target)
@@ -127,7 +126,7 @@ def _step_aside(staged: Path, target: Path) -> bool:
 
 
 def _remove_stale(target: Path) -> None:
-    """Remove what killed processes left: unfinished folders, and old models whose successor is in place."""
+    """Remove leftovers of killed processes: unfinished folders, and old models that were replaced."""
     for folder in [*target.parent.glob(f"{STAGING}*"), *find_aside(target)]:
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > _STALE_SECONDS and _is_abandoned(folder):
@@ -143,7 +142,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _try_lock(fd: int) -> bool:
-    # The system drops the lock when the process ends, however it ends.
+    # The system releases the lock when the process ends for any reason.
     import fcntl
 
     try:
@@ -154,7 +153,7 @@ def _try_lock(fd: int) -> bool:
 
 
 def _remove_model(folder: Path) -> None:
-    """Remove our own files and then the folder; anything else in it is left alone."""
+    """Remove the files of a model and then the folder, unless it contains other files."""
     with contextlib.suppress(OSError):
         for path in sorted(folder.iterdir()):
             if _is_ours(path):

@@ -1,7 +1,7 @@
-"""`State`: what a model is when it is not running: a kind, plain parameters, arrays and nested states.
+"""`State`: the stored form of a model: a kind, plain parameters, arrays and nested states.
 
-Models turn themselves into a `State` (`state()`) and back (`from_state()`); the rest of `storage` writes and
-reads it.
+Models convert themselves to a `State` (`state()`) and back (`from_state()`); the rest of `storage` writes and reads
+it. `pack_strings` turns lists of strings into arrays.
 """
 
 from __future__ import annotations
@@ -17,61 +17,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tagwood.errors import InputError
-
-# SECTION storage.strings
-# Lists of strings as two arrays, so that vocabularies are stored next to weights without pickle.
-#
-# In: a list of str. Out: a uint8 blob of UTF-8 bytes and int64 offsets into it, and back.
-
-
-def pack_strings(strings: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pack strings into one blob of UTF-8 bytes and the (n + 1,) offsets of their borders.
-
-    Examples
-    --------
-    >>> blob, offsets = pack_strings(["fir", "", "öl"])
-    >>> blob.size, offsets.tolist()
-    (6, [0, 3, 3, 6])
-    >>> unpack_strings(blob, offsets)
-    ['fir', '', 'öl']
-    """
-    encoded = [_encode(place, text) for place, text in enumerate(strings)]
-    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), out=offsets[1:])
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
-
-
-def unpack_strings(blob: NDArray[Any], offsets: NDArray[Any]) -> list[str]:
-    """Return the strings that `pack_strings` packed; raise `InputError` for other arrays."""
-    if blob.dtype != np.uint8 or blob.ndim != 1 or offsets.dtype != np.int64 or offsets.ndim != 1:
-        raise InputError(
-            "packed strings must be a flat uint8 blob and flat int64 offsets",
-            given=f"{blob.dtype} of shape {blob.shape} and {offsets.dtype} of shape {offsets.shape}",
-        )
-    if not offsets.size or offsets[0] != 0 or offsets[-1] != blob.size or np.any(np.diff(offsets) < 0):
-        raise InputError(f"offsets of packed strings must rise from 0 to the blob's size {blob.size:,}")
-    raw, borders = blob.tobytes(), offsets.tolist()
-    try:
-        if raw.isascii():  # then bytes and letters have the same places, and one decode serves all
-            text = raw.decode("ascii")
-            return [text[begin:end] for begin, end in pairwise(borders)]
-        return [raw[begin:end].decode("utf-8") for begin, end in pairwise(borders)]
-    except UnicodeDecodeError as error:
-        raise InputError("packed strings must be valid UTF-8", given=str(error)) from error
-
-
-def _encode(place: int, text: str) -> bytes:
-    if not isinstance(text, str):
-        raise InputError("pack_strings takes strings", given=f"{type(text).__name__} at place {place}")
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(
-            "strings to store must be valid text",
-            given=f"{text[:40]!r} at place {place}",
-            hint="It holds a lone surrogate; read the file again with the right encoding.",
-        ) from error
-
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -94,15 +39,15 @@ class State:
     Parameters
     ----------
     kind
-        The name the class was registered under with `storable`; parts that are no class of their own may use
-        any name of letters, digits and underscores.
+        Name under which the class was registered with `storable`. Parts without a class of their own may use any
+        name of letters, digits and underscores.
     params
         JSON values by name: None, bool, int, finite float, str, lists and dicts of them. NumPy scalars become
         Python numbers and tuples become lists.
     arrays
         Arrays of bool, int8 to int64, uint8 to uint64, float16 to float64, by name.
     parts
-        Nested states by name: the members of an ensemble, the encoder of a Tagger.
+        Nested states by name, such as the members of an ensemble.
 
     Examples
     --------
@@ -123,7 +68,7 @@ class State:
             check_name(name, f"the name of an array of {self.kind}")
             if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPES:
                 raise InputError(
-                    f"array '{name}' of {self.kind} must be a NumPy array of bool, whole numbers or floats",
+                    f"array '{name}' of {self.kind} must be a NumPy array of bool, ints or floats",
                     given=f"dtype {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__,
                     hint="Store texts with pack_strings and small values in params.",
                 )
@@ -138,7 +83,7 @@ class State:
         _check_depth(self, MAX_DEPTH)
 
     def param(self, name: str, *types: type) -> Any:
-        """Return parameter `name` if it is one of `types` (a whole number also serves as float)."""
+        """Return parameter `name` if it is of one of the `types` (an int is accepted as float)."""
         if name not in self.params:
             raise InputError(f"{self.kind} needs the parameter '{name}'")
         value = self.params[name]
@@ -150,7 +95,7 @@ class State:
         return value
 
     def array(self, name: str, dtype: DTypeLike, shape: tuple[int | None, ...] | None = None) -> NDArray[Any]:
-        """Return array `name` if its dtype and shape fit; None in `shape` stands for any size."""
+        """Return array `name` if it has this dtype and shape; None in `shape` means any size."""
         if name not in self.arrays:
             raise InputError(f"{self.kind} needs the array '{name}'")
         array = self.arrays[name]
@@ -180,7 +125,7 @@ def check_name(value: Any, what: str) -> None:
 
 
 def plain_json(value: Any, what: str, depth: int = MAX_DEPTH) -> Any:
-    """Return `value` as plain JSON values, or raise `InputError` that names what cannot be stored."""
+    """Return `value` as plain JSON values, or raise `InputError` for other values."""
     if depth == 0:
         raise InputError(f"{what} must be nested at most {MAX_DEPTH} deep")
     if isinstance(value, np.bool_ | np.integer | np.floating):
@@ -198,14 +143,14 @@ def plain_json(value: Any, what: str, depth: int = MAX_DEPTH) -> Any:
     if isinstance(value, dict) and all(isinstance(key, str) and _is_utf8(key) for key in value):
         return {key: plain_json(item, f"{what}['{key}']", depth - 1) for key, item in value.items()}
     raise InputError(
-        f"{what} must be None, bool, a finite number, valid text, or a list or dict (with text keys) of them",
+        f"{what} must be None, bool, a finite number, valid text, or a list or dict (with str keys) of them",
         given=repr(value)[:80],
         hint="Put arrays into State.arrays and nested models into State.parts.",
     )
 
 
 def _is_utf8(text: str) -> bool:
-    # Lone surrogates, which broken file names and decoders leave behind, cannot be written as UTF-8.
+    # Lone surrogates, left by broken file names and decoders, cannot be written as UTF-8.
     return not any("\ud800" <= letter <= "\udfff" for letter in text) if not text.isascii() else True
 
 
@@ -214,3 +159,52 @@ def _check_depth(state: State, depth: int) -> None:
         raise InputError(f"parts of a state must be nested at most {MAX_DEPTH} deep")
     for part in state.parts.values():
         _check_depth(part, depth - 1)
+
+
+def pack_strings(strings: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Pack strings into one array of UTF-8 bytes and the (n + 1,) offsets of their borders.
+
+    Examples
+    --------
+    >>> blob, offsets = pack_strings(["fir", "", "öl"])
+    >>> blob.size, offsets.tolist()
+    (6, [0, 3, 3, 6])
+    >>> unpack_strings(blob, offsets)
+    ['fir', '', 'öl']
+    """
+    encoded = [_encode(place, text) for place, text in enumerate(strings)]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), out=offsets[1:])
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
+
+
+def unpack_strings(blob: NDArray[Any], offsets: NDArray[Any]) -> list[str]:
+    """Return the strings packed by `pack_strings`; raise `InputError` for other arrays."""
+    if blob.dtype != np.uint8 or blob.ndim != 1 or offsets.dtype != np.int64 or offsets.ndim != 1:
+        raise InputError(
+            "packed strings must be a flat uint8 blob and flat int64 offsets",
+            given=f"{blob.dtype} of shape {blob.shape} and {offsets.dtype} of shape {offsets.shape}",
+        )
+    if not offsets.size or offsets[0] != 0 or offsets[-1] != blob.size or np.any(np.diff(offsets) < 0):
+        raise InputError(f"offsets of packed strings must rise from 0 to the size {blob.size:,}")
+    raw, borders = blob.tobytes(), offsets.tolist()
+    try:
+        if raw.isascii():  # bytes and characters have the same positions: decode once
+            text = raw.decode("ascii")
+            return [text[begin:end] for begin, end in pairwise(borders)]
+        return [raw[begin:end].decode("utf-8") for begin, end in pairwise(borders)]
+    except UnicodeDecodeError as error:
+        raise InputError("packed strings must be valid UTF-8", given=str(error)) from error
+
+
+def _encode(place: int, text: str) -> bytes:
+    if not isinstance(text, str):
+        raise InputError("pack_strings takes strings", given=f"{type(text).__name__} at place {place}")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "strings to store must be valid text",
+            given=f"{text[:40]!r} at place {place}",
+            hint="It contains a lone surrogate; read the file again with the right encoding.",
+        ) from error

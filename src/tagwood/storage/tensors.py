@@ -1,12 +1,12 @@
-"""safetensors files: written in one pass, mapped into memory after a strict check of the header.
+"""safetensors files and strict JSON: the two formats of a model folder.
 
-A file is 8 bytes with the length of the header, a JSON header, and the raw little-endian arrays without gaps.
-Faults are ValueErrors here; `loading` adds the file's name and what to do.
+A safetensors file is 8 bytes with the length of the header, a JSON header, and the raw little-endian arrays without
+gaps. It is written in one pass and mapped into memory after a strict check of the header. Functions raise ValueError;
+`load` adds the name of the file and what to do.
 
-Decisions: the header is parsed here rather than by the safetensors package because mapping needs only the
-offsets, so a file of any size opens in microseconds. Arrays go by falling item size, and the data start at a
-multiple of 64, so every array is aligned. A test reads our files with the safetensors package and the
-reverse.
+Decisions: the header is parsed here, not by the safetensors package, because mapping needs only the offsets and a
+file of any size then opens in microseconds. Arrays are sorted by falling item size, and the data start at a multiple
+of 64, so every array is aligned. Tests exchange files with the safetensors package in both directions.
 """
 
 from __future__ import annotations
@@ -22,18 +22,25 @@ from numpy.typing import NDArray
 
 from tagwood.storage.state import Json
 
-# SECTION storage.strict_json
-# JSON without its traps: duplicate keys, NaN, infinity and deep nesting are all refused as ValueError.
+_CODES = {
+    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "F16": "float16",
+    "U32": "uint32", "I32": "int32", "F32": "float32", "U64": "uint64", "I64": "int64", "F64": "float64",
+}  # fmt: skip
+_CODE_OF = {name: code for code, name in _CODES.items()}
+_MAX_HEADER = 64 << 20
+_MAX_ELEMENTS = 1 << 56
+_MAX_DIMENSIONS = 32
+_ALIGN = 64
 
 
 def parse_json(raw: bytes) -> Json:
-    """Parse UTF-8 JSON strictly; raise ValueError with the reason for anything doubtful.
+    """Parse UTF-8 JSON; raise ValueError for duplicate keys, NaN, infinity and deep nesting.
 
     Examples
     --------
     >>> parse_json(b'{"a": 1, "a": 2}')
     Traceback (most recent call last):
-    ValueError: it names 'a' twice
+    ValueError: it has the key 'a' twice
     """
     try:
         value: Json = json.loads(
@@ -62,35 +69,24 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise ValueError(f"it names {key!r} twice")
+                raise ValueError(f"it has the key {key!r} twice")
             seen.add(key)
     return values
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"it holds {name}, which is not JSON")
+    raise ValueError(f"it contains {name}, which is not JSON")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"it holds {text}, which is too large for a float")
+        raise ValueError(f"it contains {text}, which is too large for a float")
     return number
 
 
-_CODES = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "F16": "float16",
-    "U32": "uint32", "I32": "int32", "F32": "float32", "U64": "uint64", "I64": "int64", "F64": "float64",
-}  # fmt: skip
-_CODE_OF = {name: code for code, name in _CODES.items()}
-_MAX_HEADER = 64 << 20
-_MAX_ELEMENTS = 1 << 56
-_MAX_DIMENSIONS = 32
-_ALIGN = 64
-
-
 class Tensor(NamedTuple):
-    """Where one array lies in a file: `begin` counts from the start of the file."""
+    """Position of one array: `begin` and `end` count from the start of the file."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -124,15 +120,15 @@ def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 def read_header(buffer: Any) -> dict[str, Tensor]:
     """Return the arrays of the safetensors file in `buffer` (bytes or a memory map).
 
-    Raises ValueError unless every array has a known dtype, a sane shape, aligned offsets that fit both, and
-    the arrays cover the rest of the file with no gap and no overlap.
+    Raises ValueError unless every array has a known dtype, a valid shape and aligned offsets that match both, and
+    the arrays cover the rest of the file without gaps or overlaps.
     """
     size = len(buffer)
     if size < 8:
         raise ValueError(f"it has {size} bytes, too few for a safetensors file")
     length = int.from_bytes(buffer[:8], "little")
     if length > min(_MAX_HEADER, size - 8):
-        raise ValueError(f"its header claims {length:,} bytes, in a file of {size:,} bytes")
+        raise ValueError(f"its header has a length of {length:,} bytes, in a file of {size:,} bytes")
     header = parse_json(bytes(buffer[8 : 8 + length]))
     if not isinstance(header, dict):
         raise ValueError("its header is not a JSON object")
@@ -141,7 +137,9 @@ def read_header(buffer: Any) -> dict[str, Tensor]:
     place = 8 + length
     for name, tensor in sorted(tensors.items(), key=lambda item: item[1][2:]):
         if tensor.begin != place:
-            raise ValueError(f"array '{name}' starts at byte {tensor.begin:,}, not where the one before ends")
+            raise ValueError(
+                f"array '{name}' starts at byte {tensor.begin:,}, not at the end of the previous one"
+            )
         place = tensor.end
     if place != size:
         raise ValueError(f"its arrays end at byte {place:,}, but the file has {size:,} bytes")
@@ -173,7 +171,7 @@ def _read_entry(name: str, entry: Json, data: int) -> Tensor:
     sizes = _counts(shape, f"shape of array '{name}'")
     begin, end = _pair(offsets, f"data_offsets of array '{name}'")
     if len(sizes) > _MAX_DIMENSIONS or math.prod(size or 1 for size in sizes) > _MAX_ELEMENTS:
-        raise ValueError(f"array '{name}' has an impossible shape")
+        raise ValueError(f"array '{name}' has an invalid shape")
     width = np.dtype(_CODES[code]).itemsize
     if end - begin != math.prod(sizes) * width:
         raise ValueError(
@@ -190,7 +188,7 @@ def _counts(value: Json, what: str) -> tuple[int, ...]:
     counts = []
     for item in value:
         if type(item) is not int or item < 0 or item > _MAX_ELEMENTS:
-            raise ValueError(f"the {what} holds {str(item)[:40]!r} instead of a whole number from 0 up")
+            raise ValueError(f"the {what} contains {str(item)[:40]!r} instead of an int from 0 up")
         counts.append(item)
     return tuple(counts)
 
@@ -198,5 +196,5 @@ def _counts(value: Json, what: str) -> tuple[int, ...]:
 def _pair(value: Json, what: str) -> tuple[int, int]:
     counts = _counts(value, what)
     if len(counts) != 2:
-        raise ValueError(f"the {what} holds {len(counts)} numbers instead of 2")
+        raise ValueError(f"the {what} has {len(counts)} numbers instead of 2")
     return counts[0], counts[1]

@@ -1,0 +1,451 @@
+"""`save` and `load`: any storable model to a folder and back.
+
+`save` writes all files to a hidden folder and renames it into place, so a model folder is complete or absent.
+`load` memory-maps the arrays after checking manifest, sizes, headers and hashes.
+
+Decisions: hashing gigabytes takes seconds, and loading should take milliseconds. So a file is hashed in full the
+first time it is seen and remembered in the user's cache (see `hashing`); after any change, or in another copy, it is
+hashed again. `save` remembers its files at once. Bytes that a disk changes by itself, without a write, are found
+with `verify=True`, which always hashes. A test flips bytes all over every file: none loads.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import platform
+import stat
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tagwood._check import check_float, check_int, check_threads
+from tagwood.errors import InputError, MissingExtraError, StorageError
+from tagwood.storage.folder import (
+    ARRAYS,
+    FILE_NAME,
+    FORMAT_VERSION,
+    GOLDEN,
+    MANIFEST,
+    MAX_BYTES,
+    RESTORE,
+    ArrayRecord,
+    FileRecord,
+    Manifest,
+    Node,
+    manifest_bytes,
+    read_manifest,
+)
+from tagwood.storage.golden import find_deviation, record_golden
+from tagwood.storage.hashing import (
+    find_damage,
+    has_stamp,
+    hash_file,
+    is_settled,
+    wait_until_settled,
+    write_stamp,
+)
+from tagwood.storage.publish import check_replaceable, staged_folder
+from tagwood.storage.registry import Storable, class_of
+from tagwood.storage.state import State, plain_json
+from tagwood.storage.tensors import Tensor, map_tensor, read_header, write_tensors
+
+_TRIES = 5
+
+
+def save(
+    model: Storable,
+    folder: str | os.PathLike[str],
+    *,
+    notes: str | None = None,
+    golden: Any = None,
+    fingerprint: str | None = None,
+    seed: int | None = None,
+    training_seconds: float | None = None,
+    overwrite: bool = False,
+    threads: int | None = None,
+) -> Path:
+    """Save a model to a folder: manifest.json with a checksum, and safetensors files.
+
+    The folder is written completely or not at all: files are written beside it, flushed to disk and renamed into
+    place. After a failure or a kill, an older model in the folder is unchanged.
+
+    Parameters
+    ----------
+    model
+        An object of a class registered with `storable`.
+    folder
+        Target folder: absent or empty, or with `overwrite` a model folder.
+    notes
+        Free text stored with the model.
+    golden
+        A few rows (at most 1,000; ten are plenty) in the form that the model's `rank` takes: CSR or dense matrix,
+        or list of texts. They are ranked and stored with the result, and `load(verify=True)` compares. Default:
+        the model's `golden_inputs()`, if it has that method.
+    fingerprint
+        Fingerprint of the training data.
+    seed, training_seconds
+        Default: the model's attributes `seed` and `training_seconds_`, if it has them.
+    overwrite
+        Replace an existing model. A folder with other files in it is never replaced.
+    threads
+        Threads for hashing; default all cores.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tagwood.storage import State, load, storable
+    >>> @storable("SaveExample")
+    ... class Example:
+    ...     def __init__(self, weights):
+    ...         self.weights = weights
+    ...     def state(self):
+    ...         return State("SaveExample", arrays={"weights": self.weights})
+    ...     @classmethod
+    ...     def from_state(cls, state):
+    ...         return cls(state.array("weights", np.float32, (None,)))
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     folder = save(Example(np.arange(3, dtype=np.float32)), parent + "/example", notes="first try")
+    ...     load(folder).weights.tolist(), sorted(path.name for path in folder.iterdir())
+    ([0.0, 1.0, 2.0], ['arrays.safetensors', 'manifest.json'])
+    """
+    target = Path(os.path.realpath(folder))
+    threads = check_threads(threads)
+    facts = _check_facts(model, notes, seed, training_seconds, fingerprint)
+    try:
+        check_replaceable(target, overwrite=overwrite)  # before the golden rows are ranked
+        state = _state_of(model)
+        recorded = record_golden(model, golden)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with staged_folder(target, overwrite=overwrite) as staged:
+            stamps = _write(staged, state, recorded, facts, threads)
+    except OSError as error:
+        raise StorageError(
+            f"the model could not be written ({error.strerror or error})",
+            path=target,
+            hint="Check free space and permissions; an older model in the folder is unchanged.",
+        ) from error
+    for info, digest in stamps:
+        write_stamp(info, digest)
+    return Path(folder)
+
+
+def load(folder: str | os.PathLike[str], *, verify: bool = False, threads: int | None = None) -> Any:
+    """Load a model that `save` wrote.
+
+    Every load checks the manifest and the sizes and headers of all files. Their SHA-256 is checked the first time a
+    file is loaded on this machine and after any change; later loads rely on a stamp in the user's cache folder
+    (``$XDG_CACHE_HOME/tagwood`` or ``~/.cache/tagwood``) and take milliseconds for models of any size. Arrays are
+    read-only maps of the files: do not change files in place while a model is in use; `save` with ``overwrite`` is
+    safe.
+
+    Parameters
+    ----------
+    folder
+        The model folder.
+    verify
+        Hash every file even if it has a stamp, and compare the ranking of the stored golden inputs: same labels up
+        to ties, scores within 1e-4. Use it after moving a model to other hardware or library versions.
+    threads
+        Threads for hashing; default all cores.
+
+    Returns
+    -------
+    object
+        The model, of the class it was saved from.
+
+    Raises
+    ------
+    StorageError
+        If anything is missing, damaged, altered, inconsistent or of a newer format.
+    """
+    folder = Path(folder)
+    threads = check_threads(threads)
+    for left in reversed(range(_TRIES)):
+        before = _identity(folder)
+        try:
+            model, golden = _open(folder, verify, threads)
+            break
+        except StorageError:
+            # If a save has replaced the folder meanwhile, read the new one.
+            if not left or _identity(folder) == before:
+                raise
+    loaded = _restore(model, folder)
+    if verify and golden is not None:
+        _check_golden(loaded, golden, folder)
+    return loaded
+
+
+def _check_facts(
+    model: object, notes: Any, seed: Any, training_seconds: Any, fingerprint: Any
+) -> dict[str, Any]:
+    """Return the fields of the manifest that the caller gives."""
+    if training_seconds is None:
+        training_seconds = getattr(model, "training_seconds_", None)
+    if seed is None and isinstance(getattr(model, "seed", None), int):
+        seed = model.seed  # type: ignore[attr-defined]
+    for name, text in (("notes", notes), ("fingerprint", fingerprint)):
+        if text is not None and not isinstance(text, str):
+            raise InputError(f"{name} must be a str", given=repr(text)[:80])
+    if training_seconds is not None:
+        training_seconds = check_float(training_seconds, "training_seconds", low=0)
+    return {
+        "notes": plain_json(notes, "notes"),
+        "seed": None if seed is None else check_int(seed, "seed"),
+        "training_seconds": training_seconds,
+        "fingerprint": plain_json(fingerprint, "fingerprint"),
+    }
+
+
+def _state_of(model: Storable) -> State:
+    if not callable(getattr(model, "state", None)):
+        raise InputError(
+            "save takes a model of a class registered with storable", given=f"a {type(model).__name__}"
+        )
+    state = model.state()
+    if not isinstance(state, State) or class_of(state.kind) is not type(model):
+        kind = f"kind '{state.kind}'" if isinstance(state, State) else f"a {type(state).__name__}"
+        raise InputError(
+            f"state() of {type(model).__name__} must return a State of its class's registered kind",
+            given=kind,
+            hint="Decorate the class with @storable and that kind.",
+        )
+    return state
+
+
+def _write(
+    staged: Path, state: State, golden: State | None, facts: dict[str, Any], threads: int
+) -> list[tuple[os.stat_result, str]]:
+    """Write all files; return the arguments of `write_stamp` for the array files."""
+    records: dict[str, FileRecord] = {}
+    infos: dict[str, os.stat_result] = {}
+    for name, root in ((ARRAYS, state), (GOLDEN, golden)):
+        arrays = {} if root is None else _flatten(root)
+        if arrays:
+            write_tensors(staged / name, arrays)
+            records[name], infos[name] = _hash_and_sync(staged / name, threads)
+    manifest = Manifest(
+        format_version=FORMAT_VERSION,
+        versions=_versions(),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        model=_to_node(state, ARRAYS),
+        golden=None if golden is None else _to_node(golden, GOLDEN),
+        files=records,
+        **facts,
+    )
+    _write_manifest(staged / MANIFEST, manifest)
+    settled = all(wait_until_settled(info) for info in infos.values())
+    return [(infos[name], records[name].digest.key) for name in infos] if settled else []
+
+
+def _write_manifest(path: Path, manifest: Manifest) -> None:
+    raw = manifest_bytes(manifest)
+    if len(raw) > MAX_BYTES:
+        raise InputError(
+            f"parameters and notes of a model must fit into {MAX_BYTES:,} bytes",
+            given=f"{len(raw):,}",
+            hint="Put large parameters into arrays.",
+        )
+    with path.open("xb") as file:
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _hash_and_sync(path: Path, threads: int) -> tuple[FileRecord, os.stat_result]:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+        info = os.fstat(fd)
+        return FileRecord(info.st_size, hash_file(fd, info.st_size, threads)), info
+    finally:
+        os.close(fd)
+
+
+def _flatten(state: State, prefix: str = "") -> dict[str, NDArray[Any]]:
+    arrays = {prefix + name: array for name, array in state.arrays.items()}
+    for name, part in state.parts.items():
+        arrays |= _flatten(part, f"{prefix}{name}/")
+    return arrays
+
+
+def _to_node(state: State, file: str) -> Node:
+    return Node(
+        state.kind,
+        state.params,
+        {name: ArrayRecord(file, array.dtype.name, array.shape) for name, array in state.arrays.items()},
+        {name: _to_node(part, file) for name, part in state.parts.items()},
+    )
+
+
+def _versions() -> dict[str, str]:
+    packages = {name: version(name) for name in ("tagwood", "numpy", "scipy")}
+    return {"tagwood": packages.pop("tagwood"), "python": platform.python_version(), **packages}
+
+
+def _open(folder: Path, verify: bool, threads: int) -> tuple[State, State | None]:
+    manifest = read_manifest(folder)
+    _check_listing(folder, manifest)
+    buffers = {name: _map(folder / name, file, verify, threads) for name, file in manifest.files.items()}
+    roots = [node for node in (manifest.model, manifest.golden) if node is not None]
+    places = {name: _match(folder / name, buffer, roots, name) for name, buffer in buffers.items()}
+    try:
+        states = [_to_state(node, buffers, places) for node in roots]
+    except InputError as error:
+        raise StorageError(
+            f"the manifest is inconsistent ({_words(error)})", path=folder / MANIFEST, hint=RESTORE
+        ) from error
+    return states[0], states[1] if len(states) == 2 else None
+
+
+def _check_listing(folder: Path, manifest: Manifest) -> None:
+    try:
+        names = {path.name for path in folder.iterdir()}
+    except OSError as error:
+        raise StorageError(
+            f"the folder cannot be read ({error.strerror})", path=folder, hint="Check its permissions."
+        ) from error
+    for name in sorted(manifest.files.keys() - names):
+        raise StorageError("the file is missing", path=folder / name, hint=RESTORE)
+    for name in sorted(names - manifest.files.keys()):
+        if FILE_NAME.fullmatch(name):
+            raise StorageError(
+                "the file is not part of this model",
+                path=folder / name,
+                hint="Remove it, or copy the folder again: two models may have been copied into one.",
+            )
+
+
+def _map(path: Path, record: FileRecord, verify: bool, threads: int) -> mmap.mmap:
+    """Return the file mapped into memory after checking its size and bytes."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise StorageError(
+                "this must be a regular file, not a link or folder",
+                path=path,
+                hint="Copy the real file here.",
+            )
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            size = os.fstat(fd).st_size
+            if size != record.bytes or size == 0:
+                how = "cut short" if size < record.bytes else "changed"
+                raise StorageError(
+                    f"the file was {how}: it has {size:,} bytes instead of {record.bytes:,}",
+                    path=path,
+                    hint=RESTORE,
+                )
+            _check_bytes(fd, path, record, verify, threads)
+            return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise StorageError(
+            f"the file cannot be read ({error.strerror})",
+            path=path,
+            hint="Check its permissions and the disk.",
+        ) from error
+
+
+def _check_bytes(fd: int, path: Path, record: FileRecord, verify: bool, threads: int) -> None:
+    info = os.fstat(fd)
+    key = record.digest.key
+    if not verify and has_stamp(info, key):
+        return
+    settled = is_settled(info)
+    damage = find_damage(fd, record.bytes, record.digest, threads)
+    if damage is not None:
+        raise StorageError(
+            f"the file was altered or damaged: bytes {damage[0]:,} to {damage[1] - 1:,} "
+            "do not have the SHA-256 they were saved with",
+            path=path,
+            hint=RESTORE,
+        )
+    after = os.fstat(fd)
+    if settled and (after.st_mtime_ns, after.st_ctime_ns) == (info.st_mtime_ns, info.st_ctime_ns):
+        write_stamp(info, key)
+
+
+def _match(path: Path, buffer: mmap.mmap, roots: list[Node], name: str) -> dict[str, Tensor]:
+    """Return the header of a file after checking that it has exactly the arrays of the manifest."""
+    try:
+        tensors = read_header(buffer)
+    except ValueError as error:
+        raise StorageError(f"the file is damaged: {error}", path=path, hint=RESTORE) from None
+    expected = {key: record for root in roots for key, record in root.walk() if record.file == name}
+    for key in sorted(tensors.keys() ^ expected.keys()):
+        where = "the manifest but not in the file" if key in expected else "the file but not in the manifest"
+        raise StorageError(f"array '{key}' is in {where}", path=path, hint=RESTORE)
+    for key, record in expected.items():
+        found = tensors[key]
+        if (found.dtype, found.shape) != (record.dtype, record.shape):
+            raise StorageError(
+                f"array '{key}' is {found.dtype} of shape {found.shape}, but {record.dtype} of shape "
+                f"{record.shape} in the manifest",
+                path=path,
+                hint=RESTORE,
+            )
+    return tensors
+
+
+def _to_state(
+    node: Node, buffers: dict[str, mmap.mmap], places: dict[str, dict[str, Tensor]], prefix: str = ""
+) -> State:
+    arrays = {
+        name: map_tensor(buffers[record.file], places[record.file][prefix + name])
+        for name, record in node.arrays.items()
+    }
+    parts = {name: _to_state(part, buffers, places, f"{prefix}{name}/") for name, part in node.parts.items()}
+    return State(node.kind, node.params, arrays, parts)
+
+
+def _restore(state: State, folder: Path) -> Any:
+    cls = class_of(state.kind)
+    if cls is None:
+        raise StorageError(
+            f"unknown kind of model: '{state.kind}'",
+            path=folder / MANIFEST,
+            hint="Upgrade tagwood, or install or import the package that defines the class.",
+        )
+    try:
+        return cls.from_state(state)
+    except (StorageError, MissingExtraError):
+        raise
+    except Exception as error:
+        raise StorageError(
+            f"the stored values are not a valid {state.kind} ({_words(error)})", path=folder, hint=RESTORE
+        ) from error
+
+
+def _check_golden(model: Any, golden: State, folder: Path) -> None:
+    try:
+        fault = find_deviation(model, golden)
+    except Exception as error:
+        fault = f"ranking the golden inputs failed ({_words(error)})"
+    if fault:
+        raise StorageError(
+            f"the model gives other results than when it was saved: {fault}",
+            path=folder,
+            hint="Compare the versions in manifest.json with the installed ones, or save the model again.",
+        )
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(".")
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        info = folder.stat()
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
