@@ -182,6 +182,16 @@ def _some_labels(Y: sparse.csr_array) -> sparse.csr_array:
     return Y
 
 
+def check_label_texts(label_texts: Iterable[str], n_labels: int) -> list[str]:
+    """Return the texts of labels as a list with one text for each label."""
+    listed = list(check_texts(label_texts))
+    if len(listed) != n_labels:
+        raise InputError(
+            f"label_texts must hold one text for each of the {n_labels:,} labels", given=f"{len(listed):,}"
+        )
+    return listed
+
+
 def allowed_labels(
     restrict: ArrayLike | None, exclude: ArrayLike | None, n_labels: int
 ) -> NDArray[np.bool_] | None:

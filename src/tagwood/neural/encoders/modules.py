@@ -16,7 +16,7 @@ Decisions
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
@@ -43,6 +43,15 @@ class EncoderModule(nn.Module):
     def forward(self, tokens: TokenRows) -> torch.Tensor:
         """Return (n_rows, dimension) vectors, differentiable."""
         raise NotImplementedError
+
+    def scatter(self, n_rows: int, parts: Iterable[tuple[NDArray[np.int64], torch.Tensor]]) -> torch.Tensor:
+        """Return (n_rows, dimension) vectors from rows and their vectors in several parts; zeros elsewhere."""
+        zeros = torch.zeros(n_rows, self.dimension, device=next(self.parameters()).device)
+        listed = list(parts)
+        if not listed:
+            return zeros
+        rows = torch.from_numpy(np.concatenate([rows for rows, _ in listed])).to(zeros.device)
+        return zeros.index_copy(0, rows, torch.cat([vectors for _, vectors in listed]).float())
 
 
 class BagModule(EncoderModule):
@@ -232,16 +241,8 @@ class TransformerModule(EncoderModule):
 
     def forward(self, tokens: TokenRows) -> torch.Tensor:
         """Return (n_rows, dimension) vectors, differentiable."""
-        device = self.vectors.weight.device
-        places, found = [], []
-        for rows in blocks(tokens.lengths, MAX_TOKENS):
-            part = tokens.take(rows)
-            found.append(self._embed(part))
-            places.append(torch.from_numpy(rows))
-        zeros = torch.zeros(len(tokens), self.dimension, device=device)
-        if not found:
-            return zeros
-        return zeros.index_copy(0, torch.cat(places).to(device), torch.cat(found).float())
+        blocks = length_blocks(tokens.lengths, MAX_TOKENS)
+        return self.scatter(len(tokens), ((rows, self._embed(tokens.take(rows))) for rows in blocks))
 
     def _embed(self, tokens: TokenRows) -> torch.Tensor:
         device = self.vectors.weight.device
@@ -293,12 +294,12 @@ class TransformerLayer(nn.Module):
         return mixed_all
 
 
-def blocks(lengths: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+def length_blocks(lengths: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
     """Return the numbers of the rows with tokens, sorted by length, in blocks of at most `most` tokens (or one row).
 
     Examples
     --------
-    >>> [block.tolist() for block in blocks(np.array([5, 0, 2, 3]), 5)]
+    >>> [block.tolist() for block in length_blocks(np.array([5, 0, 2, 3]), 5)]
     [[2, 3], [0]]
     """
     order = np.argsort(lengths, kind="stable")

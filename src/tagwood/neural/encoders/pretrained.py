@@ -15,7 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
@@ -168,19 +170,14 @@ class PretrainedModule(EncoderModule):
 
     def forward(self, tokens: TokenRows) -> torch.Tensor:
         """Return (n_rows, dimension) vectors, differentiable; rows of similar length share a batch."""
+        chunks = tokens.chunks(MAX_TOKENS)
+        return self.scatter(len(tokens), ((rows, self._embed(*tokens.padded(rows))) for rows in chunks))
+
+    def _embed(self, cells: NDArray[np.int64], real: NDArray[np.bool_] | None) -> torch.Tensor:
         device = next(self.parameters()).device
-        zeros = torch.zeros(len(tokens), self.dimension, device=device)
-        places, found = [], []
-        for rows in tokens.chunks(MAX_TOKENS):
-            cells, real = tokens.padded(rows)
-            ids = torch.from_numpy(cells).to(device)
-            mask = torch.ones_like(ids) if real is None else torch.from_numpy(real).to(device).long()
-            states = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
-            found.append(mean_pool(states, mask))
-            places.append(torch.from_numpy(rows))
-        if not found:
-            return zeros
-        return zeros.index_copy(0, torch.cat(places).to(device), torch.cat(found).float())
+        ids = torch.from_numpy(cells).to(device)
+        mask = torch.ones_like(ids) if real is None else torch.from_numpy(real).to(device).long()
+        return mean_pool(self.body(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
 
 
 def mean_pool(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -135,7 +135,10 @@ class TextEncoder(Params):
         self.threads = threads
 
     def fit(self, texts: Iterable[str], y: object = None) -> Self:
-        """Train the tokenizer on `texts` (``"small"``, ``"bag"``), or read tokenizer and weights and ignore `texts`."""
+        """Train the tokenizer on `texts` (``"small"``, ``"bag"``), or read tokenizer and weights.
+
+        `y`, and `texts` if weights are read, are ignored.
+        """
         self.check_params()
         if self.encoder in FROM_SCRATCH:
             listed = list(check_texts(texts))

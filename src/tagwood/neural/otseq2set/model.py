@@ -29,7 +29,7 @@ from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import check_texts
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.features.words import WordSequences
-from tagwood.models.base import FittedModel, allowed_labels, check_text_rows
+from tagwood.models.base import FittedModel, allowed_labels, check_label_texts, check_text_rows
 from tagwood.models.linear_tree import LinearTree
 from tagwood.neural.otseq2set.decoding import (
     Generated,
@@ -163,7 +163,7 @@ class SetGenerator(FittedModel):
         self.check_params()
         rows, labels = _check_rows(X, y)
         n_labels, sizes = labels.shape[1], np.diff(labels.indptr)
-        names = _check_label_texts(label_texts, n_labels)
+        names = None if label_texts is None else check_label_texts(label_texts, n_labels)
         threads = check_threads(self.threads)
         words = WordSequences.learn(rows, self.network.min_count, most=_MAX_WORDS, threads=threads)
         n_steps = int(sizes.max()) if self.decoding.steps is None else self.decoding.steps
@@ -473,17 +473,6 @@ def _check_rows(texts: Iterable[str], Y: Any) -> tuple[list[str], sparse.csr_arr
             hint="Remove them: keep = Y.sum(axis=1) > 0.",
         )
     return rows, labels
-
-
-def _check_label_texts(label_texts: Sequence[str] | None, n_labels: int) -> list[str] | None:
-    if label_texts is None:
-        return None
-    found = list(check_texts(label_texts))
-    if len(found) != n_labels:
-        raise InputError(
-            f"label_texts must hold one text for each of the {n_labels:,} labels", given=f"{len(found):,}"
-        )
-    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,7 +98,7 @@ class PrototypeClassifiers(FittedModel):
 
     def rank(
         self,
-        texts: Iterable[str],
+        X: Iterable[str],
         k: int = 5,
         *,
         restrict: ArrayLike | None = None,
@@ -106,17 +106,17 @@ class PrototypeClassifiers(FittedModel):
     ) -> Ranking:
         """Return the best `k` labels of each text."""
         self._check_fitted()
-        return self.tree_.rank(self.encoder.transform(texts), k, restrict=restrict, exclude=exclude)
+        return self.tree_.rank(self.encoder.transform(X), k, restrict=restrict, exclude=exclude)
 
-    def predict(self, texts: Iterable[str]) -> sparse.csr_array:
+    def predict(self, X: Iterable[str]) -> sparse.csr_array:
         """Return the label sets: labels with a score of at least 0.5, at most 50 per row."""
         self._check_fitted()
-        return self.tree_.predict(self.encoder.transform(texts))
+        return self.tree_.predict(self.encoder.transform(X))
 
-    def score_labels(self, texts: Iterable[str], pairs: ArrayLike) -> NDArray[np.float32]:
+    def score_labels(self, X: Iterable[str], pairs: ArrayLike) -> NDArray[np.float32]:
         """Return the scores of (n_pairs, 2) pairs: the row of a text, and a label."""
         self._check_fitted()
-        return self.tree_.score_labels(self.encoder.transform(texts), pairs)
+        return self.tree_.score_labels(self.encoder.transform(X), pairs)
 
     def state(self) -> State:
         """Return the stored form."""

@@ -177,7 +177,7 @@ class LabelIndex:
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         if k == 0 or not len(queries):
             return np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32)
-        params = None if allowed is None else _selecting(index, allowed, k)
+        params = None if allowed is None else _search_params(index, allowed, k)
         if isinstance(index, faiss.IndexHNSW):
             index.hnsw.efSearch = max(_CANDIDATES, 2 * k)
         with _faiss_threads(self.threads):
@@ -203,7 +203,7 @@ def _build(kind: str, vectors: NDArray[np.float32]) -> Any:
     return index
 
 
-def _selecting(index: Any, allowed: NDArray[np.int64], k: int) -> Any:
+def _search_params(index: Any, allowed: NDArray[np.int64], k: int) -> Any:
     parts: Any = faiss
     selector = parts.IDSelectorBatch(allowed)
     if isinstance(index, faiss.IndexHNSW):

@@ -27,7 +27,7 @@ from tagwood._check import check_choice, check_float, check_int, check_threads
 from tagwood.errors import InputError
 from tagwood.features.base import check_texts
 from tagwood.metrics import evaluate as evaluate_ranking
-from tagwood.models.base import FittedModel, Progress, check_pairs, check_text_rows
+from tagwood.models.base import FittedModel, Progress, check_label_texts, check_pairs, check_text_rows
 from tagwood.models.linear_tree import LinearTree
 from tagwood.neural.encoders.explanation import explain_words
 from tagwood.neural.encoders.modules import HeadModule, StateMemory
@@ -174,7 +174,13 @@ class PrototypeModel(FittedModel):
             Called with a line about the training and the share that is done.
         """
         rows, labels = check_text_rows(X, y)
-        names = _check_label_texts(label_texts, labels.shape[1])
+        if label_texts is None:
+            raise InputError(
+                f"a PrototypeModel needs label_texts: one text for each of the {labels.shape[1]:,} labels",
+                given="none",
+                hint="Pass the labels' names: fit(X, y, label_texts=names).",
+            )
+        names = check_label_texts(label_texts, labels.shape[1])
         self.check_params()
         threads = check_threads(self.threads)
         with torch_threads(threads):
@@ -201,7 +207,7 @@ class PrototypeModel(FittedModel):
 
     def rank(
         self,
-        texts: Iterable[str],
+        X: Iterable[str],
         k: int = 5,
         *,
         restrict: ArrayLike | None = None,
@@ -211,7 +217,7 @@ class PrototypeModel(FittedModel):
 
         Parameters
         ----------
-        texts
+        X
             One text per row.
         k
             Labels per row.
@@ -221,20 +227,20 @@ class PrototypeModel(FittedModel):
         self._check_fitted()
         check_int(k, "k", low=1)
         only, out = (None if ids is None else np.atleast_1d(np.asarray(ids)) for ids in (restrict, exclude))
-        return self.index_.rank(self.encode(texts), k, only, out)
+        return self.index_.rank(self.encode(X), k, only, out)
 
-    def predict(self, texts: Iterable[str]) -> sparse.csr_array:
+    def predict(self, X: Iterable[str]) -> sparse.csr_array:
         """Return the label sets: at most 50 labels per row, as similar as the labels of training rows usually are."""
-        return self.rank(texts, k=_MAX_LABELS).above(self.threshold_).to_sets()
+        return self.rank(X, k=_MAX_LABELS).above(self.threshold_).to_sets()
 
     def encode(self, texts: Iterable[str]) -> NDArray[np.float32]:
         """Return (n_texts, dimension) embeddings in the space of the prototypes: features for other models."""
         self._check_fitted()
         return self.encoder_.transform(check_texts(texts))
 
-    def score_labels(self, texts: Iterable[str], pairs: ArrayLike) -> NDArray[np.float32]:
+    def score_labels(self, X: Iterable[str], pairs: ArrayLike) -> NDArray[np.float32]:
         """Return the scores of (n_pairs, 2) pairs: the row of a text, and a label."""
-        vectors = self.encode(texts)
+        vectors = self.encode(X)
         wanted = check_pairs(pairs, len(vectors), self.n_labels_)
         scores: NDArray[np.float32] = np.einsum(
             "nd,nd->n", vectors[wanted[:, 0]], self.index_.vectors[wanted[:, 1]]
@@ -262,17 +268,17 @@ class PrototypeModel(FittedModel):
         return np.arange(first, self.n_labels_)
 
     def with_classifiers(
-        self, texts: Iterable[str], Y: Any, tree: LinearTree | None = None
+        self, X: Iterable[str], y: Any, tree: LinearTree | None = None
     ) -> PrototypeClassifiers:
         """Return linear classifiers on the frozen embeddings of these rows, PRIME (W).
 
         They know all labels of this model, also those without rows. `tree` has their settings.
         """
         self._check_fitted()
-        rows, labels = check_text_rows(texts, Y)
+        rows, labels = check_text_rows(X, y)
         if labels.shape[1] > self.n_labels_:
             raise InputError(
-                f"Y must have the {self.n_labels_:,} labels of the model", given=f"{labels.shape[1]:,}"
+                f"y must have the {self.n_labels_:,} labels of the model", given=f"{labels.shape[1]:,}"
             )
         labels = sparse.csr_array(
             (labels.data, labels.indices, labels.indptr), shape=(labels.shape[0], self.n_labels_)
@@ -330,16 +336,18 @@ class PrototypeModel(FittedModel):
             low = replace(settings, loss=replace(settings.loss, high=settings.loss.low))
             return low.with_centroids("none")
 
-        def fit(kind: str, rows: list[str], labels: sparse.csr_array, names: list[str]) -> PrototypeModel:
+        def rank(
+            kind: str, rows: list[str], labels: sparse.csr_array, names: list[str], held: list[str]
+        ) -> Ranking:
             tried = replace(of_kind(kind), training=replace(settings.training, patience=0))
             model = type(self)(
                 preset=tried, encoder=encoder, index=self.index, seed=self.seed, threads=self.threads
             )
-            return model.fit(rows, labels, label_texts=names)
+            return model.fit(rows, labels, label_texts=names).rank(held, k=5)
 
         candidates = [kind for kind in CANDIDATES if kind != LOW_MARGIN or settings.loss.has_usual_margin]
         kind, measures = choose_centroids(
-            texts, Y, label_texts, fit, candidates=candidates, seed=self.seed, progress=progress
+            texts, Y, label_texts, rank, candidates=candidates, seed=self.seed, progress=progress
         )
         return of_kind(kind), measures
 
@@ -464,21 +472,6 @@ def usual_threshold(ranking: Ranking, n_true: int) -> float:
     if ranking.scores.size == 0:
         return 0.0
     return float(np.sort(ranking.scores)[::-1][max(0, min(n_true, ranking.scores.size) - 1)])
-
-
-def _check_label_texts(label_texts: Iterable[str] | None, n_labels: int) -> list[str]:
-    if label_texts is None:
-        raise InputError(
-            f"a PrototypeModel needs label_texts: one text for each of the {n_labels:,} labels",
-            given="none",
-            hint="Pass the labels' names: fit(X, y, label_texts=names).",
-        )
-    listed = list(check_texts(label_texts))
-    if len(listed) != n_labels:
-        raise InputError(
-            f"label_texts must hold one text for each of the {n_labels:,} labels", given=f"{len(listed):,}"
-        )
-    return listed
 
 
 def _hold_out(

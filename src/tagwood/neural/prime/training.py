@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -66,14 +66,6 @@ _LARGEST_BANK = 1 << 16
 _CHUNK = 4096  # labels whose prototypes are computed together
 
 
-class Ranker(Protocol):
-    """The model that a trial trains."""
-
-    def rank(self, texts: list[str], k: int = 5) -> Ranking:
-        """Rank labels."""
-        ...
-
-
 class TrialRows(NamedTuple):
     """Labels of a trial, and the rows to train on and to hold out."""
 
@@ -99,7 +91,7 @@ def choose_centroids(
     texts: list[str],
     Y: sparse.csr_array,
     label_texts: list[str],
-    fit: Callable[[str, list[str], sparse.csr_array, list[str]], Ranker],
+    rank: Callable[[str, list[str], sparse.csr_array, list[str], list[str]], Ranking],
     *,
     candidates: Sequence[str] = CANDIDATES,
     seed: int = 0,
@@ -107,7 +99,7 @@ def choose_centroids(
 ) -> tuple[str, dict[str, float]]:
     """Return the candidate that is best on held-out rows, and the nDCG@5 of each.
 
-    `fit` takes a candidate, texts, label sets and label texts, and returns a trained model.
+    `rank` trains a candidate on texts, label sets and label texts, and ranks 5 labels of other texts.
     """
     if np.count_nonzero(np.diff(Y.indptr)) < _FEWEST_ROWS:
         return candidates[0], {}
@@ -119,7 +111,7 @@ def choose_centroids(
     for number, kind in enumerate(candidates):
         if progress is not None:
             progress(f"trial of centroids: {kind}", number / len(candidates))
-        rankings[kind] = fit(kind, rows, known, names).rank(held_texts, k=5)
+        rankings[kind] = rank(kind, rows, known, names, held_texts)
     measures = {
         kind: float(evaluate(held, found, metrics=[_MEASURE])[_MEASURE]) for kind, found in rankings.items()
     }
