@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from tagwood.errors import InputError
 from tagwood.features.concat import ConcatEncoder, concat_features
@@ -41,3 +43,10 @@ def test_an_encoder_of_encoders_survives_a_model_folder(tmp_path):
 def test_misuse_is_named(blocks, weights, message):
     with pytest.raises(InputError, match=message):
         concat_features(blocks, weights)
+
+
+def test_encoders_are_steps_of_a_pipeline():
+    texts, labels = ["fir and oak", "oak", "fir", "fir tree"] * 5, [0, 1, 0, 0] * 5
+    for encoder in (TfidfEncoder(min_df=1), ConcatEncoder([TfidfEncoder(min_df=1)])):
+        model = make_pipeline(encoder, LogisticRegression()).fit(texts, labels)
+        assert model.score(texts, labels) == 1.0

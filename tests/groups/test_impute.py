@@ -1,15 +1,24 @@
-"""What imputation promises: the paper's toy, planted problems, corner cases of groups, misuse."""
+"""Imputation: the paper's toy, planted problems, corner cases, soft assignments, scores of a model, misuse."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 from experiments.grouping import random_groups
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
-from tagwood.groups import GroupedLabels, embed_labels, impute_labels
+from tagwood.groups import (
+    GroupedLabels,
+    embed_labels,
+    impute_from_scores,
+    impute_labels,
+    keep_closest,
+    share_within,
+)
 
 METHODS = ["baseline", "eagle-0", "eagle"]
 
@@ -245,3 +254,102 @@ def test_misuse_is_named(change, words):
     given = {"X": [[1.0], [1.0]], "sample_groups": np.eye(2), "group_labels": np.eye(2)} | change
     with pytest.raises(InputError, match=words.replace("?", r"\?")):
         impute_labels(**given)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_closest_of_a_soft_assignment_are_the_plain_one(seed):
+    random = np.random.default_rng(seed)
+    X = random.random((12, 5))
+    groups = sparse.csr_array((random.random((12, 4)) < 0.4).astype(float))
+    labels = (random.random((4, 3)) < 0.6).astype(float)
+    plain = impute_labels(X, groups, labels, threads=1)
+    kept = keep_closest(
+        impute_labels(X, groups, labels, soft=True, margin=0.2, threads=1), GroupedLabels(groups, labels)
+    )
+    # A row in two groups may be the closest in one and only near in the other: it is kept for the one.
+    np.testing.assert_array_equal(kept.labels.toarray(), plain.labels.toarray())
+    np.testing.assert_allclose(kept.similarity.data, plain.similarity.data, atol=1e-6)
+    assert np.all(kept.weights.data <= plain.weights.data + 1e-6)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.1, 0.5, 0.9]))
+def test_shares_within_a_smaller_margin_are_those_of_imputing_with_it(seed, margin):
+    random = np.random.default_rng(seed)
+    X = random.random((12, 5)) - 0.2
+    groups = sparse.csr_array((random.random((12, 4)) < 0.4).astype(float))
+    labels = (random.random((4, 3)) < 0.6).astype(float)
+    wide, narrow = (impute_labels(X, groups, labels, soft=True, margin=m, threads=1) for m in (1.0, margin))
+    found = share_within(wide, GroupedLabels(groups, labels), margin)
+    np.testing.assert_allclose(found.weights.toarray(), narrow.weights.toarray(), atol=1e-4)
+    np.testing.assert_allclose(
+        found.similarity.toarray() * (narrow.weights.toarray() > 1e-4),
+        narrow.similarity.toarray() * (narrow.weights.toarray() > 1e-4),
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (3, 0)])
+def test_nothing_stays_nothing(shape):
+    found = impute_labels(np.ones((shape[0], 2)), np.ones((shape[0], 1)), np.ones((1, shape[1])))
+    assert (
+        keep_closest(found, GroupedLabels(np.ones((shape[0], 1)), np.ones((1, shape[1])))).labels.shape
+        == shape
+    )
+
+
+def looped(scores, groups, labels):
+    """The same, one group and label at a time; 0 is "no score"."""
+    found = np.zeros(scores.shape)
+    for j, label in zip(*labels.nonzero(), strict=True):
+        members = np.flatnonzero(groups[:, j])
+        given = members[scores[members, label] > 0]
+        if given.size:
+            best = scores[given, label].max()
+            found[given[scores[given, label] == best], label] = 1
+        else:
+            found[members, label] = 1
+    return found
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_equals_the_loop_over_groups_and_labels(seed):
+    random = np.random.default_rng(seed)
+    n_rows, n_groups, n_labels = random.integers(1, 9, 3)
+    scores = random.integers(0, 4, (n_rows, n_labels)) / 4
+    groups = random.random((n_rows, n_groups)) < 0.4
+    labels = random.random((n_groups, n_labels)) < 0.5
+    found = impute_from_scores(sparse.csr_array(scores), groups, labels)
+    np.testing.assert_array_equal(found.labels.toarray(), looped(scores, groups, labels))
+    np.testing.assert_allclose(found.similarity.toarray(), np.where(found.labels.toarray(), scores, 0))
+
+
+def test_tiny_scores_are_not_ties():
+    found = impute_from_scores([[3e-9], [1e-9]], [[0], [0]], [[0]])
+    assert found.labels.toarray().tolist() == [[1], [0]]
+
+
+def test_without_scores_the_previous_assignment_stays():
+    X, groups, labels = [[1.0, 0], [0, 1], [1, 0]], [[0], [0], [1]], np.array([[1, 0], [1, 0]])
+    previous = impute_labels(X, groups, labels)
+    nothing = sparse.csr_array((3, 2))
+    again = impute_from_scores(nothing, groups, labels, previous=previous)
+    assert again.labels.toarray().tolist() == previous.labels.toarray().tolist() == [[1, 0], [0, 0], [1, 0]]
+    assert impute_from_scores(nothing, groups, labels).labels.toarray().tolist() == [[1, 0]] * 3
+
+
+def test_scores_of_labels_the_group_does_not_have_are_ignored():
+    found = impute_from_scores([[0.1, 0.9], [0.2, 0.8]], [[0], [0]], np.array([[1, 0]]))
+    assert found.labels.toarray().tolist() == [[0, 0], [1, 0]]
+
+
+def test_equal_scores_share_the_weight_and_groups_add_up():
+    found = impute_from_scores([[0.5], [0.5], [0.2]], [[0, 1], [0], [1]], [[0], [0]])
+    assert found.weights.toarray().ravel().tolist() == [1.0, 0.5, 0.0]
+
+
+def test_wrong_shapes_are_named():
+    with pytest.raises(InputError, match=r"scores must have shape \(2, 1\); got \(1, 1\)"):
+        impute_from_scores([[1.0]], [[0], [0]], [[0]])
+    other = impute_labels([[1.0]], [[0]], [[0]])
+    with pytest.raises(InputError, match=r"previous must have shape \(2, 1\); got \(1, 1\)"):
+        impute_from_scores([[1.0], [1.0]], [[0], [0]], [[0]], previous=other)

@@ -210,10 +210,10 @@ def test_settings_that_do_not_fit_are_named(problem, options, message):
     [
         ("oak", [[0]], r"texts must be a list of texts; got one text. Wrap it: \[text\]"),
         ([], [], "texts must hold at least one text"),
-        (["oak", None], [[0], [1]], "texts must hold str only; got NoneType at position 1"),
+        (["oak", None], [[0], [1]], "texts must contain str only; got NoneType at position 1"),
         (["oak", "ash"], [[0]], "Y must have one row for each of the 2 texts; got 1 rows"),
         (["oak", "ash"], [[], []], "Y must hold at least one label"),
-        (["-", "a"], [[0], [1]], "at least one word must stand in 1 texts or more"),
+        (["-", "a"], [[0], [1]], "at least one word must occur in 1 texts or more"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_and_the_model_stays_unfitted(texts, Y, message):

@@ -1,4 +1,4 @@
-"""Texts to features: TF-IDF, several encoders side by side, and what a label looks like among its rows."""
+"""Texts to features: TF-IDF, concatenated encoders, and label centroids."""
 
 from tagwood.features.base import Encoder, label_centroids
 from tagwood.features.concat import ConcatEncoder, concat_features

@@ -1,4 +1,12 @@
-"""`Encoder`: what turns texts into features. In: texts. Out: a row of features per text, sparse or dense."""
+"""The `Encoder` protocol, label centroids, and texts as the native kernels take them.
+
+In: texts. Out: checked texts, packed as UTF-8 bytes and offsets in bounded chunks, and the two Unicode tables of the
+tokenizer.
+
+Decisions. Words are compared after NFKC, case folding and NFKC again. The kernels fold by table, one code point at a
+time; the few texts with a code point whose form depends on its neighbours (mostly combining marks) are folded by
+Python first.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +27,16 @@ from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts
 from tagwood.errors import InputError
 from tagwood.storage import State
 
-# SECTION features.unicode
-# What the tokenizer knows of Unicode: two tables made from Python's own database.
-#
-# Texts are folded: NFKC, case folding, NFKC again. The kernels fold by table, one code point at a time; the few
-# texts with a code point whose form depends on its neighbours (combining marks, mostly) are folded by Python
-# beforehand.
+Features: TypeAlias = "sparse.csr_array | NDArray[np.float32]"
 
-
+_MAX_ROWS: Final = 8192
+_MAX_CHARS: Final = 4_000_000
 SEPARATOR, WORD, UNSPACED, MARK, IGNORED = range(5)
 COMPLEX: Final = 0xFFFFFFFF
 
-_N_CLASSES: Final = 0x34000  # no letter, digit or mark stands above
+_N_CLASSES: Final = 0x34000  # there is no letter, digit or mark above
 
-# Scripts written without spaces: each character is a word of its own, and n-grams of words become character
-# n-grams.
+# Scripts written without spaces: each character is a word, so that word n-grams are character n-grams.
 _UNSPACED: Final = (
     (0x0E01, 0x0EFF),  # Thai, Lao
     (0x1000, 0x109F),  # Myanmar
@@ -64,17 +67,173 @@ _IGNORED: Final = (
 )
 _FOLDED_ONE_BY_ONE: Final = ((0x00, 0x1100), (0x1200, 0x3100), (0xFB00, 0xFB07), (0xFF00, 0xFFF0))
 _FOLDED_TO_THEMSELVES: Final = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xAC00, 0xD7A4))
+_IGNORED_CODES: Final = frozenset(code for first, last in _IGNORED for code in range(first, last + 1))
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """The protocol of every encoder.
+
+    `fit` learns from texts, forgets earlier fits and returns self; `y` is ignored and accepted for scikit-learn's
+    Pipeline. `transform` changes nothing; row i of the result belongs to text i, an empty text gives a row of zeros.
+    """
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the features."""
+        ...
+
+    def fit(self, texts: Iterable[str], y: object = None) -> Self:
+        """Learn from `texts`."""
+        ...
+
+    def transform(self, texts: Iterable[str]) -> Features:
+        """Return (n_texts, n_features) float32 features: a CSR array, or a dense array."""
+        ...
+
+    def state(self) -> State:
+        """Return everything needed to rebuild this encoder."""
+        ...
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild the encoder that `state` was taken from."""
+        ...
+
+
+def label_centroids(
+    X: Any, Y: Any, max_features: int | None = None, threads: int | None = None
+) -> sparse.csr_array:
+    """Return V (n_labels, n_features): the sum of each label's rows of X, scaled to norm 1 (PIFA).
+
+    Labels without rows have an empty row.
+
+    Parameters
+    ----------
+    X
+        (n_rows, n_features) features, sparse or dense.
+    Y
+        (n_rows, n_labels) label sets, or the label ids of each row.
+    max_features
+        Keep only that many of a label's largest features; default all. About 100 give equally good trees in a
+        fraction of the time and memory.
+    threads
+        Number of threads; default all cores. The result does not depend on it.
+
+    Examples
+    --------
+    >>> label_centroids([[1.0, 0.0], [0.0, 1.0]], [[0, 1], [1]]).toarray().round(3)
+    array([[1.   , 0.   ],
+           [0.707, 0.707]], dtype=float32)
+    """
+    features = csr_parts(check_features(X))
+    labels = csr_parts(check_labels(Y, n_rows=features.n_rows).T.tocsr())
+    limit = features.n_cols if max_features is None else check_int(max_features, "max_features", low=1)
+    return centroid_parts(features, labels, limit, check_threads(threads)).to_scipy()
+
+
+def centroid_parts(features: CsrParts, label_rows: CsrParts, max_features: int, threads: int) -> CsrParts:
+    """Return V from checked kernel arrays; `label_rows` is Y transposed: the rows of each label."""
+    indptr, indices, data = _kernels.label_centroids(*features, *label_rows[:3], max_features, threads)
+    return CsrParts(indptr, indices, data, features.n_cols)
+
+
+class PackedTexts(NamedTuple):
+    """Texts for the kernels: row i is ``bytes[offsets[i]:offsets[i + 1]]``."""
+
+    bytes: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+
+def check_texts(texts: Any) -> Iterable[str]:
+    """Return `texts` if it is a collection or stream; its items are checked by `packed_chunks`."""
+    if type(texts) is list:
+        return texts
+    if isinstance(texts, np.ndarray):
+        if texts.ndim != 1:
+            raise InputError("texts must be a flat array", given=f"{texts.ndim} dimensions")
+        return texts.tolist()  # type: ignore[no-any-return]
+    if isinstance(texts, str | bytes):
+        raise InputError("texts must be a list of texts", given="one text", hint="Wrap it: [text].")
+    if not isinstance(texts, Iterable):
+        raise InputError("texts must be a list of texts", given=type(texts).__name__)
+    return texts
+
+
+def packed_chunks(texts: Iterable[str], folds: NDArray[np.uint32]) -> Iterator[PackedTexts]:
+    r"""Yield the texts in chunks of a few megabytes; texts that the fold table cannot fold are folded.
+
+    Examples
+    --------
+    >>> chunk, = packed_chunks(["fir", "öl"], np.empty(0, dtype=np.uint32))
+    >>> chunk.bytes.tobytes(), chunk.offsets.tolist()
+    (b'fir\xc3\xb6l', [0, 3, 6])
+    """
+    stream = iter(texts)
+    start = 0
+    while block := list(islice(stream, _MAX_ROWS)):
+        try:
+            for piece in _pieces(block):
+                yield _pack(piece, folds)
+        except (TypeError, AttributeError):
+            _raise_type_error(block, start)
+            raise
+        start += len(block)
+
+
+def _pieces(block: list[str]) -> Iterator[list[str]]:
+    if len(block) == 1 or sum(map(len, block)) <= _MAX_CHARS:
+        yield block
+    else:
+        yield from _pieces(block[: len(block) // 2])
+        yield from _pieces(block[len(block) // 2 :])
+
+
+def _pack(texts: list[str], folds: NDArray[np.uint32]) -> PackedTexts:
+    if all(map(str.isascii, texts)):
+        return _join("".join(texts).encode("ascii"), texts)
+    rows = [text.encode("utf-8", "surrogatepass") for text in texts]
+    packed = _join(b"".join(rows), rows)
+    if folds.size == 0:
+        return packed
+    odd = _kernels.complex_rows(packed.bytes, packed.offsets, folds)
+    if odd.size == 0:
+        return packed
+    for row in odd.tolist():
+        rows[row] = fold_text(texts[row]).encode("utf-8", "surrogatepass")
+    return _join(b"".join(rows), rows)
+
+
+def _join(joined: bytes, rows: list[str] | list[bytes]) -> PackedTexts:
+    if len(rows) == 1:
+        offsets = np.array((0, len(joined)))
+    else:
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=offsets[1:])
+    return PackedTexts(np.frombuffer(joined, dtype=np.uint8), offsets)
+
+
+def _raise_type_error(block: list[Any], start: int) -> None:
+    for place, text in enumerate(block, start):
+        if not isinstance(text, str):
+            raise InputError(
+                "texts must contain str only",
+                given=f"{type(text).__name__} at position {place}",
+                hint="Replace missing texts by ''."
+                if text is None
+                else "Convert it with str() or .decode().",
+            )
 
 
 class CharTables(NamedTuple):
-    """The two tables the text kernels take."""
+    """The two tables of the text kernels."""
 
     classes: NDArray[np.uint8]
     folds: NDArray[np.uint32]
 
 
 def fold_text(text: str) -> str:
-    r"""Return the form in which words are compared: compatible characters and cases made equal.
+    r"""Return the form in which words are compared: NFKC and case folding.
 
     Examples
     --------
@@ -87,7 +246,7 @@ def fold_text(text: str) -> str:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    r"""Return where the words of a text stand, as the tokenizer sees them: a character of an unspaced script is a word.
+    r"""Return the (begin, end) of the words that the tokenizer finds; a character of an unspaced script is a word.
 
     Examples
     --------
@@ -115,7 +274,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 @cache
 def char_tables(fold: bool) -> CharTables:
-    r"""Return the tables; without `fold` texts are taken as they are. Made at the first call (about 20 ms).
+    r"""Return the tables; without `fold` texts are not changed. They are built at the first call (about 20 ms).
 
     Examples
     --------
@@ -162,8 +321,7 @@ def _fold_table() -> NDArray[np.uint32]:
 
 def _fold_entry(char: str) -> int:
     folded = fold_text(char)
-    # Marks reorder and compose with what stands before them; Hangul vowels and finals (left out above)
-    # compose too.
+    # Marks reorder and compose with the characters before them; so do Hangul vowels and finals (left out above).
     if any(unicodedata.category(c)[0] == "M" or unicodedata.combining(c) for c in char + folded):
         return COMPLEX
     if not any(c == "_" or c.isalnum() or ord(c) in _IGNORED_CODES for c in folded):
@@ -171,179 +329,3 @@ def _fold_entry(char: str) -> int:
     if len(folded) > 2 or any(0x1100 <= ord(c) < 0x1200 or ord(c) > 0xFFFF for c in folded):
         return COMPLEX
     return ord(folded[0]) | (ord(folded[1]) << 16 if len(folded) == 2 else 0)
-
-
-_IGNORED_CODES: Final = frozenset(code for first, last in _IGNORED for code in range(first, last + 1))
-
-
-# SECTION features.texts
-# Texts on their way to the kernels: checked, then packed as UTF-8 bytes and offsets, in bounded chunks.
-
-
-_MAX_ROWS: Final = 8192
-_MAX_CHARS: Final = 4_000_000
-
-
-class PackedTexts(NamedTuple):
-    """Texts as the kernels take them: row i is ``bytes[offsets[i]:offsets[i + 1]]``."""
-
-    bytes: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-
-
-def check_texts(texts: Any) -> Iterable[str]:
-    """Return `texts` if it is a collection or stream; its items are checked when they are packed."""
-    if type(texts) is list:
-        return texts
-    if isinstance(texts, np.ndarray):
-        if texts.ndim != 1:
-            raise InputError("texts must be a flat array", given=f"{texts.ndim} dimensions")
-        return texts.tolist()  # type: ignore[no-any-return]
-    if isinstance(texts, str | bytes):
-        raise InputError("texts must be a list of texts", given="one text", hint="Wrap it: [text].")
-    if not isinstance(texts, Iterable):
-        raise InputError("texts must be a list of texts", given=type(texts).__name__)
-    return texts
-
-
-def packed_chunks(texts: Iterable[str], folds: NDArray[np.uint32]) -> Iterator[PackedTexts]:
-    r"""Yield the texts in order, a few megabytes at a time; folded as far as a table cannot do it.
-
-    Examples
-    --------
-    >>> chunk, = packed_chunks(["fir", "öl"], np.empty(0, dtype=np.uint32))
-    >>> chunk.bytes.tobytes(), chunk.offsets.tolist()
-    (b'fir\xc3\xb6l', [0, 3, 6])
-    """
-    stream = iter(texts)
-    start = 0
-    while block := list(islice(stream, _MAX_ROWS)):
-        try:
-            for piece in _pieces(block):
-                yield _pack(piece, folds)
-        except (TypeError, AttributeError):
-            _blame(block, start)
-            raise
-        start += len(block)
-
-
-def _pieces(block: list[str]) -> Iterator[list[str]]:
-    if len(block) == 1 or sum(map(len, block)) <= _MAX_CHARS:
-        yield block
-    else:
-        yield from _pieces(block[: len(block) // 2])
-        yield from _pieces(block[len(block) // 2 :])
-
-
-def _pack(texts: list[str], folds: NDArray[np.uint32]) -> PackedTexts:
-    if all(map(str.isascii, texts)):
-        return _join("".join(texts).encode("ascii"), texts)
-    rows = [text.encode("utf-8", "surrogatepass") for text in texts]
-    packed = _join(b"".join(rows), rows)
-    if folds.size == 0:
-        return packed
-    odd = _kernels.complex_rows(packed.bytes, packed.offsets, folds)
-    if odd.size == 0:
-        return packed
-    for row in odd.tolist():
-        rows[row] = fold_text(texts[row]).encode("utf-8", "surrogatepass")
-    return _join(b"".join(rows), rows)
-
-
-def _join(joined: bytes, rows: list[str] | list[bytes]) -> PackedTexts:
-    if len(rows) == 1:
-        offsets = np.array((0, len(joined)))
-    else:
-        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=offsets[1:])
-    return PackedTexts(np.frombuffer(joined, dtype=np.uint8), offsets)
-
-
-def _blame(block: list[Any], start: int) -> None:
-    for place, text in enumerate(block, start):
-        if not isinstance(text, str):
-            raise InputError(
-                "texts must hold str only",
-                given=f"{type(text).__name__} at position {place}",
-                hint="Replace missing texts by ''."
-                if text is None
-                else "Convert it with str() or .decode().",
-            )
-
-
-# SECTION features.label_features
-# Label features: what a label looks like in the space of the rows (PIFA).
-#
-# In: X and Y. Out: V, one row per label.
-
-
-def label_centroids(
-    X: Any, Y: Any, max_features: int | None = None, threads: int | None = None
-) -> sparse.csr_array:
-    """Return V (n_labels, n_features): each label's rows of X summed up and scaled to norm 1.
-
-    Positive instance feature aggregation. Labels that stand on no row get an empty row.
-
-    Parameters
-    ----------
-    X
-        (n_rows, n_features) features, sparse or dense.
-    Y
-        (n_rows, n_labels) label sets, or the label ids of each row.
-    max_features
-        Keep only that many of a label's largest features; default all. About 100 build trees just as good in a
-        fraction of the time and memory.
-    threads
-        Number of threads; default all cores. The result does not depend on it.
-
-    Examples
-    --------
-    >>> label_centroids([[1.0, 0.0], [0.0, 1.0]], [[0, 1], [1]]).toarray().round(3)
-    array([[1.   , 0.   ],
-           [0.707, 0.707]], dtype=float32)
-    """
-    features = csr_parts(check_features(X))
-    labels = csr_parts(check_labels(Y, n_rows=features.n_rows).T.tocsr())
-    limit = features.n_cols if max_features is None else check_int(max_features, "max_features", low=1)
-    return centroid_parts(features, labels, limit, check_threads(threads)).to_scipy()
-
-
-def centroid_parts(features: CsrParts, label_rows: CsrParts, max_features: int, threads: int) -> CsrParts:
-    """Return V from checked kernel arrays; `label_rows` is Y transposed: the rows each label stands on."""
-    indptr, indices, data = _kernels.label_centroids(*features, *label_rows[:3], max_features, threads)
-    return CsrParts(indptr, indices, data, features.n_cols)
-
-
-Features: TypeAlias = "sparse.csr_array | NDArray[np.float32]"
-
-
-@runtime_checkable
-class Encoder(Protocol):
-    """The protocol of every encoder.
-
-    `fit` learns from texts, forgets earlier fits and returns self. `transform` changes nothing; row i of the
-    result belongs to text i, an empty text gives a row of zeros. `n_features` is the number of columns once
-    fitted.
-    """
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of the features."""
-        ...
-
-    def fit(self, texts: Iterable[str]) -> Self:
-        """Learn from `texts`."""
-        ...
-
-    def transform(self, texts: Iterable[str]) -> Features:
-        """Return (n_texts, n_features) float32 features: a CSR array, or a dense array."""
-        ...
-
-    def state(self) -> State:
-        """Return everything needed to rebuild this encoder."""
-        ...
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Rebuild the encoder that `state` was taken from."""
-        ...

@@ -1,6 +1,6 @@
-"""Put features side by side: sparse and dense, weighted. In: features of the same rows. Out: one CSR array.
+"""Concatenate features, sparse or dense, with weights; `ConcatEncoder` does so for encoders.
 
-`ConcatEncoder` does the same for encoders, for instance TF-IDF beside sentence embeddings.
+In: features of the same rows, or texts. Out: one CSR array, for example TF-IDF beside sentence embeddings.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tagwood.storage import State, restore, storable
 def concat_features(blocks: Sequence[Any], weights: Sequence[float] | None = None) -> sparse.csr_array:
     """Return (n_rows, sum of columns) features: the blocks side by side, rows of norm 1.
 
-    Each row of a block is scaled to norm 1 and multiplied by the block's weight, so that weights mean the
-    same whatever the blocks' own scales are; then the whole row is scaled to norm 1.
+    Each row of a block is scaled to norm 1 and multiplied by the block's weight, so that weights do not depend on the
+    scales of the blocks; then the whole row is scaled to norm 1.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def concat_features(blocks: Sequence[Any], weights: Sequence[float] | None = Non
 
 @storable("ConcatEncoder")
 class ConcatEncoder(Params):
-    """Encode texts with several encoders and put their features side by side (see `concat_features`).
+    """Encode texts with several encoders and concatenate their features (see `concat_features`).
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ class ConcatEncoder(Params):
         self.encoders = encoders
         self.weights = weights
 
-    def fit(self, texts: Iterable[str]) -> Self:
-        """Fit every encoder on `texts`."""
+    def fit(self, texts: Iterable[str], y: object = None) -> Self:
+        """Fit every encoder on `texts`; `y` is ignored."""
         self.check_params()
         texts = list(check_texts(texts))
         for encoder in self.encoders:
@@ -122,5 +122,5 @@ def _check_weights(weights: Sequence[float] | None, n: int) -> list[float]:
     if weights is None:
         return [1.0] * n
     if len(weights) != n:
-        raise InputError(f"weights must hold one number for each of the {n} blocks", given=f"{len(weights)}")
+        raise InputError(f"weights must have one number for each of the {n} blocks", given=f"{len(weights)}")
     return [check_float(weight, f"weights[{place}]", above=0.0) for place, weight in enumerate(weights)]

@@ -1,8 +1,9 @@
 """`TfidfEncoder`: texts to TF-IDF features with a native tokenizer. In: texts. Out: CSR rows of norm 1.
 
-Decisions: features are numbered by falling document frequency (ties by key), so that `max_features` is a
-prefix and what is used most lies together in memory; n-grams are known by 64-bit keys, and a collision merges
-two of them.
+Decisions. Features are numbered by falling document frequency (ties by key), so that `max_features` is a prefix and
+frequent features are close in memory. N-grams have 64-bit keys; a collision merges two of them. Texts are read twice,
+once to count the keys and once to spell the chosen n-grams, so that memory is 16 bytes per distinct n-gram and the
+spelling of the features only. The result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -22,15 +23,11 @@ from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import PackedTexts, char_tables, check_texts, packed_chunks
 from tagwood.storage import State, storable, unpack_strings
 
-# SECTION features.terms
-# Learn which n-grams of a corpus become features, their idf and their spelling. In: texts. Out: `Terms`.
-#
-# Texts are read twice: once to count n-grams by their 64-bit keys, once to spell the chosen ones. So memory
-# holds 16 bytes for every different n-gram and the spelling of the features only. The result does not depend on
-# the number of threads.
-
-
 Lengths = tuple[int, int, int, int, int]
+
+_ANALYZERS: Final = ("word", "char", "word+char")
+_MAX_NGRAM: Final = 20
+_ROWS_FOR_THREADS: Final = 64  # fewer texts use one thread; even looking up the number of cores takes time
 
 
 @dataclass(frozen=True)
@@ -48,12 +45,12 @@ class Analysis:
 
     @property
     def char_mark(self) -> int:
-        """What character n-grams are spelled with in front: ``~`` beside words, nothing alone."""
+        """Prefix of the spelling of character n-grams: ``~`` beside words, otherwise none."""
         return ord("~") if self.lengths[1] and self.lengths[3] else 0
 
 
-class Limits(NamedTuple):
-    """Which n-grams become features; whole numbers count texts, other numbers are shares of them."""
+class TermLimits(NamedTuple):
+    """Which n-grams become features; integers are numbers of texts, floats are shares of them."""
 
     min_df: int | float
     max_df: int | float
@@ -67,15 +64,15 @@ class Terms:
     Parameters
     ----------
     slots
-        uint64 table in which the kernels find a feature by its key; empty when hashing.
+        uint64 hash table of the features, for the kernels; empty when hashing.
     idf
         (n_features,) float32; 0 for hashed features outside the limits.
     spelling
-        uint8, the terms' UTF-8 bytes one after the other.
+        uint8, the UTF-8 bytes of the terms.
     offsets
-        (n_features + 1,) int64 borders of the terms in `spelling`; (1,) when hashing.
+        (n_features + 1,) int64 offsets of the terms in `spelling`; (1,) when hashing.
     n_texts
-        Number of texts it was learned from.
+        Number of training texts.
     """
 
     slots: NDArray[np.uint64]
@@ -85,123 +82,15 @@ class Terms:
     n_texts: int
 
 
-def learn_terms(
-    texts: Iterable[str],
-    analysis: Analysis,
-    limits: Limits,
-    threads: int,
-    also: Callable[[PackedTexts, Terms], None] | None = None,
-) -> Terms:
-    """Count, choose and spell the terms of `texts`.
-
-    `texts` may be a stream when hashing; otherwise it is read twice. `also` is called in the second reading
-    with each chunk and the terms, still without spelling, so that a caller need not read a third time.
-    """
-    folds = char_tables(analysis.fold).folds
-    keys, counts, n_texts = count_ngrams(packed_chunks(texts, folds), analysis, threads)
-    if n_texts == 0:
-        raise InputError("texts must hold at least one text", given="none")
-    low, high = _thresholds(limits, n_texts)
-    kept = (counts >= low) & (counts <= high)
-    if not kept.any():
-        raise InputError(
-            f"at least one n-gram must stand in {low:g} to {high:g} of the {n_texts:,} texts",
-            given=f"{keys.size:,} n-grams, none of them in so many",
-            hint="Lower min_df or raise max_df."
-            if keys.size
-            else "Are the texts empty, or of one-letter words?",
-        )
-    if analysis.hash_bits:
-        return _hashed_terms(keys[kept], counts[kept], n_texts, limits, analysis.hash_bits)
-    keys, counts = keys[kept], counts[kept]
-    order = np.lexsort((keys, -counts))[: limits.max_features]
-    slots = _kernels.build_vocabulary(keys[order])
-    bare = Terms(slots, _idf(counts[order], n_texts), np.empty(0, np.uint8), np.zeros(1, np.int64), n_texts)
-    spelling, offsets = _spell(packed_chunks(texts, folds), bare, analysis, threads, also)
-    return Terms(slots, bare.idf, spelling, offsets, n_texts)
-
-
-def count_ngrams(
-    chunks: Iterable[PackedTexts], analysis: Analysis, threads: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
-    """Return the keys of all n-grams, rising, in how many texts each stands, and the number of texts."""
-    tables = char_tables(analysis.fold)
-    heap: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = [
-        (np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
-    ]
-    n_texts = 0
-    for chunk in chunks:
-        n_texts += chunk.offsets.size - 1
-        heap.append(_kernels.count_terms(*chunk, *tables, analysis.lengths, threads))
-        # Like a binary counter: neighbours of similar size are merged, so each count moves only log(chunks)
-        # times.
-        while len(heap) > 1 and heap[-2][0].size <= 2 * heap[-1][0].size:
-            heap.append(_kernels.merge_counts(*heap.pop(), *heap.pop()))
-    while len(heap) > 1:
-        heap.append(_kernels.merge_counts(*heap.pop(), *heap.pop()))
-    return *heap[0], n_texts
-
-
-def _thresholds(limits: Limits, n_texts: int) -> tuple[float, float]:
-    low = limits.min_df if isinstance(limits.min_df, int) else limits.min_df * n_texts
-    high = limits.max_df if isinstance(limits.max_df, int) else limits.max_df * n_texts
-    return max(1, low), high
-
-
-def _idf(counts: NDArray[np.int64], n_texts: int) -> NDArray[np.float32]:
-    # Smoothed as scikit-learn does: as if one more text held every term.
-    return (np.log((1 + n_texts) / (1 + counts)) + 1).astype(np.float32)
-
-
-def _hashed_terms(
-    features: NDArray[np.uint64], counts: NDArray[np.int64], n_texts: int, limits: Limits, hash_bits: int
-) -> Terms:
-    best = np.lexsort((features, -counts))[: limits.max_features]
-    idf = np.zeros(1 << hash_bits, dtype=np.float32)
-    idf[features[best]] = _idf(counts[best], n_texts)
-    nothing = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
-    return Terms(nothing[0], idf, nothing[1], nothing[2], n_texts)
-
-
-def _spell(
-    chunks: Iterable[PackedTexts],
-    terms: Terms,
-    analysis: Analysis,
-    threads: int,
-    also: Callable[[PackedTexts, Terms], None] | None,
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    tables = char_tables(analysis.fold)
-    known = np.zeros(terms.idf.size, dtype=np.uint8)
-    spellings: list[bytes] = [b""] * terms.idf.size
-    for chunk in chunks:
-        ids, borders, raw = _kernels.spell_terms(
-            *chunk, *tables, analysis.lengths, terms.slots, known, analysis.char_mark, threads
-        )
-        known[ids] = 1
-        blob, places = raw.tobytes(), borders.tolist()
-        for feature, begin, end in zip(ids.tolist(), places[:-1], places[1:], strict=True):
-            spellings[feature] = blob[begin:end]
-        if also is not None:
-            also(chunk, terms)
-    offsets = np.zeros(len(spellings) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, spellings), dtype=np.int64, count=len(spellings)), out=offsets[1:])
-    return np.frombuffer(b"".join(spellings), dtype=np.uint8), offsets
-
-
-_ANALYZERS: Final = ("word", "char", "word+char")
-_MAX_NGRAM: Final = 20
-_ROWS_FOR_THREADS: Final = 64  # fewer texts are not shared out, and asking for the number of cores takes time
-
-
 @storable("TfidfEncoder")
 class TfidfEncoder(Params):
     """Turn texts into TF-IDF features of words, word n-grams and character n-grams.
 
-    1. Fold the text (NFKC, case folding) and cut it into words of two characters or more. Combining marks
-       belong to their word; in scripts without spaces (Chinese, Japanese, Thai, ...) every character is a
-       word, so that word n-grams are character n-grams there.
+    1. Fold the text (NFKC, case folding) and split it into words of two characters or more. Combining marks belong to
+       their word; in scripts without spaces (Chinese, Japanese, Thai, ...) every character is a word, so that word
+       n-grams are character n-grams there.
     2. Count n-grams; ``fit`` keeps those in `min_df` to `max_df` texts.
-    3. Weigh: (1 + ln count) · idf, with idf = ln((1 + n) / (1 + df)) + 1, and scale each row to norm 1.
+    3. Weight them by (1 + ln count) · idf, with idf = ln((1 + n) / (1 + df)) + 1, and scale each row to norm 1.
 
     On text without such marks and scripts the result equals scikit-learn's ``TfidfVectorizer`` with the same
     `ngram_range`, `min_df`, `max_df` and `sublinear_tf`, up to the order of columns.
@@ -211,22 +100,21 @@ class TfidfEncoder(Params):
     ngrams
         Lowest and highest number of words in a word n-gram. (1, 1) makes smaller, somewhat worse models.
     analyzer
-        ``"word"``; ``"char"``: character n-grams inside words, with the spaces around (robust against typing
-        errors and inflection, several times slower); ``"word+char"``: both.
+        ``"word"``; ``"char"``: character n-grams inside words and the spaces around them (robust against typing errors
+        and inflection, several times slower); ``"word+char"``: both.
     char_ngrams
         Lowest and highest number of characters, for the analyzers with characters.
     min_df, max_df
-        Keep n-grams that stand in at least / at most so many texts; a float is a share of the texts.
+        Keep n-grams that occur in at least / at most that many texts; a float is a share of the texts.
     max_features
-        Keep only so many, the most frequent ones; default all.
+        Keep only that many, the most frequent ones; default all.
     sublinear_tf
-        Weigh a count as 1 + ln(count). Long texts need it.
+        Weight a count as 1 + ln(count); recommended for long texts.
     hash_bits
-        Make features by hashing into 2**hash_bits columns (8 to 28) instead of learning a vocabulary: memory
-        is fixed and `fit` takes a stream, but features have no names. 2**22 columns lose next to nothing to
-        collisions.
+        Hash n-grams into 2**hash_bits columns (8 to 28) instead of learning a vocabulary: memory is fixed and `fit`
+        accepts a stream, but features have no names. With 2**22 columns, collisions have almost no effect.
     fold
-        Make cases and compatible characters equal. Turn it off only if capital letters carry meaning.
+        Ignore case and differences of compatible characters. Turn it off only if capital letters matter.
     threads
         Number of threads; default all cores. The result does not depend on it.
 
@@ -263,14 +151,14 @@ class TfidfEncoder(Params):
         self.fold = fold
         self.threads = threads
 
-    def fit(self, texts: Iterable[str]) -> Self:
-        """Learn the terms and their idf from a collection of texts (a stream is enough with `hash_bits`)."""
+    def fit(self, texts: Iterable[str], y: object = None) -> Self:
+        """Learn the terms and their idf from texts (a stream is enough with `hash_bits`); `y` is ignored."""
         analysis = self._analysis()
         self._learn(self._readable(texts, analysis), analysis, None)
         return self
 
-    def fit_transform(self, texts: Iterable[str]) -> sparse.csr_array:
-        """Return the same as ``fit(texts).transform(texts)``, with one reading of the texts less."""
+    def fit_transform(self, texts: Iterable[str], y: object = None) -> sparse.csr_array:
+        """Return the same as ``fit(texts).transform(texts)``, with one pass less over the texts."""
         analysis = self._analysis()
         if analysis.hash_bits:
             texts = list(check_texts(texts))
@@ -286,12 +174,12 @@ class TfidfEncoder(Params):
     def transform(self, texts: Iterable[str]) -> sparse.csr_array:
         """Return (n_texts, n_features) features, float32, rows of norm 1 with rising columns.
 
-        N-grams that `fit` did not keep are left out; a text without any known one gets an empty row.
+        N-grams that `fit` did not keep are ignored; a text without known n-grams has an empty row.
         """
         return self.transform_parts(texts).to_scipy()
 
     def transform_parts(self, texts: Iterable[str]) -> CsrParts:
-        """Return the same as `transform` as kernel arrays: the short way for one text at a time."""
+        """Return the same as `transform` as kernel arrays, which is faster for single texts."""
         terms = self._fitted()
         analysis = self._analysis_
         folds = char_tables(analysis.fold).folds
@@ -313,7 +201,7 @@ class TfidfEncoder(Params):
         terms = self._fitted()
         if self._analysis_.hash_bits:
             raise InputError(
-                "feature names need a vocabulary",
+                "feature names require a vocabulary",
                 given=f"hash_bits={self._analysis_.hash_bits}",
                 hint="Fit with hash_bits=None.",
             )
@@ -335,7 +223,7 @@ class TfidfEncoder(Params):
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """Rebuild the encoder; its arrays stay maps of the model file, so loading takes no time."""
+        """Rebuild the encoder; its arrays stay memory-mapped."""
         encoder = cls()
         params = {name: state.params[name] for name in encoder.get_params(deep=False) if name in state.params}
         for name in ("ngrams", "char_ngrams"):
@@ -385,9 +273,9 @@ class TfidfEncoder(Params):
         lengths = (*(words if "word" in kinds else (0, 0)), *(chars if "char" in kinds else (0, 0)), bits)
         return Analysis(lengths, bool(self.fold), bool(self.sublinear_tf))
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> TermLimits:
         n = self.max_features
-        return Limits(
+        return TermLimits(
             _check_df(self.min_df, "min_df"),
             _check_df(self.max_df, "max_df"),
             None if n is None else check_int(n, "max_features", low=1),
@@ -420,7 +308,7 @@ def _terms_of(state: State, hash_bits: int) -> Terms:
 
 
 def stack_rows(pieces: list[CsrParts], n_features: int) -> CsrParts:
-    """Return the rows of all pieces, one after the other."""
+    """Return the rows of all pieces as one matrix."""
     starts = np.cumsum([0, *(piece.indices.size for piece in pieces)])
     indptr = [piece.indptr[1:] + start for piece, start in zip(pieces, starts[:-1], strict=True)]
     return CsrParts(
@@ -429,3 +317,105 @@ def stack_rows(pieces: list[CsrParts], n_features: int) -> CsrParts:
         np.concatenate([np.empty(0, dtype=np.float32), *(piece.data for piece in pieces)]),
         n_features,
     )
+
+
+def learn_terms(
+    texts: Iterable[str],
+    analysis: Analysis,
+    limits: TermLimits,
+    threads: int,
+    also: Callable[[PackedTexts, Terms], None] | None = None,
+) -> Terms:
+    """Count, choose and spell the terms of `texts`.
+
+    `texts` may be a stream when hashing; otherwise it is read twice. `also` is called in the second pass with each
+    chunk and the terms, which are not spelled yet; it saves the caller a third pass.
+    """
+    folds = char_tables(analysis.fold).folds
+    keys, counts, n_texts = count_ngrams(packed_chunks(texts, folds), analysis, threads)
+    if n_texts == 0:
+        raise InputError("texts must have at least one text", given="none")
+    low, high = _thresholds(limits, n_texts)
+    kept = (counts >= low) & (counts <= high)
+    if not kept.any():
+        raise InputError(
+            f"at least one n-gram must occur in {low:g} to {high:g} of the {n_texts:,} texts",
+            given=f"{keys.size:,} n-grams, none of them in that many",
+            hint="Lower min_df or raise max_df."
+            if keys.size
+            else "Are the texts empty, or of one-letter words?",
+        )
+    if analysis.hash_bits:
+        return _hashed_terms(keys[kept], counts[kept], n_texts, limits, analysis.hash_bits)
+    keys, counts = keys[kept], counts[kept]
+    order = np.lexsort((keys, -counts))[: limits.max_features]
+    slots = _kernels.build_vocabulary(keys[order])
+    bare = Terms(slots, _idf(counts[order], n_texts), np.empty(0, np.uint8), np.zeros(1, np.int64), n_texts)
+    spelling, offsets = _spell(packed_chunks(texts, folds), bare, analysis, threads, also)
+    return Terms(slots, bare.idf, spelling, offsets, n_texts)
+
+
+def count_ngrams(
+    chunks: Iterable[PackedTexts], analysis: Analysis, threads: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+    """Return the keys of all n-grams in rising order, the number of texts with each, and the number of texts."""
+    tables = char_tables(analysis.fold)
+    heap: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = [
+        (np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+    ]
+    n_texts = 0
+    for chunk in chunks:
+        n_texts += chunk.offsets.size - 1
+        heap.append(_kernels.count_terms(*chunk, *tables, analysis.lengths, threads))
+        # Like a binary counter: runs of similar size are merged, so that each count moves only log(chunks) times.
+        while len(heap) > 1 and heap[-2][0].size <= 2 * heap[-1][0].size:
+            heap.append(_kernels.merge_counts(*heap.pop(), *heap.pop()))
+    while len(heap) > 1:
+        heap.append(_kernels.merge_counts(*heap.pop(), *heap.pop()))
+    return *heap[0], n_texts
+
+
+def _thresholds(limits: TermLimits, n_texts: int) -> tuple[float, float]:
+    low = limits.min_df if isinstance(limits.min_df, int) else limits.min_df * n_texts
+    high = limits.max_df if isinstance(limits.max_df, int) else limits.max_df * n_texts
+    return max(1, low), high
+
+
+def _idf(counts: NDArray[np.int64], n_texts: int) -> NDArray[np.float32]:
+    # Smoothed as in scikit-learn: as if one more text contained every term.
+    return (np.log((1 + n_texts) / (1 + counts)) + 1).astype(np.float32)
+
+
+def _hashed_terms(
+    features: NDArray[np.uint64], counts: NDArray[np.int64], n_texts: int, limits: TermLimits, hash_bits: int
+) -> Terms:
+    best = np.lexsort((features, -counts))[: limits.max_features]
+    idf = np.zeros(1 << hash_bits, dtype=np.float32)
+    idf[features[best]] = _idf(counts[best], n_texts)
+    nothing = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    return Terms(nothing[0], idf, nothing[1], nothing[2], n_texts)
+
+
+def _spell(
+    chunks: Iterable[PackedTexts],
+    terms: Terms,
+    analysis: Analysis,
+    threads: int,
+    also: Callable[[PackedTexts, Terms], None] | None,
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    tables = char_tables(analysis.fold)
+    known = np.zeros(terms.idf.size, dtype=np.uint8)
+    spellings: list[bytes] = [b""] * terms.idf.size
+    for chunk in chunks:
+        ids, borders, raw = _kernels.spell_terms(
+            *chunk, *tables, analysis.lengths, terms.slots, known, analysis.char_mark, threads
+        )
+        known[ids] = 1
+        blob, places = raw.tobytes(), borders.tolist()
+        for feature, begin, end in zip(ids.tolist(), places[:-1], places[1:], strict=True):
+            spellings[feature] = blob[begin:end]
+        if also is not None:
+            also(chunk, terms)
+    offsets = np.zeros(len(spellings) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, spellings), dtype=np.int64, count=len(spellings)), out=offsets[1:])
+    return np.frombuffer(b"".join(spellings), dtype=np.uint8), offsets

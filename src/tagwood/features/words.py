@@ -1,10 +1,11 @@
-"""`WordBags`: texts to bags of words and hashed word n-grams, for models that average embeddings.
+"""Words as integers: `WordSequences` for models that read words in order, `WordBags` for those that average them.
 
-In: texts. Out: CSR rows of shares. Words are those of the TF-IDF tokenizer.
+In: texts. Out: the word numbers of each text, or CSR rows of the shares of words and hashed word n-grams. Words are
+those of the TF-IDF tokenizer.
 
-Decisions: n-grams are hashed into buckets, and a bucket that no training n-gram fell into is no feature, so it costs no
-memory. In new texts an unknown n-gram counts like a feature whose embedding is zero, which is what fastText's untrained
-buckets amount to. Feature 0 stands in every text, so that no text is empty.
+Decisions for bags. N-grams are hashed into buckets; a bucket without training n-grams is not a feature and costs no
+memory. In new texts an unknown n-gram counts like a feature whose embedding is zero, as fastText's untrained buckets
+do. Feature 0 is in every text, so that no text is empty.
 """
 
 from __future__ import annotations
@@ -20,15 +21,9 @@ from tagwood import _kernels
 from tagwood._sparse import CsrParts
 from tagwood.errors import InputError
 from tagwood.features.base import char_tables, check_texts, packed_chunks
-from tagwood.features.tfidf import Analysis, Limits, count_ngrams, learn_terms, stack_rows
+from tagwood.features.tfidf import Analysis, TermLimits, count_ngrams, learn_terms, stack_rows
 from tagwood.storage import State
 from tagwood.storage.state import unpack_strings
-
-# SECTION features.word_sequences
-# `WordSequences`: texts to sequences of word numbers, for models that read words in order.
-#
-# In: texts. Out: the numbers of each text's words. Words are those of the TF-IDF tokenizer.
-
 
 UNKNOWN = 1  # 0 is padding
 FIRST = 2  # number of the most frequent word
@@ -37,14 +32,14 @@ _ROWS_FOR_THREADS = 64
 
 @dataclass(frozen=True, eq=False)
 class WordSequences:
-    """The words a model knows, most frequent first.
+    """The vocabulary of a model, most frequent word first.
 
     Parameters
     ----------
     slots
-        uint64 table in which the kernel finds a word by its key.
+        uint64 hash table of the words, for the kernel.
     spelling, offsets
-        UTF-8 bytes of the words one after the other, and their borders.
+        UTF-8 bytes of the words, and their offsets.
 
     Examples
     --------
@@ -64,15 +59,15 @@ class WordSequences:
     def learn(
         cls, texts: Sequence[str], min_count: int = 1, *, most: int | None = None, threads: int = 1
     ) -> WordSequences:
-        """Choose the words that stand in at least `min_count` texts, at most so many."""
+        """Choose the words that occur in at least `min_count` texts, at most `most` of them."""
         analysis = Analysis((1, 1, 0, 0, 0), fold=True, sublinear=False)
         try:
-            terms = learn_terms(texts, analysis, Limits(min_count, 1.0, most), threads)
+            terms = learn_terms(texts, analysis, TermLimits(min_count, 1.0, most), threads)
         except InputError as error:
             if "n-gram" not in error.expected:
                 raise
             raise InputError(
-                f"at least one word must stand in {min_count} texts or more",
+                f"at least one word must occur in {min_count} texts or more",
                 given="none",
                 hint="Lower min_count, or check that the texts are not empty.",
             ) from error
@@ -90,10 +85,7 @@ class WordSequences:
     def rows(
         self, texts: Iterable[str], longest: int = 1 << 30, threads: int = 1
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return borders and numbers of the first `longest` words of each text.
-
-        A text without words is one unknown word, so that no text is empty.
-        """
+        """Return the offsets and numbers of the first `longest` words of each text; no words are one unknown word."""
         tables = char_tables(True)
         borders, numbers = [np.zeros(1, dtype=np.int64)], [np.empty(0, dtype=np.int32)]
         for chunk in packed_chunks(check_texts(texts), tables.folds):
@@ -128,7 +120,7 @@ class WordSequences:
 
     @classmethod
     def from_state(cls, state: State) -> WordSequences:
-        """Rebuild from the stored form; the kernel keeps inside the bounds checked here."""
+        """Rebuild from the stored form; the kernel relies on the bounds checked here."""
         slots = state.array("slots", np.uint64, (None,))
         spelling, offsets = (
             state.array("spelling", np.uint8, (None,)),
@@ -142,18 +134,18 @@ class WordSequences:
 
 @dataclass(frozen=True, eq=False)
 class WordBags:
-    """Which words and buckets are features.
+    """The words and buckets that are features.
 
     Parameters
     ----------
     slots
-        uint64 table in which the kernels find a word by its key: word i is feature i + 1.
+        uint64 hash table of the words, for the kernels: word i is feature i + 1.
     n_words
         Number of words.
     buckets
-        (2**bits,) feature of each bucket of n-grams, -1 for none; empty where words stand alone.
+        (2**bits,) feature of each bucket of n-grams, -1 for none; empty without n-grams.
     longest
-        Most words in an n-gram.
+        Largest number of words in an n-gram.
     n_features
         Number of features.
 
@@ -164,7 +156,7 @@ class WordBags:
     (2, 3)
     >>> bags.rows(["oak, oak: birch"]).data.round(3)
     array([0.333, 0.667], dtype=float32)
-    >>> bags.rows(["oak, oak: birch"], new=True).data.round(3)  # two pairs that nobody has seen
+    >>> bags.rows(["oak, oak: birch"], new=True).data.round(3)  # two unknown pairs
     array([0.2, 0.4], dtype=float32)
     """
 
@@ -184,14 +176,14 @@ class WordBags:
         bits: int = 21,
         threads: int = 1,
     ) -> WordBags:
-        """Choose features: words, and buckets of n-grams, that stand in `min_count` texts or more.
+        """Choose features: words, and buckets of n-grams, that occur in `min_count` texts or more.
 
-        Both are numbered by falling frequency, so that what is used most lies together in memory.
+        Both are numbered by falling frequency, so that frequent ones are close in memory.
         """
         words = _frequent(texts, (1, 1, 0, 0, 0), min_count, threads)
         if words.size == 0:
             raise InputError(
-                f"at least one word must stand in {min_count} texts or more",
+                f"at least one word must occur in {min_count} texts or more",
                 given="none",
                 hint="Lower min_count, or check that the texts are not empty.",
             )
@@ -205,9 +197,9 @@ class WordBags:
         return cls(slots, words.size, buckets, longest, 1 + words.size + used.size)
 
     def rows(self, texts: Iterable[str], threads: int = 1, *, new: bool = False) -> CsrParts:
-        """Return (n_texts, n_features) shares: how much of a text each feature is.
+        """Return (n_texts, n_features) shares of the features in each text.
 
-        N-grams of `new` texts that were not kept count, too: a text of which little is known is then nearer to nothing.
+        In `new` texts unknown n-grams count too, so that a text with few known ones has a smaller norm.
         """
         tables = char_tables(True)
         pieces = [
@@ -236,7 +228,7 @@ class WordBags:
 
     @classmethod
     def from_state(cls, state: State) -> WordBags:
-        """Rebuild from the stored form; the kernels keep inside the bounds checked here, whatever the tables hold."""
+        """Rebuild from the stored form; the kernels rely on the bounds checked here only."""
         slots, buckets = state.array("slots", np.uint64, (None,)), state.array("buckets", np.int32, (None,))
         numbers: list[int] = [state.param(name, int) for name in ("n_words", "longest", "n_features")]
         n_words, longest, n_features = numbers

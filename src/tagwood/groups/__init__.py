@@ -1,4 +1,4 @@
-"""Labels known only for groups of rows: values, readers, EAGLE imputation."""
+"""Labels that are known only for groups of rows: `GroupedLabels`, its files, and EAGLE imputation."""
 
 from tagwood.groups.impute import (
     Imputed,

@@ -1,7 +1,7 @@
-"""Corrections of group labels by a person, put into the training data. In: JSON lines of the service. Out: a `Dataset`.
+"""Manual corrections of group labels, applied to the training data. In: JSON lines of the service. Out: a `Dataset`.
 
-Decisions: a corrected row leaves its group and keeps the labels it was given. What it was given is taken from the other
-rows of the group, because a group's label is known to be somewhere in the group, and now it is known where.
+Decisions. A corrected row leaves its group and has the labels of the correction. These labels are removed from the
+other rows of the group, because a label of a group belongs to one of its rows, and now it is known to which.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tagwood.data.files import BadLines, decoded_lines
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 
-LONGEST = 4000  # characters of a text that corrections hold
+_MAX_CHARS = 4000  # of a text in a correction
 _HINT = "Download corrections from the service, or take its file MODEL.corrections.jsonl."
 
 
@@ -42,19 +42,19 @@ def read_corrections(path: str | Path) -> list[Correction]:
 
 
 def apply_corrections(data: Dataset, corrections: Iterable[Correction]) -> tuple[Dataset, int]:
-    """Return the data with corrected rows, and how many corrections found their row.
+    """Return the data with corrected rows, and the number of corrections whose row was found.
 
     Examples
     --------
     >>> data = Dataset([[0, 1], [0, 1]], LabelVocab.from_names(["oak", "sea"]), texts=["a", "b"], groups=["x", "x"])
-    >>> mended, used = apply_corrections(data, [Correction("x", "a", ("oak",))])
-    >>> mended.label_lists(), list(mended.groups or ()), used
+    >>> corrected, used = apply_corrections(data, [Correction("x", "a", ("oak",))])
+    >>> corrected.label_lists(), list(corrected.groups or ()), used
     ([[0], [1]], ['', 'x'], 1)
     """
     if data.groups is None or data.texts is None:
-        raise InputError("corrections need data with texts and groups", given="data without")
+        raise InputError("corrections require data with texts and groups", given="data without them")
     places = {
-        (group, text[:LONGEST]): row
+        (group, text[:_MAX_CHARS]): row
         for row, (group, text) in enumerate(zip(data.groups, data.texts, strict=True))
     }
     known = {places[one.group, one.text]: one for one in corrections if (one.group, one.text) in places}
@@ -92,11 +92,11 @@ def _parse(line: str, path: Path, number: int) -> Correction:
     group, text = (record.get(key) if isinstance(record, dict) else None for key in ("from_group", "text"))
     labels = record.get("labels") if isinstance(record, dict) else None
     if not isinstance(group, str) or not isinstance(text, str) or not isinstance(labels, list):
-        raise DataError("'from_group', 'text' and 'labels' are needed", path=path, line=number, hint=_HINT)
+        raise DataError("'from_group', 'text' and 'labels' are required", path=path, line=number, hint=_HINT)
     names = [one if isinstance(one, str) else _key(one) for one in labels]
     if not all(names):
-        raise DataError("a label needs a name or URI", path=path, line=number, hint=_HINT)
-    return Correction(group, text[:LONGEST], tuple(names))
+        raise DataError("a label must have a name or URI", path=path, line=number, hint=_HINT)
+    return Correction(group, text[:_MAX_CHARS], tuple(names))
 
 
 def _key(label: Any) -> str:

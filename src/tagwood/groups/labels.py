@@ -1,7 +1,7 @@
 """`GroupedLabels`: which rows are in which group, and which labels each group has.
 
-In: a group name per row, and labels per row or per group. Out: the two 0/1 matrices that `impute_labels`
-takes.
+In: a group name per row, and labels per row or per group, also from a file. Out: the two 0/1 matrices that
+`impute_labels` takes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,167 @@ from tagwood._sparse import check_labels
 from tagwood.data.files import BadLines, decoded_lines
 from tagwood.errors import DataError, InputError
 
-# SECTION groups.group_files
-# Read the labels of groups from a file that lists them group by group.
-#
-# In: TSV lines ``group<TAB>label<TAB>label ...`` or JSON lines ``{"group": ..., "labels": [...]}``, plain or
-# gzip. Out: group name -> label names, which `GroupedLabels.from_groups` takes once the names are ids.
-
+Members = Sequence[str | int | Iterable[str | int] | None]
 
 _HINT = 'Expected group<TAB>label<TAB>label..., or {"group": "...", "labels": ["...", ...]}.'
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedLabels:
+    """Labels that are known for groups of rows and not for single rows.
+
+    Parameters
+    ----------
+    sample_groups
+        (n_rows, n_groups) 0/1 matrix, the paper's Y¹: 1 where the row is in the group; or a list with the group numbers
+        of each row. A row may be in several groups or in none.
+    group_labels
+        (n_groups, n_labels) 0/1 matrix, the paper's Y²: 1 where the group has the label; or a list with the
+        label ids of each group.
+    names
+        Name of each group, or None for groups without names.
+
+    Examples
+    --------
+    Two boxes of two letters each; the archive labelled the boxes:
+
+    >>> boxes = GroupedLabels.from_groups(["A", "A", "B", "B"], {"A": [0, 2], "B": [1]}, n_labels=3)
+    >>> boxes.spread().toarray().astype(int).tolist()
+    [[1, 0, 1], [1, 0, 1], [0, 1, 0], [0, 1, 0]]
+    """
+
+    sample_groups: sparse.csr_array
+    group_labels: sparse.csr_array
+    names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        groups = check_labels(self.sample_groups, name="sample_groups")
+        labels = check_labels(self.group_labels, name="group_labels")
+        if isinstance(self.sample_groups, list | tuple) and groups.shape[1] < labels.shape[0]:
+            groups.resize(groups.shape[0], labels.shape[0])  # the last groups have no rows
+        if labels.shape[0] != groups.shape[1]:
+            raise InputError(
+                f"group_labels must have one row for each of the {groups.shape[1]:,} groups of sample_groups",
+                given=f"{labels.shape[0]:,} rows",
+                hint="sample_groups is (n_rows, n_groups) and group_labels is (n_groups, n_labels).",
+            )
+        if self.names is not None:
+            object.__setattr__(self, "names", tuple(self.names))
+            if len(self.names) != groups.shape[1]:
+                raise InputError(
+                    f"names must have one name for each of the {groups.shape[1]:,} groups",
+                    given=f"{len(self.names):,} names",
+                )
+        object.__setattr__(self, "sample_groups", groups)
+        object.__setattr__(self, "group_labels", labels)
+
+    @classmethod
+    def from_groups(
+        cls, row_groups: Members, labels: Mapping[Any, Iterable[int]], *, n_labels: int | None = None
+    ) -> GroupedLabels:
+        """Build from the group of each row and the label ids of each group.
+
+        Parameters
+        ----------
+        row_groups
+            For each row a group name, a collection of names, or "", None or an empty collection for no group.
+        labels
+            Group name -> label ids. Groups without labels may be missing; labels of groups without rows are an error,
+            because they would be lost.
+        n_labels
+            Number of labels. Default: one more than the largest id.
+        """
+        groups, names = _membership(row_groups)
+        known = set(names)
+        unknown = [str(name) for name in labels if str(name) not in known]
+        if unknown:
+            raise InputError(
+                "every group that has labels must have rows",
+                given=f"{len(unknown):,} without, the first is {unknown[0]!r}",
+                hint="Check the spelling of the group names in both files.",
+            )
+        by_name = {str(name): list(ids) for name, ids in labels.items()}
+        matrix = check_labels([by_name.get(name, []) for name in names], name="labels")
+        return cls(groups, _widen(matrix, n_labels), names)
+
+    @classmethod
+    def from_rows(cls, row_groups: Members, labels: Any) -> GroupedLabels:
+        """Build from `Dataset.groups` and `Dataset.labels`: a group has the labels of all its rows.
+
+        A row with labels and without a group becomes a group of its own (named ""), so that it keeps them.
+
+        Examples
+        --------
+        >>> orders = GroupedLabels.from_rows(["a", "b", "a"], [[0], [1], [2]])
+        >>> orders.names, orders.group_labels.toarray().astype(int).tolist()
+        (('a', 'b'), [[1, 0, 1], [0, 1, 0]])
+        """
+        groups, names = _membership(row_groups)
+        Y = check_labels(labels, n_rows=groups.shape[0], name="labels")
+        alone = np.flatnonzero((np.diff(groups.indptr) == 0) & (np.diff(Y.indptr) > 0))
+        single = sparse.csr_array(
+            (np.ones(alone.size, dtype=np.float32), (alone, np.arange(alone.size))),
+            shape=(groups.shape[0], alone.size),
+        )
+        groups = sparse.csr_array(sparse.hstack([groups, single]))
+        return cls(groups, sparse.csr_array(groups.T @ Y), (*names, *[""] * alone.size))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.sample_groups.shape[0])
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return int(self.sample_groups.shape[1])
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return int(self.group_labels.shape[1])
+
+    @property
+    def mean_size(self) -> float:
+        """Average number of rows in a group, the paper's ḡ."""
+        return float(self.sample_groups.nnz / max(1, self.n_groups))
+
+    def spread(self) -> sparse.csr_array:
+        """Return Y¹Y² as 0/1: every row with every label of its groups, the paper's baseline."""
+        return check_labels(self.sample_groups @ self.group_labels)
+
+    def __repr__(self) -> str:
+        sizes = f"{self.n_rows:,} rows in {self.n_groups:,} groups of {self.mean_size:.1f} on average"
+        return f"GroupedLabels({sizes}, {self.n_labels:,} labels)"
+
+
+def _membership(row_groups: Members) -> tuple[sparse.csr_array, tuple[str, ...]]:
+    if isinstance(row_groups, str) or not hasattr(row_groups, "__len__"):
+        raise InputError("groups must be one group name per row", given=f"{type(row_groups).__name__}")
+    numbers: dict[str, int] = {}
+    columns: list[int] = []
+    indptr = [0]
+    for entry in row_groups:
+        inside = (
+            [entry] if isinstance(entry, str | int | np.integer) else [] if entry is None else list(entry)
+        )
+        columns += dict.fromkeys(numbers.setdefault(str(g), len(numbers)) for g in inside if str(g))
+        indptr.append(len(columns))
+    ones = np.ones(len(columns), dtype=np.float32)
+    matrix = sparse.csr_array((ones, columns, indptr), shape=(len(indptr) - 1, len(numbers)))
+    matrix.sort_indices()
+    return matrix, tuple(numbers)
+
+
+def _widen(matrix: sparse.csr_array, n_labels: int | None) -> sparse.csr_array:
+    if n_labels is None:
+        return matrix
+    if n_labels < matrix.shape[1]:
+        raise InputError(
+            f"labels must be ids below n_labels={n_labels:,}", given=f"id {matrix.shape[1] - 1:,}"
+        )
+    matrix.resize(matrix.shape[0], n_labels)
+    return matrix
 
 
 def read_group_labels(path: str | Path, *, encoding: str = "utf-8") -> dict[str, list[str]]:
@@ -73,169 +226,7 @@ def _parse_json(line: str, path: Path, number: int) -> tuple[str, list[str]]:
     labels = record.get("labels")
     group = record.get("group")
     if not isinstance(group, str | int) or not isinstance(labels, list):
-        raise DataError("'group' and a list 'labels' are needed", path=path, line=number, hint=_HINT)
+        raise DataError("'group' and a list 'labels' are required", path=path, line=number, hint=_HINT)
     if not all(isinstance(label, str | int) for label in labels):
         raise DataError("labels must be strings or ids", path=path, line=number, hint=_HINT)
     return str(group), [str(label) for label in labels]
-
-
-Members = Sequence[str | int | Iterable[str | int] | None]
-
-
-@dataclass(frozen=True, eq=False)
-class GroupedLabels:
-    """Labels that are known for groups of rows and not for single rows.
-
-    Parameters
-    ----------
-    sample_groups
-        (n_rows, n_groups) 0/1 matrix, the paper's Y¹: 1 where the row is in the group; or a list with the
-        group numbers of each row. A row may be in several groups or in none.
-    group_labels
-        (n_groups, n_labels) 0/1 matrix, the paper's Y²: 1 where the group has the label; or a list with the
-        label ids of each group.
-    names
-        Name of each group, or None for groups that are only numbers.
-
-    Examples
-    --------
-    Two boxes of two letters each; the archive labelled the boxes:
-
-    >>> boxes = GroupedLabels.from_groups(["A", "A", "B", "B"], {"A": [0, 2], "B": [1]}, n_labels=3)
-    >>> boxes.spread().toarray().astype(int).tolist()
-    [[1, 0, 1], [1, 0, 1], [0, 1, 0], [0, 1, 0]]
-    """
-
-    sample_groups: sparse.csr_array
-    group_labels: sparse.csr_array
-    names: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        groups = check_labels(self.sample_groups, name="sample_groups")
-        labels = check_labels(self.group_labels, name="group_labels")
-        if isinstance(self.sample_groups, list | tuple) and groups.shape[1] < labels.shape[0]:
-            groups.resize(groups.shape[0], labels.shape[0])  # the last groups have no rows
-        if labels.shape[0] != groups.shape[1]:
-            raise InputError(
-                f"group_labels must have one row for each of the {groups.shape[1]:,} groups of sample_groups",
-                given=f"{labels.shape[0]:,} rows",
-                hint="sample_groups is (n_rows, n_groups) and group_labels is (n_groups, n_labels).",
-            )
-        if self.names is not None:
-            object.__setattr__(self, "names", tuple(self.names))
-            if len(self.names) != groups.shape[1]:
-                raise InputError(
-                    f"names must name each of the {groups.shape[1]:,} groups",
-                    given=f"{len(self.names):,} names",
-                )
-        object.__setattr__(self, "sample_groups", groups)
-        object.__setattr__(self, "group_labels", labels)
-
-    @classmethod
-    def from_groups(
-        cls, row_groups: Members, labels: Mapping[Any, Iterable[int]], *, n_labels: int | None = None
-    ) -> GroupedLabels:
-        """Build from the group of each row and the label ids of each group.
-
-        Parameters
-        ----------
-        row_groups
-            For each row a group name, a collection of names, or "", None or an empty collection for no group.
-        labels
-            Group name -> label ids. Groups without labels may be missing; labels of groups without rows are
-            an error, since they would be lost silently.
-        n_labels
-            Number of labels. Default: one more than the largest id.
-        """
-        groups, names = _membership(row_groups)
-        known = set(names)
-        unknown = [str(name) for name in labels if str(name) not in known]
-        if unknown:
-            raise InputError(
-                "every group that has labels must have rows",
-                given=f"{len(unknown):,} without, the first is {unknown[0]!r}",
-                hint="Check the spelling of the group names in both files.",
-            )
-        by_name = {str(name): list(ids) for name, ids in labels.items()}
-        matrix = check_labels([by_name.get(name, []) for name in names], name="labels")
-        return cls(groups, _widen(matrix, n_labels), names)
-
-    @classmethod
-    def from_rows(cls, row_groups: Members, labels: Any) -> GroupedLabels:
-        """Build from the group and the labels of each row: a group has the labels of all its rows.
-
-        Takes `Dataset.groups` and `Dataset.labels` as they are. A row without a group that has labels becomes
-        a group of its own (named ""), so that it keeps them.
-
-        Examples
-        --------
-        >>> orders = GroupedLabels.from_rows(["a", "b", "a"], [[0], [1], [2]])
-        >>> orders.names, orders.group_labels.toarray().astype(int).tolist()
-        (('a', 'b'), [[1, 0, 1], [0, 1, 0]])
-        """
-        groups, names = _membership(row_groups)
-        Y = check_labels(labels, n_rows=groups.shape[0], name="labels")
-        alone = np.flatnonzero((np.diff(groups.indptr) == 0) & (np.diff(Y.indptr) > 0))
-        single = sparse.csr_array(
-            (np.ones(alone.size, dtype=np.float32), (alone, np.arange(alone.size))),
-            shape=(groups.shape[0], alone.size),
-        )
-        groups = sparse.csr_array(sparse.hstack([groups, single]))
-        return cls(groups, sparse.csr_array(groups.T @ Y), (*names, *[""] * alone.size))
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.sample_groups.shape[0])
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-        return int(self.sample_groups.shape[1])
-
-    @property
-    def n_labels(self) -> int:
-        """Number of labels."""
-        return int(self.group_labels.shape[1])
-
-    @property
-    def mean_size(self) -> float:
-        """Average number of rows in a group, the paper's ḡ."""
-        return float(self.sample_groups.nnz / max(1, self.n_groups))
-
-    def spread(self) -> sparse.csr_array:
-        """Return Y¹Y² as 0/1: every row has every label of its groups, the paper's baseline."""
-        return check_labels(self.sample_groups @ self.group_labels)
-
-    def __repr__(self) -> str:
-        sizes = f"{self.n_rows:,} rows in {self.n_groups:,} groups of {self.mean_size:.1f} on average"
-        return f"GroupedLabels({sizes}, {self.n_labels:,} labels)"
-
-
-def _membership(row_groups: Members) -> tuple[sparse.csr_array, tuple[str, ...]]:
-    if isinstance(row_groups, str) or not hasattr(row_groups, "__len__"):
-        raise InputError("groups must be one group name per row", given=f"{type(row_groups).__name__}")
-    numbers: dict[str, int] = {}
-    columns: list[int] = []
-    indptr = [0]
-    for entry in row_groups:
-        inside = (
-            [entry] if isinstance(entry, str | int | np.integer) else [] if entry is None else list(entry)
-        )
-        columns += dict.fromkeys(numbers.setdefault(str(g), len(numbers)) for g in inside if str(g))
-        indptr.append(len(columns))
-    ones = np.ones(len(columns), dtype=np.float32)
-    matrix = sparse.csr_array((ones, columns, indptr), shape=(len(indptr) - 1, len(numbers)))
-    matrix.sort_indices()
-    return matrix, tuple(numbers)
-
-
-def _widen(matrix: sparse.csr_array, n_labels: int | None) -> sparse.csr_array:
-    if n_labels is None:
-        return matrix
-    if n_labels < matrix.shape[1]:
-        raise InputError(
-            f"labels must be ids below n_labels={n_labels:,}", given=f"id {matrix.shape[1] - 1:,}"
-        )
-    matrix.resize(matrix.shape[0], n_labels)
-    return matrix

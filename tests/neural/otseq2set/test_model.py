@@ -264,7 +264,7 @@ def test_data_that_does_not_fit_is_refused():
         make().fit([], [])
     with pytest.raises(InputError, match="one text for each of the 3 labels; got 1"):
         make().fit(TEXTS, SETS, label_texts=["a"])
-    with pytest.raises(InputError, match="at least one word must stand in 2 texts or more; got none"):
+    with pytest.raises(InputError, match="at least one word must occur in 2 texts or more; got none"):
         make().fit(["oak", "ash", ""], [[0], [1], [2]])
     with pytest.raises(NotFittedError):
         make().rank(["oak"])
