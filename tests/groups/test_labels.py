@@ -57,7 +57,7 @@ def test_repr_tells_the_sizes():
         ),
         (
             lambda: GroupedLabels([[0]], [[0]], ("a", "b")),
-            "names must name each of the 1 groups; got 2 names",
+            "names must have one name for each of the 1 groups; got 2 names",
         ),
         (
             lambda: GroupedLabels.from_groups(["a"], {"b": [0]}),
@@ -89,8 +89,8 @@ def test_group_file_may_be_gzip(tmp_path):
     ("content", "words"),
     [
         ("A\tx\n\tx\n", "line 2: the group has no name"),
-        ('{"group": "A"}\n', "line 1: 'group' and a list 'labels' are needed"),
-        ('{"labels": []}\n', "line 1: 'group' and a list 'labels' are needed"),
+        ('{"group": "A"}\n', "line 1: 'group' and a list 'labels' are required"),
+        ('{"labels": []}\n', "line 1: 'group' and a list 'labels' are required"),
         ('{"group": "A", "labels": [[1]]}\n', "line 1: labels must be strings or ids"),
         ('\n{"group": \n', "line 2: not valid JSON"),
     ],
