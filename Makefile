@@ -6,17 +6,17 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 CPP := $(wildcard cpp/*.cpp cpp/*/*.cpp cpp/*/*.hpp)
 NATIVE := $(CPP) CMakeLists.txt pyproject.toml
-EXTRAS := neural,serve,plots,scale,skos,tune,dev
+EXTRAS := neural,serve,plots,skos,tune,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check fix bench docs screenshots build clean
+.PHONY: help demo serve test test-fast check fix bench docs screenshots build clean
 
 help: ## List these commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-demo: $(VENV)/.base ## Build, install and tag real text: the main job on an embedded default
+demo: $(VENV)/.base ## Build, install and tag real text: the docstrings of this Python
 	$(BIN)/tagwood demo --output .cache/demo
-	@echo "or, with what it needs installed: make serve"
+	@echo "To see the model in the browser: make serve"
 
 serve: $(VENV)/.serve ## Show the demo model in the browser, at http://127.0.0.1:8000/
 	test -d .cache/demo || $(BIN)/tagwood demo --output .cache/demo
@@ -24,7 +24,10 @@ serve: $(VENV)/.serve ## Show the demo model in the browser, at http://127.0.0.1
 
 test: $(VENV)/.all ## Install with all extras and run the whole test suite
 	scripts/install-browser.sh
-	$(BIN)/python -m pytest src tests
+	$(BIN)/python -m pytest --durations=15 src tests
+
+test-fast: $(VENV)/.all ## The tests without browser and neural training, in less than two minutes
+	$(BIN)/python -m pytest -m "not neural and not browser" --ignore=tests/e2e src tests
 
 check: $(VENV)/.all ## Lint, types, import directions, C++ format, spelling
 	$(BIN)/ruff check .
@@ -32,27 +35,27 @@ check: $(VENV)/.all ## Lint, types, import directions, C++ format, spelling
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
-	$(BIN)/codespell src tests cpp docs benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
+	$(BIN)/codespell src tests cpp docs benchmarks experiments scripts README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
-fix: $(VENV)/.all ## Mend what the linters can mend
+fix: $(VENV)/.all ## Repair what the linters can repair
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-bench: $(VENV)/.all ## Measure, side by side with the peers; results go to docs/benchmarks
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.all ## Run all benchmarks beside other tools (hours); results go to docs/benchmarks
+	$(BIN)/python -m benchmarks --publish
 
 docs: $(VENV)/.all ## Build the site into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-screenshots: $(VENV)/.all ## Take the pictures of the web page into docs/images
+screenshots: $(VENV)/.all ## Take the screenshots of the web page for docs/images
 	scripts/install-browser.sh
 	TAGWOOD_SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/e2e/test_screenshots.py
 	if command -v pngquant >/dev/null; then pngquant --force --ext .png --skip-if-larger docs/images/page-*.png; fi
 
 build: $(VENV)/.base ## Build the native module and install the package
 
-clean: ## Remove what the other commands made
+clean: ## Remove everything that the other commands made
 	rm -rf $(VENV) build .cache
 
 $(VENV)/.tools: constraints.txt

@@ -6,12 +6,12 @@
 import pytest
 from sessions import DOCS, in_examples, plain, run_session, sessions_of, write_sessions
 
-PAGES = {"tutorial.md": 4, "commands.md": 7}
+PAGES = {"tutorial.md": 4, "how-to/work-with-models.md": 7}
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_command_prints_what_the_page_shows(name, tmp_path, monkeypatch):
-    if name == "commands.md":
+    if name == "how-to/work-with-models.md":
         pytest.importorskip("optuna")
         pytest.importorskip("pyoxigraph")
     monkeypatch.setenv("COLUMNS", "100")

@@ -7,7 +7,7 @@ import pytest
 from tagwood.data import FORMATS
 from tagwood.data import records as fields
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "data-formats.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "data-formats.md"
 
 
 @pytest.mark.parametrize(

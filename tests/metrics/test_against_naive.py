@@ -1,4 +1,4 @@
-"""Every metric against loops that read like the definitions in docs/metrics.md, to 1e-9."""
+"""Every metric against loops that read like the definitions in docs/reference/metrics.md, to 1e-9."""
 
 from math import log, log2
 

@@ -25,7 +25,7 @@ class Visitor:
     def __init__(self, context):
         self.page = context.new_page()
         self.page.set_default_timeout(PATIENCE)
-        self.faults = []
+        self.faults: list = []
         self.page.on("pageerror", lambda error: self.faults.append(f"script error: {error}"))
         self.page.on("dialog", self._dialog)
         self.page.on("console", self._console)

@@ -40,7 +40,8 @@ class Service:
     def __init__(self, model, *options):
         command = [sys.executable, "-c", _MAIN, "serve", str(model), "--port", "0", "--json", *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.lines = []
+        assert self.process.stdout is not None
+        self.lines: list[dict] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         said = b""
@@ -51,7 +52,7 @@ class Service:
         self.address = json.loads(said)["address"]
 
     def _read(self):
-        for line in self.process.stderr:
+        for line in self.process.stderr or ():
             with contextlib.suppress(ValueError):
                 self.lines.append(json.loads(line))
 
@@ -74,5 +75,6 @@ class Service:
         code = self.process.wait(40)
         self._reader.join(5)
         for pipe in (self.process.stdout, self.process.stderr):
-            pipe.close()
+            if pipe is not None:
+                pipe.close()
         return code

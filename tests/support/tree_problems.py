@@ -18,7 +18,9 @@ def random_tree(rng: np.random.Generator, n_labels: int, n_copies: int = 0) -> L
         if len(labels) < 2 or depth == 4 or rng.random() < 0.2 * depth:
             return labels
         cuts = np.sort(
-            rng.choice(np.arange(1, len(labels)), min(len(labels) - 1, rng.integers(1, 4)), replace=False)
+            rng.choice(
+                np.arange(1, len(labels)), min(len(labels) - 1, int(rng.integers(1, 4))), replace=False
+            )
         )
         return [grow(part.tolist(), depth + 1) for part in np.split(np.array(labels), cuts)]
 
@@ -82,7 +84,7 @@ def planted_problem(
     rng = np.random.default_rng(seed)
     Y = np.zeros((n_rows, n_labels), dtype=np.float32)
     for row in range(n_rows):
-        Y[row, rng.choice(n_labels, min(n_labels, rng.integers(1, 4)), replace=False)] = 1
+        Y[row, rng.choice(n_labels, min(n_labels, int(rng.integers(1, 4))), replace=False)] = 1
     Y[np.arange(n_labels) % n_rows, np.arange(n_labels)] = 1
     shown = np.tile(Y, (1, -(-n_features // n_labels)))[:, :n_features] * rng.uniform(
         0.5, 1, (n_rows, n_features)

@@ -1,6 +1,6 @@
 """`evaluate` and `evaluate_sets`: true labels and a ranking (or label sets) in, a `Report` out.
 
-Every metric by name in one pass over the ranking; definitions are in docs/metrics.md and, as code, in
+Every metric by name in one pass over the ranking; definitions are in docs/reference/metrics.md and, as code, in
 `terms`.
 
 Decisions

@@ -140,7 +140,8 @@ def parse_ranges(text: str) -> Ranges:
         for key, value in keys.items()
     }
     if not ranges:
-        raise InputError("ranges must name one setting or more", given="none", hint="See docs/commands.md.")
+        hint = "See docs/how-to/work-with-models.md."
+        raise InputError("ranges must name one setting or more", given="none", hint=hint)
     return Ranges(ranges, text)
 
 

@@ -34,7 +34,8 @@ def main() -> None:
 
 def run_all(first: int, n_cases: int) -> int:
     """Run portions one after the other; return the exit code."""
-    began, kinds, failures, at = time.perf_counter(), Counter(), [], first
+    kinds: Counter[tuple[str, int]] = Counter()
+    began, failures, at = time.perf_counter(), [], first
     while at < first + n_cases:
         size = min(PORTION, first + n_cases - at)
         done, died = _portion(at, size)
@@ -84,8 +85,7 @@ def run_portion(first: int, size: int) -> None:
                 "code": code,
                 "wrong": wrong,
             }
-            sys.__stdout__.write(json.dumps(line) + "\n")
-            sys.__stdout__.flush()
+            print(json.dumps(line), file=sys.__stdout__, flush=True)
 
 
 def show(number: int) -> None:

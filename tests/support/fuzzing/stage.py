@@ -77,9 +77,9 @@ def make_stage(root: Path) -> Stage:
         inside = sorted(p for p in path.parent.rglob("*") if p.is_file())
         files[name] = {str(p.relative_to(path.parent)): p.read_bytes() for p in inside}
     tagger = Tagger(model=LinearTree(threads=1), keep_texts=5)
-    model = tagger.fit(rows.texts, rows.labels, vocab=rows.vocab).save(root / "model")
+    model = tagger.fit(rows.texts or (), rows.labels, vocab=rows.vocab).save(root / "model")
     predictions = root / "predictions.jsonl"
-    answers = tagger.tag(rows.texts, k=2)
+    answers = tagger.tag(rows.texts or (), k=2)
     lines = [{"labels": [{"label": tag.name, "score": tag.score} for tag in tags]} for tags in answers]
     predictions.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (root / "recipe.toml").write_text(RECIPE)
