@@ -15,10 +15,10 @@ from tagwood.neural.otseq2set.loss import (
     SetLossOptions,
     choose_scheme,
     match_labels,
+    mean_row_weight,
     pad_targets,
     set_loss,
     transport_plan,
-    usual_weight,
 )
 
 OPTIONS = [
@@ -213,10 +213,10 @@ def test_many_random_steps_never_give_nan():
         assert torch.isfinite(logits.grad).all()
 
 
-def test_usual_weight_makes_a_mean_over_steps():
+def test_the_mean_row_weight_makes_a_mean_over_steps():
     """Equal logits everywhere: each step costs ln V, so the divided sum is ln V."""
     sizes, steps = [1, 3], 4
-    options = SetLossOptions(transport=0.0, divisor=usual_weight(sizes, steps))
+    options = SetLossOptions(transport=0.0, divisor=mean_row_weight(sizes, steps))
     loss = set_loss(torch.zeros(2, steps, 7), [[0], [1, 2, 3]], empty=6, options=options)
     assert float(loss) == pytest.approx(np.log(7))
 

@@ -34,7 +34,7 @@ from tagwood.groups.labels import GroupedLabels
 from tagwood.models.base import FittedModel, check_training_data
 from tagwood.neural.miml.network import GroupRows, MimlModule
 from tagwood.neural.torch_state import load_arrays, module_arrays, torch_threads
-from tagwood.neural.training import History, Rows, Step, Training, in_words, shuffled, train
+from tagwood.neural.training import History, Rows, Step, Training, progress_lines, shuffled, train
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
@@ -142,17 +142,17 @@ class MimlNetwork(FittedModel):
         filled = np.flatnonzero(data.sizes)
         with torch_threads(self.threads) as threads:
             module = self._new_module(features, members, labels, threads)
-            half = type(self)(**self.get_params(deep=False))
-            half._set_learned(module, features.shape[1], None)
+            partial = type(self)(**self.get_params(deep=False))
+            partial._set_learned(module, features.shape[1], None)
             history = train(
                 module,
                 shuffled(filled.size, self.training.batch_size),
                 _group_loss(data, labels, filled, self.training.device),
                 self.training,
                 seed=self.seed,
-                evaluate=None if evaluate is None else lambda _: evaluate(half),
+                evaluate=None if evaluate is None else lambda _: evaluate(partial),
                 folder=folder,
-                progress=in_words(progress),
+                progress=progress_lines(progress),
             )
         self._set_learned(module, features.shape[1], history)
         return self

@@ -96,8 +96,8 @@ def decode_greedy(
     log_probs = memory.start.new_zeros(n_rows, n_steps)
     best = memory.start.new_zeros(n_rows, n_columns)
     expected, reached = memory.start.new_zeros(n_rows), memory.start.new_ones(n_rows)
-    looks = memory.start.new_zeros(n_rows, n_steps, memory.n_words) if trace else None
-    every = memory.start.new_full((n_rows, n_steps, n_columns), -torch.inf) if trace else None
+    attention = memory.start.new_zeros(n_rows, n_steps, memory.n_words) if trace else None
+    all_log_probs = memory.start.new_full((n_rows, n_steps, n_columns), -torch.inf) if trace else None
     rows = torch.arange(n_rows, device=device)  # still open
     used = torch.zeros(n_rows, n_columns, dtype=torch.bool, device=device)
     state, embedded = memory.start, network.start(n_rows)
@@ -114,8 +114,8 @@ def decode_greedy(
         is_label, name = column < n_columns - 1, last.names(column)
         labels[rows, step] = torch.where(is_label, name, -1)
         log_probs[rows, step] = value
-        if looks is not None and every is not None:
-            looks[rows, step], every[rows, step] = found.attention, known
+        if attention is not None and all_log_probs is not None:
+            attention[rows, step], all_log_probs[rows, step] = found.attention, known
         used[torch.arange(rows.numel(), device=device), column] |= is_label
         embedded = network.mixed(network.labels(name), known.exp(), last.columns)
         state = found.state
@@ -125,7 +125,7 @@ def decode_greedy(
             memory, last = memory.rows(open_), last.rows(open_)
             if rows.numel() == 0:
                 break
-    traced = None if looks is None or every is None else (looks, every)
+    traced = None if attention is None or all_log_probs is None else (attention, all_log_probs)
     return Generated(labels, log_probs, expected, best, traced)
 
 
@@ -337,15 +337,19 @@ def label_attention(made: Generated, columns: Columns | None, label: int) -> NDA
     is not a candidate.
     """
     assert made.trace is not None
-    looks, every = made.trace[0][0], made.trace[1][0]
-    names = torch.arange(every.shape[1], device=every.device) if columns is None else columns.labels[0]
+    attention, all_log_probs = made.trace[0][0], made.trace[1][0]
+    names = (
+        torch.arange(all_log_probs.shape[1], device=all_log_probs.device)
+        if columns is None
+        else columns.labels[0]
+    )
     place = torch.nonzero(names == label).flatten()
     if place.numel() == 0:
-        return np.zeros(looks.shape[1], dtype=np.float32)
-    log_probs = every[:, int(place[0])]
+        return np.zeros(attention.shape[1], dtype=np.float32)
+    log_probs = all_log_probs[:, int(place[0])]
     steps = torch.nonzero(made.labels[0] == label).flatten()
     step = int(steps[0]) if steps.numel() else int(log_probs.argmax())
-    weights: NDArray[np.float32] = (looks[step] * log_probs[step].exp()).cpu().numpy()
+    weights: NDArray[np.float32] = (attention[step] * log_probs[step].exp()).cpu().numpy()
     return weights
 
 

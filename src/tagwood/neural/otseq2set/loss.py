@@ -6,7 +6,7 @@ softmax, two matrix products and two element-wise passes over rows x steps x out
 Decisions
 ---------
 * L_b is the sum over the steps (Eq. 13), L_ot one number per row, both averaged over rows. The authors' published code
-  divides L_b by the weights of all steps, and λ = 8 belongs to that scale: `usual_weight` gives this divisor as a
+  divides L_b by the weights of all steps, and λ = 8 belongs to that scale: `mean_row_weight` gives this divisor as a
   constant of the training set, so that a batch can still be split.
 * Eq. 14 moves the mass of all steps to the labels, including steps that should generate ∅ (``"all"``); ``"matched"``
   moves only the steps that are matched with a label.
@@ -58,7 +58,7 @@ class SetLossOptions:
     transport
         λ, the weight of the transport; 0 skips it and all work on embeddings.
     divisor
-        L_b is divided by this number; 1 is Eq. 13, `usual_weight` the scale of the authors' code.
+        L_b is divided by this number; 1 is Eq. 13, `mean_row_weight` the scale of the authors' code.
     transport_steps
         Steps that the transport moves: ``"all"`` (the paper) or those ``"matched"`` with a label.
     beta, iterations
@@ -143,12 +143,12 @@ def pad_targets(labels: Sequence[ArrayLike]) -> torch.Tensor:
     return pad_sequence(rows, batch_first=True, padding_value=-1)
 
 
-def usual_weight(sizes: ArrayLike, n_steps: int, empty_weight: float = 0.2) -> float:
+def mean_row_weight(sizes: ArrayLike, n_steps: int, empty_weight: float = 0.2) -> float:
     """Return the average total weight of a row's steps, n̄ + empty_weight x (steps - n̄): a `divisor` of L_b.
 
     Examples
     --------
-    >>> usual_weight([4, 6], n_steps=25)
+    >>> mean_row_weight([4, 6], n_steps=25)
     9.0
     """
     mean = float(np.mean(np.asarray(sizes, dtype=np.float64)))

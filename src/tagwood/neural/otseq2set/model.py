@@ -45,10 +45,10 @@ from tagwood.neural.otseq2set.decoding import (
 )
 from tagwood.neural.otseq2set.network import Columns, SetNetwork, SetSizes
 from tagwood.neural.otseq2set.settings import DecodingSettings, LossSettings, NetworkSettings, SetTraining
-from tagwood.neural.otseq2set.training import SetRows, SetTask, near_lengths, set_step
+from tagwood.neural.otseq2set.training import SetRows, SetTask, set_step, similar_lengths
 from tagwood.neural.otseq2set.words import label_table, word_table
 from tagwood.neural.torch_state import flushed_denormals, load_arrays, module_arrays, torch_threads
-from tagwood.neural.training import History, in_words, train
+from tagwood.neural.training import History, progress_lines, train
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
@@ -186,17 +186,17 @@ class SetGenerator(FittedModel):
         teacher_epochs = self.loss.teacher_epochs if self._blank else 0
         with torch_threads(self.threads), flushed_denormals():
             module = self._new_network(words, n_labels, names)
-            half = type(self)(**self.get_params(deep=False))
-            half._set_learned(module, words, n_steps, tree, None)
+            partial = type(self)(**self.get_params(deep=False))
+            partial._set_learned(module, words, n_steps, tree, None)
             history = train(
                 module,
-                near_lengths(data.lengths, self.training.batch_size, teacher_epochs),
+                similar_lengths(data.lengths, self.training.batch_size, teacher_epochs),
                 set_step(data, task),
                 self.training,
                 seed=self.seed,
-                evaluate=None if evaluate is None else lambda _: evaluate(half),
+                evaluate=None if evaluate is None else lambda _: evaluate(partial),
                 folder=folder,
-                progress=in_words(progress),
+                progress=progress_lines(progress),
             )
         self._set_learned(module, words, n_steps, tree, history)
         return self

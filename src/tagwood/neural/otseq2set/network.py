@@ -62,19 +62,19 @@ class Words(NamedTuple):
 class Memory(NamedTuple):
     """The encoded texts that the decoder attends to: words first, then spans.
 
-    `keys` (n_rows, n, attention) and `values` (n_rows, n, hidden), `bar` (n_rows, n) 0 or, at padding, -inf;
+    `keys` (n_rows, n, attention) and `values` (n_rows, n, hidden), `mask` (n_rows, n) 0 or, at padding, -inf;
     `n_words` of the n are words; `start` (n_rows, hidden) is the decoder's initial state.
     """
 
     keys: torch.Tensor
     values: torch.Tensor
-    bar: torch.Tensor
+    mask: torch.Tensor
     start: torch.Tensor
     n_words: int
 
     def rows(self, index: torch.Tensor) -> Memory:
         """Return the memory of some rows."""
-        return Memory(self.keys[index], self.values[index], self.bar[index], self.start[index], self.n_words)
+        return Memory(self.keys[index], self.values[index], self.mask[index], self.start[index], self.n_words)
 
 
 class DecoderStep(NamedTuple):
@@ -151,9 +151,9 @@ class SetNetwork(nn.Module):
         real = torch.cat(
             [torch.arange(n, device=states.device) < some[:, None] for n, some in lengths], dim=1
         )
-        bar = torch.zeros(real.shape, device=states.device, dtype=states.dtype)
+        mask = torch.zeros(real.shape, device=states.device, dtype=states.dtype)
         start = torch.tanh(self.first(last))
-        return Memory(self.key(states), states, bar.masked_fill_(~real, -math.inf), start, n_words)
+        return Memory(self.key(states), states, mask.masked_fill_(~real, -math.inf), start, n_words)
 
     def start(self, n_rows: int) -> torch.Tensor:
         """Return the (n_rows, dimension) input of the first step."""
@@ -162,7 +162,7 @@ class SetNetwork(nn.Module):
     def step(self, memory: Memory, state: torch.Tensor, embedded: torch.Tensor) -> DecoderStep:
         """Continue from a state with the embedding of the last label (Eq. 4 to 8)."""
         scores = AttentionScores.apply(memory.keys, self.query(state), self.score)  # type: ignore[no-untyped-call]
-        scores = scores + memory.bar
+        scores = scores + memory.mask
         attention = torch.softmax(scores[:, : memory.n_words], dim=1)
         parts = [torch.bmm(attention[:, None], memory.values[:, : memory.n_words])[:, 0]]
         if self.conv is not None:
@@ -359,16 +359,16 @@ class AttentionScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, keys: torch.Tensor, query: torch.Tensor, score: torch.Tensor) -> torch.Tensor:
         """Take keys (n_rows, n, size), queries (n_rows, size) and the vector v; return (n_rows, n)."""
-        bent = torch.add(keys, query[:, None]).tanh_()
-        ctx.save_for_backward(bent, score)
-        return bent @ score
+        activation = torch.add(keys, query[:, None]).tanh_()
+        ctx.save_for_backward(activation, score)
+        return activation @ score
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the gradients of keys, queries and v."""
         (grad,) = grads
-        bent, score = ctx.saved_tensors
-        for_score = grad.reshape(-1) @ bent.view(-1, bent.shape[2])
-        inner = torch.addcmul(bent.new_ones(()), bent, bent, value=-1.0)
+        activation, score = ctx.saved_tensors
+        for_score = grad.reshape(-1) @ activation.view(-1, activation.shape[2])
+        inner = torch.addcmul(activation.new_ones(()), activation, activation, value=-1.0)
         inner.mul_(grad[:, :, None]).mul_(score)
         return inner, inner.sum(dim=1), for_score

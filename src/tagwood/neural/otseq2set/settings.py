@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError
-from tagwood.neural.otseq2set.loss import SCHEMES, STEPS, SetLossOptions, choose_scheme, usual_weight
+from tagwood.neural.otseq2set.loss import SCHEMES, STEPS, SetLossOptions, choose_scheme, mean_row_weight
 from tagwood.neural.training import Training
 
 OUTPUTS = ("auto", "full", "bottleneck", "candidates")
@@ -120,7 +120,7 @@ class LossSettings:
             scheme=choose_scheme(sizes) if self.scheme == "auto" else self.scheme,
             empty_weight=self.empty_weight,
             transport=self.transport,
-            divisor=usual_weight(sizes, n_steps, self.empty_weight) if self.scale == "mean" else 1.0,
+            divisor=mean_row_weight(sizes, n_steps, self.empty_weight) if self.scale == "mean" else 1.0,
             transport_steps=self.transport_steps,
         )
 

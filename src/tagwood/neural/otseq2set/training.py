@@ -108,7 +108,7 @@ class SetRows:
         return [order[at : at + batch_size] for at in range(0, order.size, batch_size)]
 
 
-def near_lengths(lengths: NDArray[np.int64], batch_size: int, teacher_epochs: int = 0) -> Batches:
+def similar_lengths(lengths: NDArray[np.int64], batch_size: int, teacher_epochs: int = 0) -> Batches:
     """Return batches of rows of similar length in a new random order each epoch, so that there is little padding.
 
     In the first `teacher_epochs` row i is given as ``~i``, which marks its step as teacher-forced. Plans are stored in
@@ -116,7 +116,7 @@ def near_lengths(lengths: NDArray[np.int64], batch_size: int, teacher_epochs: in
 
     Examples
     --------
-    >>> plan = near_lengths(np.array([9, 1, 8, 2]), 2)(0, np.random.default_rng(0))
+    >>> plan = similar_lengths(np.array([9, 1, 8, 2]), 2)(0, np.random.default_rng(0))
     >>> sorted(sorted(batch.tolist()) for batch in plan)
     [[0, 2], [1, 3]]
     """

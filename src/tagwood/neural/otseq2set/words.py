@@ -95,8 +95,7 @@ def label_table(
     except InputError:  # no label has a word
         return vectors
     known = {word: row for row, word in enumerate(words.words(), FIRST)}
-    start = np.zeros((own.n_words, dimension), dtype=np.float32)
-    has = np.zeros(own.n_words, dtype=bool)
+    start, has = np.zeros((own.n_words, dimension), dtype=np.float32), np.zeros(own.n_words, dtype=bool)
     missing = {}
     for row, word in enumerate(own.words(), FIRST):
         if word in known:
@@ -107,8 +106,9 @@ def label_table(
         try:
             found, there = read_vectors(path, missing)
         except InputError:  # the file has none of these words
-            found, there = np.zeros((0, dimension), dtype=np.float32), np.zeros(0, dtype=bool)
-        start[: there.size][there], has[: there.size] = found[there], has[: there.size] | there
+            found, there = start[:0], has[:0]
+        start[: there.size][there] = found[there]
+        has[: there.size] |= there
     indptr, ids = own.rows(label_texts)
     row_of = np.repeat(np.arange(n_labels), np.diff(indptr))
     counts = np.bincount(row_of, weights=has[ids], minlength=n_labels)

@@ -44,8 +44,8 @@ from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, Quer
 from tagwood.neural.prime.settings import PrototypeLoss, PrototypeSettings
 from tagwood.neural.training import (
     History,
-    Moment,
     Rows,
+    TrainingProgress,
     gather_objects,
     gather_rows,
     share_of,
@@ -194,7 +194,7 @@ def train_module(
     threads: int,
     evaluate: Callable[[nn.Module], float] | None = None,
     folder: str | Path | None = None,
-    progress: Callable[[Moment], None] | None = None,
+    progress: Callable[[TrainingProgress], None] | None = None,
 ) -> History:
     """Train a module in place."""
     own = settings.batches

@@ -14,19 +14,27 @@ Decisions
 
 from tagwood.neural.training.loop import make_optimizer, rate_factor, shuffled, train
 from tagwood.neural.training.processes import gather_objects, gather_rows, share_of, world
-from tagwood.neural.training.settings import Batches, History, Moment, Rows, Step, Training, in_words
+from tagwood.neural.training.settings import (
+    Batches,
+    History,
+    Rows,
+    Step,
+    Training,
+    TrainingProgress,
+    progress_lines,
+)
 
 __all__ = [
     "Batches",
     "History",
-    "Moment",
     "Rows",
     "Step",
     "Training",
+    "TrainingProgress",
     "gather_objects",
     "gather_rows",
-    "in_words",
     "make_optimizer",
+    "progress_lines",
     "rate_factor",
     "share_of",
     "shuffled",

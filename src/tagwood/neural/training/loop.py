@@ -30,7 +30,7 @@ from tagwood.neural.training.processes import (
     share_of,
     world,
 )
-from tagwood.neural.training.settings import Batches, History, Moment, Rows, Step, Training
+from tagwood.neural.training.settings import Batches, History, Rows, Step, Training, TrainingProgress
 
 FILE = "checkpoint.pt"
 _FORMAT = 1
@@ -45,7 +45,7 @@ def train(
     seed: int = 0,
     evaluate: Callable[[nn.Module], float] | None = None,
     folder: str | Path | None = None,
-    progress: Callable[[Moment], None] | None = None,
+    progress: Callable[[TrainingProgress], None] | None = None,
     no_decay: Iterable[str] = (),
     shared_loss: bool = False,
 ) -> History:
@@ -189,7 +189,9 @@ class _Run:
         broadcast_weights(module)
 
     def finish(
-        self, evaluate: Callable[[nn.Module], float] | None, progress: Callable[[Moment], None] | None
+        self,
+        evaluate: Callable[[nn.Module], float] | None,
+        progress: Callable[[TrainingProgress], None] | None,
     ) -> History:
         """Run from the current position to the end."""
         began, before, seen = time.perf_counter(), self.history.seconds, 0
@@ -204,7 +206,7 @@ class _Run:
                 if save_now:
                     self._save()
                 if progress is not None:
-                    progress(self._moment(seen / max(time.perf_counter() - began, 1e-9)))
+                    progress(self._progress(seen / max(time.perf_counter() - began, 1e-9)))
             self._end_epoch(evaluate)
         if self.best is not None:
             self.module.load_state_dict(self.best)
@@ -260,10 +262,10 @@ class _Run:
         waited = time.perf_counter() - self.saved
         return self.rank == 0 and self.folder is not None and waited >= 60 * self.settings.checkpoint_minutes
 
-    def _moment(self, speed: float) -> Moment:
+    def _progress(self, speed: float) -> TrainingProgress:
         left = (self.n_steps - self.history.steps) * self.settings.batch_size / max(speed, 1e-9)
         loss = self.loss_sum / max(1, self.rows_seen)
-        return Moment(self.history.steps, self.n_steps, self.epoch, loss, speed, max(0.0, left))
+        return TrainingProgress(self.history.steps, self.n_steps, self.epoch, loss, speed, max(0.0, left))
 
     def _end_epoch(self, evaluate: Callable[[nn.Module], float] | None) -> None:
         self.history.losses.append(self.loss_sum / max(1, self.rows_seen))

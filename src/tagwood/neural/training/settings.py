@@ -81,7 +81,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Moment:
+class TrainingProgress:
     """Progress of a run after a step."""
 
     step: int
@@ -104,11 +104,13 @@ class Moment:
         )
 
 
-def in_words(progress: Callable[[str, float], None] | None) -> Callable[[Moment], None] | None:
-    """Return a callback for `train` that reports each `Moment` as a line of text and a fraction; None stays None."""
+def progress_lines(
+    progress: Callable[[str, float], None] | None,
+) -> Callable[[TrainingProgress], None] | None:
+    """Return a callback for `train` that reports progress as a line of text and a fraction; None stays None."""
     if progress is None:
         return None
-    return lambda moment: progress(f"network: {moment}", moment.share)
+    return lambda now: progress(f"network: {now}", now.share)
 
 
 @dataclass
