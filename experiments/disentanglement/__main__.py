@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import replace_row
+from experiments.disentanglement.copies import count_covered, duplicate_at_random
 from experiments.disentanglement.data import (
     MODES,
     Rows,
@@ -30,7 +31,6 @@ from experiments.disentanglement.page import KEY, PAGE, page_blocks
 from experiments.statistics import compare_seeds
 from tagwood import CopySettings, Disentangled, LinearTree, Ranking, compare
 from tagwood._sparse import csr_parts
-from tagwood.trees.copies import count_covered, duplicate_at_random
 from tagwood.trees.label_tree import LabelTree
 
 SETS = ("eurlex57k", "tibkat-gnd-en", "yso-titles", "debian-depends-no-hubs", "tate-subjects")

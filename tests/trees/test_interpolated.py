@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from reference.split import first_labels, mix
+from reference.split import first_labels, mix, node_weights
 from scipy.optimize import linprog
 
 from tagwood import _kernels
@@ -17,7 +17,7 @@ from tagwood.trees import (
     lambda_grid,
 )
 from tagwood.trees.balanced import split_labels, tree_from_splits
-from tagwood.trees.interpolated import interpolated_frequencies, join_by_frequency
+from tagwood.trees.interpolated import join_by_frequency
 
 lambdas = st.sampled_from([0.0, 0.3, 2 / 3, 1.0, 1.2, 1.7, 1.95])
 
@@ -102,7 +102,7 @@ def test_near_2_the_general_objective_leads_to_the_fano_tree():
 @given(st.integers(3, 40), st.integers(0, 10**6), lambdas)
 def test_the_objective_never_falls_from_step_to_step(n_labels, seed, lam):
     V, f = problem(n_labels, seed)
-    weights = interpolated_frequencies(f, lam, gamma=0.1)
+    weights = node_weights(f.marginal, f.coding, lam, 0.1, False)
     steps = [first_sides(V, f, lam, 0.1, seed, steps) for steps in range(1, 9)]
     values = [objective(V, weights, sides, lam) for sides in steps]
     assert np.diff(values).min() >= -1e-5  # the kernel sums in single precision
@@ -121,7 +121,7 @@ def test_the_sides_of_lemma_1_are_optimal(n_labels, seed):
 @given(st.integers(3, 25), st.integers(0, 10**6), lambdas)
 def test_a_step_of_the_splitter_is_the_rounded_optimum_of_the_linear_program(n_labels, seed, lam):
     V, f = problem(n_labels, seed)
-    weights = interpolated_frequencies(f, lam, gamma=0.1)
+    weights = node_weights(f.marginal, f.coding, lam, 0.1, False)
     a, b = first_labels(n_labels, mix(seed))
     beta = weights * (2 - lam) / 2 * (V @ (V[a] - V[b])) + max(lam - 1, 0) * weights**2
     assume(np.diff(np.sort(beta / weights)).min() > 1e-5)  # ties are another test's subject
@@ -221,7 +221,7 @@ def test_the_grid_runs_from_0_towards_2():
 def test_misuse_is_named(options, words):
     with pytest.raises(InputError, match=words):
         build_interpolated_tree(np.eye(4), [1, 2, 3, 4], **options)
-    with pytest.raises(InputError, match="for the 4 labels of V; got 3"):
+    with pytest.raises(InputError, match="for each of the 4 labels of V; got 3"):
         build_interpolated_tree(np.eye(4), [1, 2, 3])
     with pytest.raises(InputError, match="finite and not negative"):
         lambda_grid([-1])

@@ -1,7 +1,5 @@
 """`LabelTree`: numbering, depths, copies, checks and exports."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -86,11 +84,11 @@ def test_the_parts_of_a_random_tree_agree(seed, n_labels, n_copies):
         ([-1], [1, 1], [0], 1, "must rise from 0"),
         ([-1, 0, 0], [0, 0, 2, 1], [0], 1, "must rise from 0"),
         ([-1], [0, 2], [0], 1, "must end at the number of labels; got 2"),
-        ([-1, 0], [0, 1, 2], [0, 1], 2, "inner nodes of a label tree must hold no labels"),
+        ([-1, 0], [0, 1, 2], [0, 1], 2, "inner nodes of a label tree must have no labels"),
         ([-1], [0, 2], [0, 2], 2, "must be from 0 to 1; got 2"),
         ([-1], [0, 2], [0, -1], 2, "must be from 0 to 1"),
-        ([-1], [0, 1], [0], 2, "every label must sit in a leaf of the tree; got label 1 in none"),
-        ([-1], [0, 3], [0, 1, 0], 2, "must hold each label once"),
+        ([-1], [0, 1], [0], 2, "every label must be in a leaf of the tree; got label 1 in none"),
+        ([-1], [0, 3], [0, 1, 0], 2, "must contain each label once"),
     ],
 )
 def test_a_tree_that_is_none_is_refused(parent, label_ptr, labels, n_labels, message):
@@ -116,12 +114,6 @@ def test_a_tree_keeps_no_hold_of_the_callers_arrays():
     tree = LabelTree(np.array([-1], dtype=np.int32), np.array([0, 2], dtype=np.int32), labels, 2)
     labels[0] = 0
     assert tree.labels.tolist() == [1, 0]
-
-
-def test_json_nests_nodes_and_names_labels(tree):
-    value = json.loads(tree.to_json(name=lambda label: f"é{label}"))
-    assert value["children"][0] == {"node": 1, "labels": ["é0", "é2"]}
-    assert [child["node"] for child in value["children"][1]["children"]] == [3, 4]
 
 
 def test_text_shows_depth_by_indents_and_cuts_long_leaves(tree):

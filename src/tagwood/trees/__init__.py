@@ -1,4 +1,4 @@
-"""Label trees: the shapes that models search in. In: label features and frequencies. Out: a `LabelTree`."""
+"""Label trees, in which models search: built from label features and frequencies."""
 
 from tagwood.trees.balanced import build_balanced_tree
 from tagwood.trees.coding import build_fano_tree, build_huffman_tree

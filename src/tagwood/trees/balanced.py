@@ -1,7 +1,7 @@
 """Balanced label trees by recursive spherical 2-means. In: label features V. Out: a `LabelTree`.
 
-Wide nodes come from the binary splits: `arity` 16 joins up to four generations into one, so that a search visits few
-nodes and training serves many children in one pass over a node's rows.
+Wide nodes are made from binary splits: `arity` 16 joins up to four generations into one, so that a search visits few
+nodes and one pass over a node's rows trains many children.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from tagwood.trees.label_tree import LabelTree
 def build_balanced_tree(
     V: Any, *, arity: int = 2, max_leaf_size: int = 100, seed: int = 0, threads: int | None = None
 ) -> LabelTree:
-    """Split labels into halves of like labels, again and again, until at most `max_leaf_size` remain.
+    """Split labels repeatedly into halves of similar labels, until at most `max_leaf_size` remain.
 
     Parameters
     ----------
     V
         (n_labels, n_features) label features with rows of norm 1, as from
-        `tagwood.features.base.label_centroids`. Empty rows are labels without rows; they are kept.
+        `tagwood.features.base.label_centroids`. Labels without features (empty rows) are kept.
     arity
-        Largest number of children of a node, a power of two. Large values make shallow trees: faster to search and
-        usually more precise; 2 is the classic Parabel tree.
+        Largest number of children of a node, a power of two. Large values give shallow trees, which are faster to
+        search and usually more precise; 2 is the classic Parabel tree.
     max_leaf_size
         Largest number of labels in a leaf.
     seed, threads
-        Same seed, same tree, for any number of threads.
+        The same seed gives the same tree for any number of threads.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def split_labels(
     seed: int = 0,
     threads: int = 1,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Run the native splitter; see `cpp/tree/split.hpp` for the meaning of the four arrays."""
+    """Run the native splitter; the four arrays are described in `cpp/tree/split.hpp`."""
     check_int(max_leaf_size, "max_leaf_size", low=1)
     check_int(seed, "seed", low=0, high=(1 << 64) - 1)
     if V.n_rows == 0:
@@ -92,13 +92,13 @@ def tree_from_splits(
 ) -> LabelTree:
     """Turn binary splits into a tree whose nodes have up to `arity` children.
 
-    The generations of splits are shared out evenly over as few levels as `arity` allows: 8 generations become two
+    The generations of splits are distributed evenly over as few levels as `arity` allows: 8 generations become two
     levels of 16 children, not one of 64 and one of 4.
     """
     most = check_arity(arity).bit_length() - 1
     level = np.zeros(1, dtype=np.int64)
     nodes, parents, n_before = [level], [np.array([-1])], 0
-    for generations in _shared_out(_count_generations(left), most):
+    for generations in _distribute(_count_generations(left), most):
         owner = np.flatnonzero(left[level] >= 0)
         below = level[owner]
         for _ in range(generations):
@@ -119,13 +119,13 @@ def _count_generations(left: NDArray[np.int32]) -> int:
     return count
 
 
-def _shared_out(total: int, most: int) -> list[int]:
+def _distribute(total: int, most: int) -> list[int]:
     n_parts = -(-total // most)
     return [total // n_parts + (part < total % n_parts) for part in range(n_parts)]
 
 
 def _expand(nodes: NDArray[np.int64], left: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Replace nodes by their children, leaves by themselves; also return the place each one came from."""
+    """Replace nodes by their children, leaves by themselves; also return the index each one came from."""
     inner = left[nodes] >= 0
     of = np.repeat(np.arange(nodes.size), inner + 1)
     second = np.zeros(of.size, dtype=np.int64)
@@ -149,7 +149,7 @@ def tree_of_nodes(
     end: NDArray[np.int64],
     left: NDArray[np.int32],
 ) -> LabelTree:
-    """Return the tree of some of the binary nodes, in breadth-first order; `parent` holds places in `nodes`."""
+    """Return the tree of some of the binary nodes, in breadth-first order; `parent` has indices into `nodes`."""
     sizes = np.where(left[nodes] < 0, end[nodes] - begin[nodes], 0)
     label_ptr = np.concatenate([[0], np.cumsum(sizes)])
     place = np.arange(label_ptr[-1]) + np.repeat(begin[nodes] - label_ptr[:-1], sizes)

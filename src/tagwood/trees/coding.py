@@ -1,15 +1,15 @@
-"""Trees from coding theory: shallow where labels are frequent, blind to what labels mean.
+"""Trees from coding theory: frequent labels near the root, label features ignored.
 
-In: label frequencies. Out: a binary `LabelTree`. Huffman's tree has the least expected depth; Fano's is at most one
-deeper and is what `build_interpolated_tree` becomes at λ=2, γ=0.
+In: label frequencies. Out: a binary `LabelTree`. Huffman's tree has the smallest expected depth; Fano's is at most
+one deeper and equals `build_interpolated_tree` at λ=2, γ=0.
 
 Decisions
 ---------
-* Fano: labels in falling order of frequency (equal ones by number) are cut where the two halves are nearest to equal;
-  equally near cuts put the label on the left. Labels of frequency 0 count as equals once they are among themselves.
+* Fano: labels in falling order of frequency (equal ones by number) are cut where the two halves are most nearly equal;
+  of equally good cuts, the one with more labels on the left. A node of labels with frequency 0 is cut in the middle.
 * Huffman: of equal items, labels are joined before subtrees and older ones before younger ones, which keeps the tree
   flat; the more frequent half is on the left.
-* `max_leaf_size` makes leaves of the largest subtrees that fit.
+* With `max_leaf_size`, the largest subtrees that fit become leaves.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tagwood.trees.label_tree import LabelTree
 _F64 = NDArray[np.float64]
 _I64 = NDArray[np.int64]
 
-_TIE = 1e-9  # as in cpp/tree/split.cpp: sums that differ by no more than this share are equal
+_TIE = 1e-9  # as in cpp/tree/split_sides.cpp: sums that differ by no more than this share are equal
 
 
 def build_fano_tree(frequencies: ArrayLike, max_leaf_size: int = 1) -> LabelTree:
-    """Cut labels, most frequent first, into two halves of equal frequency, again and again.
+    """Cut labels, most frequent first, repeatedly into two halves of equal frequency.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def build_fano_tree(frequencies: ArrayLike, max_leaf_size: int = 1) -> LabelTree
     check_int(max_leaf_size, "max_leaf_size", low=1)
     f = LabelFrequencies(np.asarray(frequencies)).marginal
     order = np.argsort(-f, kind="stable")
-    # From the smallest up: sums over rare labels are not drowned by the frequent ones.
+    # Summed from the smallest up, so that sums over rare labels keep their precision.
     above = np.append(np.cumsum(f[order][::-1])[::-1], 0.0)
     centre = 0.5 * (above[:-1] + above[1:])
     begin, end = np.array([0]), np.array([f.size])
@@ -57,13 +57,13 @@ def build_fano_tree(frequencies: ArrayLike, max_leaf_size: int = 1) -> LabelTree
         inner = end - begin > max_leaf_size
         cut = _fano_cuts(above, centre, begin[inner], end[inner])
         splits.add(begin, end, inner)
-        # Children of a node are neighbours: (begin, cut), (cut, end).
+        # Children of a node are adjacent: (begin, cut), (cut, end).
         begin, end = np.stack([begin[inner], cut], 1).ravel(), np.stack([cut, end[inner]], 1).ravel()
     return tree_from_splits(order.astype(np.int32), *splits.arrays(), arity=2)
 
 
 def build_huffman_tree(frequencies: ArrayLike, max_leaf_size: int = 1) -> LabelTree:
-    """Join the two rarest labels or subtrees, again and again: the least expected depth of all binary trees.
+    """Join the two rarest labels or subtrees repeatedly: the smallest expected depth of all binary trees.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def build_huffman_tree(frequencies: ArrayLike, max_leaf_size: int = 1) -> LabelT
     order = np.empty(f.size, dtype=np.int32)
     node, begin = np.array([2 * f.size - 2]), np.array([0])
     splits, shown = _Splits([], [], []), np.array([True])
-    while node.size:  # down to the labels; what is below a leaf is placed but not shown
+    while node.size:  # down to the labels; nodes below a leaf only order its labels
         size = sizes[node]
         splits.add(begin[shown], (begin + size)[shown], size[shown] > max_leaf_size)
         label = node < f.size
@@ -128,7 +128,7 @@ def _huffman_joins(f: _F64) -> tuple[_I64, _I64]:
     n = f.size
     rising = np.argsort(f, kind="stable")
     labels, values = rising.tolist(), f[rising].tolist()
-    joined: list[float] = []  # values of the subtrees: they come in rising order, so no heap is needed
+    joined: list[float] = []  # values of the subtrees, in rising order: no heap is needed
     children, sizes = [], [1] * n
     at_label = at_joined = 0
 

@@ -1,17 +1,21 @@
-"""Interpolated label trees: one knob λ from like-with-like to frequent-near-the-root.
+"""Interpolated label trees: λ moves from similar labels together to frequent labels near the root.
 
-In: label features V and label frequencies. Out: a `LabelTree` that a model searches faster for frequent labels.
+In: label features V and label frequencies. Out: a `LabelTree` in which frequent labels are found faster.
 
 Decisions
 ---------
 * f(λ) and the objective (4) are the paper's, with f and f̃ renormalised inside each node; α is rounded after every step.
-  Rounding may cost more than the step gained: then the step is taken back, so the objective never falls.
+  A step whose rounding costs more than the step gained is undone, so the objective never falls.
 * The fractional label of Lemma 1 goes to the nearer side, to the left if both are equally near; labels with equal keys
-  stand in order of their numbers. Neither side ends empty.
-* `direct` is described in the paper in words only. Here it is f(λ) = (1−λ/2)/L + λ/2 f̃, smoothed, and λ/2 as the
-  weight of the coding term: the same trees as without it at λ=0 and λ=2.
-* Wide nodes (`arity` above 2) open the most frequent branches first. At λ=0, where frequencies do not count, they are
-  the whole generations of `build_balanced_tree`.
+  are ordered by number. Neither side is empty.
+* The paper describes `direct` only in words. Here it is f(λ) = (1−λ/2)/L + λ/2 f̃, smoothed, with λ/2 as the weight of
+  the coding term: the same trees as without it at λ=0 and λ=2.
+* Line 6 of the paper's Algorithm 2 adds p of the chosen *label* to f̃, but labels have no p. It must be the p of the
+  current row, so that f̃ sums to the total of p (test: each row gives its whole frequency to one label). Ties go to the
+  smaller label in both algorithms. Frequencies are not normalised, so sums of whole numbers stay exact.
+* Evaluating a node costs a search about the same for 2 children as for 16. Wide nodes (`arity` above 2) therefore open
+  the most frequent branches until they have `arity` children; at λ=0, where frequencies have no influence, they join
+  whole generations as in `build_balanced_tree`.
 """
 
 from __future__ import annotations
@@ -30,34 +34,110 @@ from tagwood.errors import InputError
 from tagwood.trees.balanced import check_arity, split_labels, tree_from_splits, tree_of_nodes
 from tagwood.trees.label_tree import LabelTree
 
-# SECTION trees.frequencies
-# Label frequencies, the coding half of an interpolated tree. In: label sets Y. Out: `LabelFrequencies` f and f̃.
-#
-# Decisions
-# ---------
-# * Line 6 of the paper's Algorithm 2 adds p of the chosen *label* to f̃; labels have no p. It must be the p of the row
-#   at hand, so that f̃ sums to the total of p (test: each row gives its whole frequency to one label).
-# * Ties between labels of equal frequency go to the smaller label, in both algorithms.
-# * Frequencies are sums of p and are not normalised: every use renormalises them over the labels of a node, and sums of
-#   whole numbers stay exact.
-
-
 _F64 = NDArray[np.float64]
 
 CONSTRUCTIONS = ("marginal", "greedy")
+# The paper's λ′ for linear trees; `lambda_grid` turns them into λ.
+PAPER_GRID = (0.0, 0.5, 1.0, 2.0, 6.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 100000.0)
+
+
+def build_interpolated_tree(
+    V: Any,
+    Y_or_frequencies: Any,
+    *,
+    lam: float = 1.0,
+    arity: int = 2,
+    max_leaf_size: int = 100,
+    gamma: float = 0.1,
+    direct: bool = False,
+    frequencies: str = "marginal",
+    seed: int = 0,
+    threads: int | None = None,
+) -> LabelTree:
+    """Split labels so that similar labels stay together and frequent ones are near the root, weighted by `lam`.
+
+    Parameters
+    ----------
+    V
+        (n_labels, n_features) label features with rows of norm 1, as from
+        `tagwood.features.base.label_centroids`.
+    Y_or_frequencies
+        (n_rows, n_labels) label sets to count, one number per label, or `LabelFrequencies`.
+    lam
+        λ from 0 to 2. 0: balanced 2-means, which ignores frequencies. 1: both halves of a split are equally frequent.
+        2: Fano coding, which ignores features. Values up to 1 usually cost no precision.
+    arity
+        Largest number of children of a node, a power of two. 2 as in the paper; 16 is faster to search.
+    max_leaf_size
+        Largest number of labels in a leaf.
+    gamma
+        Smoothing of the frequencies, for labels that are rarer in training than later.
+    direct
+        Interpolate directly from 0 to 2, without passing through 1.
+    frequencies
+        How f̃ is counted from label sets (see `label_frequencies`); used for λ above 1 and with `direct`.
+    seed, threads
+        The same seed gives the same tree for any number of threads.
+
+    Examples
+    --------
+    >>> V = [[1.0, 0], [0, 1], [1, 0], [0, 1]]
+    >>> tree = build_interpolated_tree(V, [7, 1, 2, 1], lam=1.0, max_leaf_size=1)
+    >>> tree.label_depths().tolist()
+    [1, 3, 2, 3]
+    """
+    parts = csr_parts(check_features(V, name="V"))
+    check_float(lam, "lam", low=0, high=2)
+    check_float(gamma, "gamma", low=0)
+    check_choice(frequencies, "frequencies", CONSTRUCTIONS)
+    counted = as_frequencies(Y_or_frequencies, frequencies)
+    if counted.n_labels != parts.n_rows:
+        raise InputError(
+            f"label frequencies must have one entry for each of the {parts.n_rows:,} labels of V",
+            given=f"{counted.n_labels:,}",
+        )
+    nodes = split_labels(
+        parts,
+        counted.marginal,
+        counted.coding,
+        lam=float(lam),
+        gamma=float(gamma) if lam > 0 else 0.0,  # equal weights stay equal
+        direct=bool(direct),
+        max_leaf_size=max_leaf_size,
+        seed=seed,
+        threads=check_threads(threads),
+    )
+    if lam == 0 or arity == 2:
+        return tree_from_splits(*nodes, arity=arity)
+    return join_by_frequency(*nodes, frequency=counted.marginal, arity=arity)
+
+
+def lambda_grid(points: ArrayLike = PAPER_GRID) -> NDArray[np.float64]:
+    """Return λ = 2λ′ / (1 + λ′) for λ′ >= 0: evenly different trees from λ=0 towards 2.
+
+    Examples
+    --------
+    >>> lambda_grid([0, 1, 3]).tolist()
+    [0.0, 1.0, 1.5]
+    """
+    raw = np.asarray(points, dtype=np.float64)
+    if raw.size and not (raw.min() >= 0 and np.isfinite(raw).all()):
+        raise InputError("λ′ must be finite and not negative", given=str(raw.min()))
+    result: NDArray[np.float64] = 2 * raw / (1 + raw)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
 class LabelFrequencies:
-    """How often labels stand on rows, counted in two ways.
+    """How often labels occur, counted in two ways.
 
     Parameters
     ----------
     marginal
-        (n_labels,) f: the frequency of the rows with the label.
+        (n_labels,) f: the total frequency of the rows with the label.
     coding
-        (n_labels,) f̃: each row counted for one of its labels only. A search for one right label needs that one near
-        the root, not all of them. Many labels have 0.
+        (n_labels,) f̃: each row counts for one of its labels only, because a search for one correct label needs only
+        that one near the root. Many labels have 0.
 
     Examples
     --------
@@ -83,17 +163,17 @@ class LabelFrequencies:
 def label_frequencies(
     Y: Any, row_frequencies: Any = None, *, construction: str = "marginal"
 ) -> LabelFrequencies:
-    """Count labels.
+    """Count the labels of rows.
 
     Parameters
     ----------
     Y
         (n_rows, n_labels) label sets, or the label ids of each row.
     row_frequencies
-        (n_rows,) p: how often each row occurs, for example how often a query is asked; default 1 each.
+        (n_rows,) p: how often each row occurs, such as the number of times a query was sent; default 1 each.
     construction
-        Of f̃: ``"marginal"`` gives each row to its most frequent label; ``"greedy"`` takes the most frequent label,
-        removes its rows, and so on. The first one serves searches for several labels better.
+        Of f̃: ``"marginal"`` counts each row for its most frequent label; ``"greedy"`` repeatedly takes the most
+        frequent label and removes its rows. Use the first for searches for several labels.
 
     Examples
     --------
@@ -113,34 +193,8 @@ def label_frequencies(
     return LabelFrequencies(marginal, make(labels, p, marginal))
 
 
-def interpolated_frequencies(
-    frequencies: LabelFrequencies, lam: float, *, gamma: float = 0.1, direct: bool = False
-) -> _F64:
-    """Return f(λ) over all labels of `frequencies` taken as the labels of one node; sums to 1.
-
-    λ=0 gives every label the same weight, λ=1 its marginal frequency, λ=2 its coding frequency; `gamma` smooths. The
-    splitter computes the same inside each node (`cpp/tree/split.cpp`).
-
-    Examples
-    --------
-    >>> f = LabelFrequencies(np.array([3.0, 1.0]), np.array([4.0, 0.0]))
-    >>> [interpolated_frequencies(f, lam, gamma=0).tolist() for lam in (0, 1, 1.5, 2)]
-    [[0.5, 0.5], [0.75, 0.25], [0.875, 0.125], [1.0, 0.0]]
-    """
-    n = frequencies.n_labels
-    f, f_tilde = _shares(frequencies.marginal), _shares(frequencies.coding)
-    if direct:  # straight from equal weights to coding frequencies, without the stop at f
-        near, similarity, coding = np.full(n, 1 / n), 1 - lam / 2, lam / 2
-    else:
-        near, similarity, coding = f ** min(lam, 1.0), 2 - lam, max(lam - 1, 0.0)
-    top = similarity * near + coding * f_tilde + gamma / n
-    bottom = similarity * near.sum() + coding + gamma
-    result: _F64 = top / bottom
-    return result
-
-
 def as_frequencies(given: Any, construction: str) -> LabelFrequencies:
-    """Return what a caller passed for label frequencies, counted if it was Y."""
+    """Return `LabelFrequencies` from label sets, one number per label, or `LabelFrequencies`."""
     if isinstance(given, LabelFrequencies):
         return given
     if not sparse.issparse(given) and _is_vector(given):
@@ -167,7 +221,7 @@ def _most_frequent_label(labels: sparse.csr_array, p: _F64, marginal: _F64) -> _
 
 
 def _greedy_cover(labels: sparse.csr_array, p: _F64, marginal: _F64) -> _F64:
-    # Algorithm 1. A heap of upper bounds: frequencies only fall, so a stale top is pushed again with its present value.
+    # Algorithm 1. A heap of upper bounds: frequencies only fall, so a stale top is pushed again with its current value.
     columns = labels.tocsc()
     row_ptr, row_labels = labels.indptr.tolist(), labels.indices.tolist()
     label_ptr, label_rows = columns.indptr.tolist(), columns.indices.tolist()
@@ -191,29 +245,16 @@ def _greedy_cover(labels: sparse.csr_array, p: _F64, marginal: _F64) -> _F64:
     return coding
 
 
-def _shares(values: _F64) -> _F64:
-    total = values.sum()
-    return values / total if total > 0 else np.full(values.size, 1 / values.size)
-
-
 def _check_frequencies(values: ArrayLike, name: str, size: int | None = None) -> _F64:
     array = np.array(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0 or (size is not None and array.size != size):
         shape = "one number per label" if size is None else f"{size:,} numbers"
-        raise InputError(f"{name} must hold {shape}", given=f"an array of shape {array.shape}")
+        raise InputError(f"{name} must have {shape}", given=f"an array of shape {array.shape}")
     check_finite(array, name)
     if array.min() < 0:
         raise InputError(f"{name} must not be negative", given=str(array.min()))
     array.flags.writeable = False
     return array
-
-
-# SECTION trees.joins
-# Wide trees from binary splits, frequent branches opened first. In: splits and frequencies. Out: a `LabelTree`.
-#
-# Looking at a node costs a search about the same for 2 children as for 16, so depth pays only in wide trees. Joining
-# whole generations (`tree_from_splits`) would leave places free wherever a branch ends early; here each node takes the
-# most frequent branches apart until it has `arity` children.
 
 
 def join_by_frequency(
@@ -227,9 +268,8 @@ def join_by_frequency(
 ) -> LabelTree:
     """Turn binary splits into a tree whose nodes have up to `arity` children, frequent labels near the root.
 
-    The first four arrays are those of `split_labels`; `frequency` (n_labels,) says how often each label is wanted.
-    Of equally frequent branches the one nearer to the root is opened first, so that equal frequencies and equal
-    halves give whole generations.
+    The first four arrays are those of `split_labels`; `frequency` is (n_labels,). Of equally frequent branches the one
+    nearer to the root is opened first, so that equal frequencies and equal halves give whole generations.
 
     Examples
     --------
@@ -242,7 +282,7 @@ def join_by_frequency(
     """
     check_arity(arity)
     below = np.concatenate([[0.0], np.cumsum(frequency[order])])
-    mass = (below[begin] - below[end]).tolist()  # negative: a heap gives its smallest item
+    mass = (below[begin] - below[end]).tolist()  # negative: a heap returns its smallest item
     lefts, starts = left.tolist(), begin.tolist()
     nodes, parents = [0], [-1]
     for at, node in enumerate(nodes):  # grows while it is read: breadth-first
@@ -265,93 +305,3 @@ def _open_branches(node: int, mass: list[float], left: list[int], arity: int) ->
             else:
                 leaves.append(child)
     return leaves + [branch for _, branch in branches]
-
-
-# The paper's λ′ for linear trees; `lambda_grid` turns them into λ.
-PAPER_GRID = (0.0, 0.5, 1.0, 2.0, 6.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 100000.0)
-
-
-def build_interpolated_tree(
-    V: Any,
-    Y_or_frequencies: Any,
-    *,
-    lam: float = 1.0,
-    arity: int = 2,
-    max_leaf_size: int = 100,
-    gamma: float = 0.1,
-    direct: bool = False,
-    frequencies: str = "marginal",
-    seed: int = 0,
-    threads: int | None = None,
-) -> LabelTree:
-    """Split labels so that like labels stay together and frequent ones come near the root, weighed by `lam`.
-
-    Parameters
-    ----------
-    V
-        (n_labels, n_features) label features with rows of norm 1, as from
-        `tagwood.features.base.label_centroids`.
-    Y_or_frequencies
-        (n_rows, n_labels) label sets to count, one number per label, or `LabelFrequencies`.
-    lam
-        λ from 0 to 2. 0: balanced 2-means, frequencies do not count. 1: both halves of a split are equally frequent.
-        2: Fano coding, features do not count. Values up to 1 usually cost no precision.
-    arity
-        Largest number of children of a node, a power of two. 2 as in the paper; 16 is faster to search.
-    max_leaf_size
-        Largest number of labels in a leaf.
-    gamma
-        Smoothing of the frequencies, against labels that are rarer in training than later.
-    direct
-        Go from 0 to 2 straight, without the stop at 1.
-    frequencies
-        How f̃ is counted from label sets, see `label_frequencies`. It matters for λ above 1 and for `direct`.
-    seed, threads
-        Same seed, same tree, for any number of threads.
-
-    Examples
-    --------
-    >>> V = [[1.0, 0], [0, 1], [1, 0], [0, 1]]
-    >>> tree = build_interpolated_tree(V, [7, 1, 2, 1], lam=1.0, max_leaf_size=1)
-    >>> tree.label_depths().tolist()
-    [1, 3, 2, 3]
-    """
-    parts = csr_parts(check_features(V, name="V"))
-    check_float(lam, "lam", low=0, high=2)
-    check_float(gamma, "gamma", low=0)
-    check_choice(frequencies, "frequencies", CONSTRUCTIONS)
-    counted = as_frequencies(Y_or_frequencies, frequencies)
-    if counted.n_labels != parts.n_rows:
-        raise InputError(
-            f"label frequencies must be given for the {parts.n_rows:,} labels of V",
-            given=f"{counted.n_labels:,}",
-        )
-    nodes = split_labels(
-        parts,
-        counted.marginal,
-        counted.coding,
-        lam=float(lam),
-        gamma=float(gamma) if lam > 0 else 0.0,  # equal weights stay equal
-        direct=bool(direct),
-        max_leaf_size=max_leaf_size,
-        seed=seed,
-        threads=check_threads(threads),
-    )
-    if lam == 0 or arity == 2:
-        return tree_from_splits(*nodes, arity=arity)
-    return join_by_frequency(*nodes, frequency=counted.marginal, arity=arity)
-
-
-def lambda_grid(points: ArrayLike = PAPER_GRID) -> NDArray[np.float64]:
-    """Return λ = 2λ′ / (1 + λ′) for λ′ from 0 up: an even choice of trees from λ=0 towards 2.
-
-    Examples
-    --------
-    >>> lambda_grid([0, 1, 3]).tolist()
-    [0.0, 1.0, 1.5]
-    """
-    raw = np.asarray(points, dtype=np.float64)
-    if raw.size and not (raw.min() >= 0 and np.isfinite(raw).all()):
-        raise InputError("λ′ must be finite and not negative", given=str(raw.min()))
-    result: NDArray[np.float64] = 2 * raw / (1 + raw)
-    return result

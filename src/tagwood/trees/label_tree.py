@@ -1,11 +1,10 @@
-"""`LabelTree`: the shape that models search in. In: a builder's nodes. Out: flat arrays that kernels read.
+"""`LabelTree`: the tree in which models search, as flat arrays for the kernels.
 
-A tree knows labels by number only, and no model.
+Tree builders create it; it knows labels by number only, and no model.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,12 +22,12 @@ _I32 = NDArray[np.int32]
 class LabelTree:
     """A tree over labels: nodes in breadth-first order, leaves at any depth, labels in leaves.
 
-    A label may sit in several leaves (copies), and every label sits in at least one.
+    Every label is in at least one leaf; it may be in several (copies).
 
     Parameters
     ----------
     parent
-        (n_nodes,) parent of each node, -1 for the root (node 0). Breadth-first: parents never fall.
+        (n_nodes,) parent of each node, -1 for the root (node 0). Breadth-first: parents do not decrease.
     label_ptr
         (n_nodes + 1,) node i holds ``labels[label_ptr[i]:label_ptr[i + 1]]``; inner nodes hold none.
     labels
@@ -50,10 +49,13 @@ class LabelTree:
 
     def __post_init__(self) -> None:
         for name in ("parent", "label_ptr", "labels"):
-            array = np.array(getattr(self, name), dtype=np.int32)  # a copy: the caller's array stays as it is
+            array = np.array(
+                getattr(self, name), dtype=np.int32
+            )  # a copy: the caller's array stays writeable
             array.flags.writeable = False
             object.__setattr__(self, name, array)
-        _check_tree(self)
+        _check_nodes(self)
+        _check_labels(self)
 
     @classmethod
     def from_nested(cls, nested: Sequence[Any], n_labels: int | None = None) -> LabelTree:
@@ -64,7 +66,7 @@ class LabelTree:
             parent.append(above)
             inner = bool(item) and all(isinstance(child, list | tuple) for child in item)
             if not inner and not all(isinstance(label, int | np.integer) for label in item):
-                raise InputError("a nested tree must hold either lists or label numbers in each list")
+                raise InputError("each list of a nested tree must contain either lists or label numbers")
             if inner:
                 queue.extend((child, node) for child in item)
             else:
@@ -75,7 +77,7 @@ class LabelTree:
 
     @classmethod
     def from_trusted(cls, parent: _I32, label_ptr: _I32, labels: _I32, n_labels: int) -> LabelTree:
-        """Wrap stored arrays, checking the nodes but not the label of every copy: opening takes no time per label."""
+        """Wrap stored arrays; check the nodes but not the labels, so that loading takes no time per label."""
         tree = object.__new__(cls)
         for name, value in zip(
             ("parent", "label_ptr", "labels", "n_labels"), (parent, label_ptr, labels, n_labels), strict=True
@@ -100,14 +102,14 @@ class LabelTree:
         """(n_nodes,) distance from the root."""
         depth = np.zeros(self.n_nodes, dtype=np.int32)
         begin, end, level = 1, int(self.child_ptr[1]), 1
-        while begin < self.n_nodes:  # breadth-first: each generation is a stretch of numbers
+        while begin < self.n_nodes:  # breadth-first: each generation is a range of numbers
             depth[begin:end] = level
             begin, end, level = end, int(self.child_ptr[end]), level + 1
         return depth
 
     @cached_property
     def leaves(self) -> _I32:
-        """Numbers of the leaves, rising."""
+        """Node numbers of the leaves, rising."""
         return np.flatnonzero(np.diff(self.child_ptr) == 0).astype(np.int32)
 
     @property
@@ -122,22 +124,22 @@ class LabelTree:
 
     @property
     def has_copies(self) -> bool:
-        """Whether some label sits in more than one leaf."""
+        """Whether some label is in more than one leaf."""
         return self.labels.size > self.n_labels
 
     def label_depths(self) -> _I32:
-        """(n_labels,) depth of each label's leaf; of the nearest one where a label has copies."""
+        """(n_labels,) depth of each label's leaf; the smallest one for a label with copies."""
         depths = np.full(self.n_labels, np.iinfo(np.int32).max, dtype=np.int32)
         np.minimum.at(depths, self.labels, self.depth[self.leaf_of_copy])
         return depths
 
     def leaves_of(self, label: int) -> _I32:
-        """Leaves that hold `label`, rising."""
+        """Leaves that contain `label`, rising."""
         leaves: _I32 = self.leaf_of_copy[self.labels == label]
         return leaves
 
     def leaf_labels(self, node: int) -> _I32:
-        """Labels of a leaf (of an inner node: none)."""
+        """Labels of a leaf; none for an inner node."""
         return self.labels[self.label_ptr[node] : self.label_ptr[node + 1]]
 
     def path(self, node: int) -> list[int]:
@@ -148,7 +150,7 @@ class LabelTree:
         return path[::-1]
 
     def nodes_with(self, allowed: ArrayLike) -> NDArray[np.bool_]:
-        """(n_nodes,) which nodes have a label of the boolean mask `allowed` (n_labels,) below them."""
+        """(n_nodes,) whether a node has a label of the boolean mask `allowed` (n_labels,) below it."""
         mask = np.asarray(allowed, dtype=bool)
         has = np.zeros(self.n_nodes, dtype=bool)
         has[self.leaf_of_copy[mask[self.labels]]] = True
@@ -156,20 +158,6 @@ class LabelTree:
             nodes = np.flatnonzero(has & (self.depth == level))
             has[self.parent[nodes]] = True
         return has
-
-    def to_json(self, name: Callable[[int], str] = str) -> str:
-        """Return the tree as nested JSON objects with `node`, `children` or `labels`."""
-
-        def node_value(node: int) -> dict[str, Any]:
-            begin, end = int(self.child_ptr[node]), int(self.child_ptr[node + 1])
-            if begin == end:
-                return {"node": node, "labels": [name(int(label)) for label in self.leaf_labels(node)]}
-            return {"node": node, "children": values[begin:end]}
-
-        values: list[dict[str, Any]] = [{}] * self.n_nodes
-        for node in range(self.n_nodes - 1, -1, -1):
-            values[node] = node_value(node)
-        return json.dumps(values[0], ensure_ascii=False)
 
     def to_text(
         self, name: Callable[[int], str] = str, max_depth: int | None = None, max_labels: int = 5
@@ -193,11 +181,6 @@ class LabelTree:
         return "\n".join(lines)
 
 
-def _check_tree(tree: LabelTree) -> None:
-    _check_nodes(tree)
-    _check_labels(tree)
-
-
 def _check_nodes(tree: LabelTree) -> None:
     parent, label_ptr, labels = tree.parent, tree.label_ptr, tree.labels
     n_nodes = parent.size
@@ -211,15 +194,13 @@ def _check_nodes(tree: LabelTree) -> None:
     if np.any(np.diff(parent[1:]) < 0):
         raise InputError("nodes of a label tree must be numbered breadth-first")
     if label_ptr.size != n_nodes + 1 or label_ptr[0] != 0 or np.any(np.diff(label_ptr) < 0):
-        raise InputError(
-            "label_ptr of a label tree must rise from 0 and have one entry more than there are nodes"
-        )
+        raise InputError("label_ptr of a label tree must rise from 0 and have n_nodes + 1 entries")
     if label_ptr[-1] != labels.size:
         raise InputError(
             "label_ptr of a label tree must end at the number of labels", given=str(label_ptr[-1])
         )
     if np.any(np.diff(label_ptr)[parent[1:]] > 0):
-        raise InputError("inner nodes of a label tree must hold no labels")
+        raise InputError("inner nodes of a label tree must have no labels")
 
 
 def _check_labels(tree: LabelTree) -> None:
@@ -233,9 +214,9 @@ def _check_labels(tree: LabelTree) -> None:
     )
     if not copies.all():
         raise InputError(
-            "every label must sit in a leaf of the tree", given=f"label {int(np.argmin(copies))} in none"
+            "every label must be in a leaf of the tree", given=f"label {int(np.argmin(copies))} in none"
         )
     if copies.size and copies.max() > 1:
         pairs = tree.leaf_of_copy.astype(np.int64) * tree.n_labels + labels
         if np.any(np.diff(pairs) <= 0) and np.unique(pairs).size != labels.size:
-            raise InputError("a leaf of a label tree must hold each label once")
+            raise InputError("a leaf of a label tree must contain each label once")

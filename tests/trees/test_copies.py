@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from matching_problems import TREE, matching_problems
 from scipy import sparse
 
+from experiments.disentanglement.copies import duplicate_at_random
 from tagwood.errors import InputError
-from tagwood.trees.copies import count_arrivals, duplicate_at_random, reassign_labels
+from tagwood.trees.copies import count_arrivals, reassign_labels
 
 
 def covered(tree, Y, leaf_of, matched):
