@@ -7,6 +7,7 @@
 
 namespace tagwood {
 void bind_groups(nanobind::module_ &m);
+void bind_neighbours(nanobind::module_ &m);
 void bind_rows(nanobind::module_ &m);
 void bind_softmax(nanobind::module_ &m);
 void bind_text(nanobind::module_ &m);
@@ -15,6 +16,7 @@ void bind_tree(nanobind::module_ &m);
 
 NB_MODULE(_native, m) {
   tagwood::bind_groups(m);
+  tagwood::bind_neighbours(m);
   tagwood::bind_rows(m);
   tagwood::bind_softmax(m);
   tagwood::bind_text(m);

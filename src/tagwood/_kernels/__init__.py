@@ -9,6 +9,7 @@ from tagwood._kernels._native import (
     bag_rows,
     beam_leaves,
     best_gains,
+    build_index,
     build_vocabulary,
     calibrate,
     complex_rows,
@@ -21,6 +22,7 @@ from tagwood._kernels._native import (
     match_unseen,
     merge_counts,
     merge_lists,
+    nearest_rows,
     node_rows,
     normalize_rows,
     parse_rows,
@@ -38,6 +40,7 @@ from tagwood._kernels._native import (
     tfidf_rows,
     top_k_rows,
     train_blocks,
+    vote_labels,
     word_rows,
 )
 
@@ -46,6 +49,7 @@ __all__ = [
     "bag_rows",
     "beam_leaves",
     "best_gains",
+    "build_index",
     "build_vocabulary",
     "calibrate",
     "complex_rows",
@@ -58,6 +62,7 @@ __all__ = [
     "match_unseen",
     "merge_counts",
     "merge_lists",
+    "nearest_rows",
     "node_rows",
     "normalize_rows",
     "parse_rows",
@@ -75,5 +80,6 @@ __all__ = [
     "tfidf_rows",
     "top_k_rows",
     "train_blocks",
+    "vote_labels",
     "word_rows",
 ]

@@ -296,3 +296,27 @@ def margins(
     outputs: _I32,
     threads: int,
 ) -> _F32: ...
+def build_index(indptr: _I64, indices: _I32, data: _F32, n_features: int) -> tuple[_I64, _I32, _U8, _F32]: ...
+def nearest_rows(
+    feature_ptr: _I64,
+    rows: _I32,
+    codes: _U8,
+    scale: _F32,
+    n_rows: int,
+    dead: _U8,
+    indptr: _I64,
+    indices: _I32,
+    data: _F32,
+    k: int,
+    threads: int,
+) -> tuple[_I32, _F32, _I32]: ...
+def vote_labels(
+    rows: _I32,
+    weights: _F32,
+    found: _I32,
+    label_ptr: _I64,
+    labels: _I32,
+    blocked: _U8,
+    k: int,
+    threads: int,
+) -> tuple[_I32, _F32, _I32]: ...

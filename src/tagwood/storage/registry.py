@@ -33,12 +33,14 @@ _Class = TypeVar("_Class", bound=type[Storable])
 # kind -> module that registers it. One line for each storable class of the package.
 MODULES: Final[dict[str, str]] = {
     "Calibrator": "tagwood.probabilities.calibration",
+    "Centroids": "tagwood.models.neighbours",
     "ConcatEncoder": "tagwood.features.concat",
     "Disentangled": "tagwood.models.disentangled.model",
     "Ensemble": "tagwood.models.ensemble.model",
     "LabelIndex": "tagwood.neural.prime.label_index",
     "LinearTree": "tagwood.models.linear_tree.model",
     "MimlNetwork": "tagwood.neural.miml.model",
+    "Neighbours": "tagwood.models.neighbours",
     "SetGenerator": "tagwood.neural.otseq2set.model",
     "PrototypeClassifiers": "tagwood.neural.prime.classifiers",
     "PrototypeModel": "tagwood.neural.prime.model",

@@ -1,0 +1,66 @@
+"""Twins of the kernels in `cpp/neighbours`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Places = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]
+
+
+def build_index(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], data: NDArray[np.float32], n_features: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.float32]]:
+    """Return per feature its rows, rising, with weights in 255ths of the feature's largest."""
+    row = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    order = np.lexsort((row, indices))
+    largest = np.zeros(n_features, dtype=np.float32)
+    np.maximum.at(largest, indices, data)
+    scale = largest * np.float32(1 / 255)
+    unit = scale[indices[order]]
+    codes = np.floor(np.divide(data[order], unit, out=np.zeros_like(unit), where=unit > 0) + np.float32(0.5))
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(indices, minlength=n_features))]).astype(np.int64)
+    return ptr, row[order].astype(np.int32), np.clip(codes, 1, 255).astype(np.uint8), scale
+
+
+def nearest_rows(
+    index: tuple[Any, ...], n_rows: int, dead: NDArray[np.uint8], queries: Any, k: int
+) -> Places:
+    """Return the best `k` rows of each query; every row is compared."""
+    ptr, rows, codes, scale = index
+    n_features = scale.size
+    dense = np.zeros((n_rows, n_features))
+    dense[rows, np.repeat(np.arange(n_features), np.diff(ptr))] = codes * np.repeat(scale, np.diff(ptr))
+    indptr, indices, data = queries
+    ids, scores, found = [], [], []
+    for begin, end in pairwise(indptr):
+        sums = dense[:, indices[begin:end]] @ data[begin:end]
+        best = [row for row in np.lexsort((np.arange(n_rows), -sums)) if sums[row] > 0]
+        best = [row for row in best if not dead.size or not dead[row]][:k]
+        ids.append(np.pad(best, (0, k - len(best))))
+        scores.append(np.pad(sums[best], (0, k - len(best))))
+        found.append(len(best))
+    return np.array(ids, dtype=np.int32), np.array(scores, dtype=np.float32), np.array(found, dtype=np.int32)
+
+
+def vote_labels(
+    rows: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    found: NDArray[np.int32],
+    labels: list[list[int]],
+    blocked: NDArray[np.uint8],
+    k: int,
+) -> list[list[tuple[int, float]]]:
+    """Return the best `k` labels of each query with their sums of weights; ties go to the smaller label."""
+    answers = []
+    for row, weight, n in zip(rows, weights, found, strict=True):
+        sums: dict[int, float] = {}
+        for place in range(n):
+            for label in labels[row[place]]:
+                if not blocked.size or not blocked[label]:
+                    sums[label] = sums.get(label, 0.0) + float(weight[place])
+        answers.append(sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:k])
+    return answers

@@ -1,0 +1,88 @@
+"""`Neighbours` and `Centroids`: similar rows, added and removed rows, storage."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tagwood import load, save
+from tagwood.errors import InputError, NotFittedError
+from tagwood.models.neighbours import Centroids, Neighbours, RowIndex
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((200, 40), density=0.2, rng=rng, dtype=np.float32, format="csr")
+    return X, [[int(label)] for label in rng.integers(0, 12, 200)]
+
+
+def test_a_row_is_its_own_nearest_neighbour(rows):
+    X, y = rows
+    model = Neighbours(n_neighbours=1, threads=1).fit(X, y)
+    filled = np.flatnonzero(np.diff(X.indptr))
+    assert model.nearest(X[filled]).ids.tolist() == filled.tolist()
+
+
+def test_votes_are_shares(rows):
+    X, y = rows
+    ranking = Neighbours(n_neighbours=5, threads=1).fit(X, y).rank(X, k=12)
+    sums = np.add.reduceat(ranking.scores, ranking.indptr[:-1])
+    np.testing.assert_allclose(sums[np.diff(ranking.indptr) > 0], 1, rtol=1e-5)
+
+
+def test_added_rows_vote_at_once_as_if_they_had_been_there(rows):
+    X, y = rows
+    whole = Neighbours(threads=1).fit(X, y)
+    grown = Neighbours(threads=1).fit(X[:150], [*y[:150]])
+    grown.grow(12).add_rows(X[150:], y[150:])
+    # The weights' one-byte codes depend on the largest of each index, so scores may differ a little.
+    np.testing.assert_allclose(grown.rank(X, 3).scores, whole.rank(X, 3).scores, atol=0.02)
+
+
+def test_removed_rows_do_not_vote_and_are_not_stored(rows, tmp_path):
+    X, y = rows
+    model = Neighbours(n_neighbours=3, threads=1).fit(X, y).remove_rows([0, 7])
+    assert not {0, 7} & set(model.nearest(X).ids.tolist())
+    save(model, tmp_path / "model")
+    assert load(tmp_path / "model").segments_[0].row_index.n_rows == 198
+
+
+@pytest.mark.parametrize("model", [Neighbours(threads=1), Centroids(threads=1)])
+def test_restrict_and_exclude(model, rows):
+    X, y = rows
+    model.fit(X, y)
+    assert set(model.rank(X, 5, restrict=[1, 2]).labels.tolist()) == {1, 2}
+    assert 3 not in model.rank(X, 12, exclude=[3]).labels
+
+
+def test_centroids_of_labels_are_compared(rows):
+    X = np.array([[1, 0, 0], [0.8, 0.6, 0], [0, 0, 1]], dtype=np.float32)
+    ranking = Centroids(threads=1).fit(X, [[0], [0], [1]]).rank(X[:1], k=2)
+    assert ranking.labels.tolist() == [0]
+    centroid = X[:2].sum(axis=0)
+    assert ranking.scores[0] == pytest.approx(centroid[0] / np.linalg.norm(centroid), abs=0.01)
+
+
+def test_misuse_is_explained(rows):
+    X, y = rows
+    with pytest.raises(InputError, match="must not hold negative features"):
+        Neighbours().fit(-X, y)
+    with pytest.raises(NotFittedError):
+        Neighbours().rank(X)
+    model = Neighbours(threads=1).fit(X, y)
+    with pytest.raises(InputError, match="must have the 40 features"):
+        model.rank(X[:, :39])
+    with pytest.raises(InputError, match="at most 12 labels"):
+        model.add_rows(X[:1], [[12]])
+    with pytest.raises(InputError, match="from 0 to 199"):
+        model.remove_rows([200])
+
+
+def test_a_forged_index_is_refused(rows):
+    X, y = rows
+    state = Neighbours(threads=1).fit(X, y).state().part("index")
+    for name, value in (("rows", 200), ("rows", -1), ("feature_ptr", 2**63 - 1), ("scale", np.nan)):
+        forged = {**state.arrays, name: state.arrays[name].copy()}
+        forged[name][3] = value
+        with pytest.raises(InputError, match="must fit together"):
+            RowIndex.from_state(type(state)(state.kind, params=state.params, arrays=forged))
