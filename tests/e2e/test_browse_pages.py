@@ -103,7 +103,7 @@ def test_the_model_page_shows_figures_charts_and_passport(visit, server, tagger)
     page = visit(server, "model")
     expect(page.locator(".facts")).to_contain_text("44")
     expect(page.locator(".metrics")).to_contain_text("P@1")
-    expect(page.get_by_role("img", name="Reliability: said and observed probability")).to_be_visible()
+    expect(page.get_by_role("img", name="Reliability: predicted and observed probability")).to_be_visible()
     expect(
         page.get_by_role("img", name="Precision and recall over the mean size of label sets")
     ).to_be_visible()

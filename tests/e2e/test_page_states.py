@@ -23,7 +23,7 @@ def enter(page, token):
 
 def test_a_wrong_token_is_said_and_the_right_one_lets_in(visit, own_server):
     page = visit(own_server)
-    dialog = page.get_by_role("dialog", name="This service asks for a token")
+    dialog = page.get_by_role("dialog", name="This service requires a token")
     expect(dialog).to_be_visible()
     enter(page, "battery-staple")
     expect(dialog).to_contain_text("did not accept this token")
@@ -49,7 +49,7 @@ def test_a_service_that_goes_away_and_comes_back(visit, own_server):
     page.get_by_label("Text to tag").wait_for()
     own_server.stop()
     page.get_by_label("Text to tag").fill(ABSTRACT)
-    expect(page.get_by_role("alert")).to_contain_text("The service does not answer")
+    expect(page.get_by_role("alert")).to_contain_text("The service does not respond")
     expect(page.locator("#banner")).to_be_visible()
     own_server.start()
     expect(page.locator(".label-name").first).to_have_text("Beekeeping")
@@ -72,7 +72,7 @@ def test_a_text_that_is_too_long_is_said_before_it_is_sent(visit, server):
     ("status", "words"),
     [
         (413, "Too long"),
-        (422, "This was not accepted"),
+        (422, "Request not accepted"),
         (429, "The service is busy"),
         (500, "The service made a mistake"),
         (503, "The service is busy"),
@@ -148,5 +148,5 @@ def test_a_new_model_is_offered(visit, server):
     page.get_by_label("Text to tag").fill(ABSTRACT)
     expect(page.locator("#banner")).to_contain_text("The service has a new model.")
     page.unroute_all(behavior="wait")
-    page.get_by_role("button", name="Load it").click()
+    page.get_by_role("button", name="Reload").click()
     expect(page.locator("#banner")).to_be_hidden()

@@ -1,91 +1,122 @@
-"""Pictures of every page for README and docs: `make screenshots` writes them to docs/images, other runs look only.
+"""Pictures of every page for README and docs, of the demo model: `make screenshots` writes them to docs/images.
 
-Taken at the size of a window, so that what floats over a page lies where people see it.
+They are taken at the size of a window, so that what floats over a page lies where people see it. Other runs skip them.
 """
 
 import os
 from pathlib import Path
 
 import pytest
+from page_server import PageServer
 from playwright.sync_api import expect
-from subject_catalogue import ABSTRACT, catalogue
 
+from tagwood import Tagger, demo
+from tagwood.service.settings import ServiceSettings
+
+FOLDER = os.environ.get("TAGWOOD_SCREENSHOTS")
 WINDOW = {"viewport": {"width": 1200, "height": 860}}
 DARK = {**WINDOW, "color_scheme": "dark"}
 PHONE = {"viewport": {"width": 390, "height": 844}}
-ROUTES = {"why-not": "tag", "labels": "labels/8", "tree": "tree", "model": "model", "batch": "batch"}
+TEXT = (
+    "The sensor returns a noisy signal. Smooth it with a low-pass Butterworth filter, find the peaks above a given "
+    "height, and estimate the power spectral density of the residuals with Welch's method. Fit a cubic spline through "
+    "the peaks and integrate it to obtain the total heat."
+)
+
+pytestmark = pytest.mark.skipif(FOLDER is None, reason="pictures are taken by `make screenshots`")
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """Where pictures go."""
-    chosen = os.environ.get("TAGWOOD_SCREENSHOTS")
-    path = Path(chosen) if chosen else tmp_path
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+@pytest.fixture(scope="module")
+def corpus():
+    return demo.build()
 
 
-def take(page, path):
+@pytest.fixture(scope="module")
+def demo_server(corpus, tmp_path_factory):
+    train, _ = corpus
+    folder = tmp_path_factory.mktemp("demo")
+    Tagger().fit(train.texts, train.labels, vocab=train.vocab).save(
+        folder / "model", notes="Made by tagwood demo"
+    )
+    server = PageServer(folder / "model", ServiceSettings(feedback=folder / "feedback.jsonl"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def demo_group_server(corpus):
+    server = PageServer(Tagger(keep_texts=300).fit(corpus[0]))
+    yield server
+    server.stop()
+
+
+def take(page, name):
     """Take a picture, and see that it shows something and all of its width."""
+    path = Path(FOLDER, f"page-{name}.png")
+    path.parent.mkdir(parents=True, exist_ok=True)
     page.mouse.move(1, 1)
-    page.wait_for_timeout(100)
+    page.wait_for_timeout(200)
     page.screenshot(path=path)
     assert path.stat().st_size > 15_000
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
+def enter_text(page):
+    page.get_by_label("Text to tag").fill(TEXT)
+    page.locator(".label-main").first.wait_for()
+
+
 @pytest.mark.parametrize(("name", "options"), [("tag", WINDOW), ("tag-dark", DARK), ("tag-phone", PHONE)])
-def test_pictures_of_a_tagged_text(visit, server, folder, name, options):
-    page = visit(server, **options)
-    prepare_tag(page)
-    take(page, folder / f"page-{name}.png")
-
-
-def test_pictures_of_the_other_pages(visit, server, folder):
-    page = visit(server, **WINDOW)
-    for name, route in ROUTES.items():
-        page.goto(f"{server.url}#/{route}")
-        PREPARE[name](page)
-        take(page, folder / f"page-{name}.png")
-
-
-def test_picture_of_the_review_of_groups(visit, group_server, folder):
-    page = visit(group_server, "review/3", **WINDOW)
-    page.locator(".sample").first.wait_for()
-    take(page, folder / "page-review.png")
-
-
-def prepare_tag(page):
-    page.get_by_label("Text to tag").fill(ABSTRACT)
-    page.locator(".label-main").first.wait_for()
-    page.get_by_role("slider").press("ArrowRight")
-    expect(page.locator('[data-kind="kept"]')).to_have_count(3)
-    page.locator(".label-main").first.click()
+def test_pictures_of_a_tagged_text(visit, demo_server, name, options):
+    page = visit(demo_server, **options)
+    enter_text(page)
+    page.locator(".label-main").nth(0 if options is PHONE else 3).click()
     page.locator(".why").wait_for()
+    take(page, name)
 
 
-def prepare_why_not(page):
-    page.get_by_label("Text to tag").fill(ABSTRACT)
-    page.locator(".label-main").first.wait_for()
-    page.get_by_role("button", name="Accept Beekeeping").click()
-    page.get_by_role("combobox", name="Is a label missing?").fill("soil")
+def test_picture_of_a_label_that_was_not_suggested(visit, demo_server):
+    page = visit(demo_server, **WINDOW)
+    enter_text(page)
+    page.get_by_role("combobox", name="Is a label missing?").fill("cubicspline")
     page.locator(".option").first.click()
     page.locator(".missing-found").wait_for()
+    take(page, "why-not")
 
 
-def prepare_batch(page):
-    texts, _ = catalogue(120, seed=9)
-    rows = "".join(f'{number},"{text}"\n' for number, text in enumerate(texts))
-    content = {"name": "acquisitions.csv", "mimeType": "text/csv", "buffer": f"id,abstract\n{rows}".encode()}
-    page.locator(".batch-setup input[type=file]").set_input_files(content)
-    page.get_by_role("button", name="Tag 120 rows").click()
+def test_pictures_of_labels_tree_and_model(visit, demo_server, corpus):
+    label = corpus[0].vocab.find("sklearn.cluster.KMeans")
+    page = visit(demo_server, f"labels/{label}", **WINDOW)
+    page.locator(".label-title").wait_for()
+    take(page, "labels")
+    page.goto(f"{demo_server.url}#/tree/label/{label}")
+    expect(page.get_by_role("heading", name="A leaf")).to_be_visible()
+    page.wait_for_timeout(500)  # until the cells have moved
+    take(page, "tree")
+    page.goto(f"{demo_server.url}#/model")
+    page.locator(".chart").first.wait_for()
+    take(page, "model")
+
+
+def test_picture_of_a_tagged_table(visit, demo_server, corpus):
+    test = corpus[1]
+    wanted = test.vocab.find("scipy.stats")
+    texts = [test.texts[row] for row, labels in enumerate(test.label_lists()) if wanted in labels]
+    quoted = [text.replace('"', '""') for text in texts if 80 < len(text) < 400][:120]
+    content = "id,passage\n" + "".join(f'{number},"{text}"\n' for number, text in enumerate(quoted))
+    page = visit(demo_server, "batch", **WINDOW)
+    page.locator(".batch-setup input[type=file]").set_input_files(
+        {"name": "passages.csv", "mimeType": "text/csv", "buffer": content.encode()}
+    )
+    page.get_by_role("button", name=f"Tag {len(quoted)} rows").click()
     page.get_by_role("heading", name="Done").wait_for()
+    take(page, "batch")
 
 
-PREPARE = {
-    "why-not": prepare_why_not,
-    "labels": lambda page: page.locator(".label-title").wait_for(),
-    "tree": lambda page: page.locator(".cell-label").first.wait_for(),
-    "model": lambda page: page.locator(".chart").first.wait_for(),
-    "batch": prepare_batch,
-}
+def test_picture_of_the_review_of_groups(visit, demo_group_server):
+    page = visit(demo_group_server, "review", **WINDOW)
+    page.get_by_label("Search groups").fill("scipy.")
+    page.locator(".index-list a", has_text="scipy.").first.click()
+    page.locator(".sample").first.wait_for()
+    expect(page.locator(".label-title")).to_be_visible()
+    take(page, "review")

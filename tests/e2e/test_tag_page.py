@@ -106,7 +106,7 @@ def test_why_not_says_where_a_label_was_lost_and_adds_it(page):
     expect(card).to_contain_text("ot suggested")
     card.get_by_role("button", name="Add this label").click()
     expect(page.get_by_role("list", name="Added by you")).to_contain_text("Lighthouses")
-    page.get_by_role("button", name="Take back Lighthouses").click()
+    page.get_by_role("button", name="Remove Lighthouses").click()
     expect(page.get_by_role("list", name="Added by you")).to_have_count(0)
 
 

@@ -11,7 +11,7 @@ from tagwood.service.settings import ServiceSettings
 
 
 class PageServer:
-    """The service of a Tagger on this machine."""
+    """The service of a Tagger or model folder on this machine."""
 
     def __init__(self, tagger, settings=None):
         self.tagger = tagger

@@ -1,5 +1,5 @@
-// The one way to the service: relative addresses (works below a proxy's prefix), token, problems in words.
-// In: paths and values. Out: JSON, or a `Problem` that can be shown as it is.
+// All requests to the service: relative URLs (so that a proxy may add a prefix), token, errors.
+// In: paths and values. Out: JSON, or a `Problem` that can be shown to the user.
 
 const BASE = new URL("v1/", new URL("./", document.baseURI));
 const TOKEN = "tagwood-token";
@@ -16,8 +16,8 @@ export class Problem extends Error {
 }
 
 /**
- * Events of the connection: "gone" (the shell says so), "back" (pages try again), and "changed" (another model answers
- * now: names and numbers of labels may be others).
+ * Events of the connection: "gone" (no answer), "back" (pages retry), and "changed" (the service has a new model, so
+ * names and ids of labels may differ).
  */
 export const connection = new EventTarget();
 
@@ -26,12 +26,12 @@ let asking = null;
 let away = false;
 let answering = null;
 
-/** Say who asks the user for a token: a function (refused) -> Promise of a token or null. */
+/** Set the function that asks the user for a token: (refused) -> Promise of a token or null. */
 export function onTokenNeeded(ask) {
   askForToken = ask;
 }
 
-/** Send a request; the answer is JSON, or text where `plain` says so. */
+/** Send a request; the answer is JSON, or text if `plain` is set. */
 export async function call(method, path, { query, body, signal, plain = false } = {}) {
   for (let tries = 0; ; tries += 1) {
     const used = sessionStorage.getItem(TOKEN);
@@ -66,7 +66,7 @@ async function send(method, path, query, body, signal, token) {
       connection.dispatchEvent(new Event("gone"));
       watch();
     }
-    throw new Problem("gone", "The service does not answer", "It may be restarting. This page tries again by itself.");
+    throw new Problem("gone", "The service does not respond", "It may be restarting. This page retries automatically.");
   }
 }
 
@@ -77,7 +77,7 @@ async function read(response) {
     return value;
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem("fault", "The answer could not be read", "It is not the JSON that this page expects.");
+    throw new Problem("fault", "The answer could not be read", "It is not valid JSON.");
   }
 }
 
@@ -91,18 +91,18 @@ async function problemOf(response) {
   const kind = { 401: "token", 403: "token", 404: "missing", 429: "busy", 503: "busy" }[response.status]
     ?? (response.status < 500 ? "limit" : "fault");
   const titles = {
-    token: "A token is needed",
+    token: "A token is required",
     missing: "Not found",
     busy: "The service is busy",
-    limit: response.status === 413 ? "Too long" : "This was not accepted",
-    fault: "The service made a mistake",
+    limit: response.status === 413 ? "Too long" : "Request not accepted",
+    fault: "The service reported an error",
   };
   const title = kind === "limit" && typeof said.title === "string" ? said.title : titles[kind];
   const detail = typeof said.detail === "string" ? said.detail : `The service answered with status ${response.status}.`;
   return new Problem(kind, title, detail, response.status);
 }
 
-/** Ask the user once, however many requests wait for it. */
+/** Ask the user once, even if several requests wait for the token. */
 async function newToken(refused) {
   asking ??= askForToken(refused).finally(() => {
     asking = null;
@@ -112,7 +112,7 @@ async function newToken(refused) {
   return Boolean(token);
 }
 
-/** Ask for health every few seconds until it answers. */
+/** Poll /health until it answers. */
 async function watch() {
   while (away) {
     await new Promise((resolve) => setTimeout(resolve, 2000));

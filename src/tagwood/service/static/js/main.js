@@ -1,5 +1,5 @@
-// The frame: navigation by address (#/tag), theme, language of names, token dialog, lost connection.
-// Pages are built when first visited and kept, so that a text is still there when one comes back.
+// The frame: navigation by URL hash (#/tag), theme, language of names, token dialog, lost connection.
+// Pages are built on the first visit and kept, so that their state is still there later.
 import { api, connection, onTokenNeeded } from "./api.js";
 import { h, put } from "./dom.js";
 import { icon } from "./icons.js";
@@ -23,7 +23,7 @@ let context = null;
 let shown = null;
 let wanted = null;
 
-/** What pages may use of the frame. */
+/** What the frame offers to pages. */
 function makeContext(model) {
   const listeners = [];
   let language = null;
@@ -67,8 +67,8 @@ function header() {
     document.getElementById("nav"),
     available().map((page) => h("a", { href: `#/${page.name}`, "data-page": page.name }, icon(page.name), page.title)),
   );
-  const { passport, languages, labels } = context.model;
-  const name = passport.name || `${labels.toLocaleString("en")} labels`;
+  const { languages, labels } = context.model;
+  const name = `${labels.toLocaleString("en")} labels`;
   put(
     document.getElementById("top-end"),
     h("span", { class: "model-name", title: name }, name),
@@ -96,8 +96,8 @@ function languageName(code) {
 }
 
 /**
- * Show the page of the address; #/labels/12 gives the page "labels" and the rest ["12"].
- * `moved` says that the user went there: then the focus goes to the heading.
+ * Show the page of the URL; #/labels/12 gives the page "labels" and the rest ["12"].
+ * `moved`: the user navigated, so the focus moves to the heading.
  */
 async function show(moved = false) {
   if (!context) return;
@@ -111,7 +111,7 @@ async function show(moved = false) {
   wanted = location.hash;
   const asked = wanted;
   const view = await viewOf(page);
-  if (asked !== wanted) return; // the user is somewhere else by now
+  if (asked !== wanted) return; // the user has moved on
   const before = shown;
   shown = view;
   if (before !== view) {
@@ -139,11 +139,11 @@ async function viewOf(page) {
 }
 
 connection.addEventListener("gone", () => {
-  put(banner, icon("warn"), h("span", null, "The service does not answer. Trying again …"));
+  put(banner, icon("warn"), h("span", null, "The service does not respond. Retrying …"));
   banner.hidden = false;
 });
 connection.addEventListener("changed", () => {
-  put(banner, h("span", null, "The service has a new model."), h("button", { type: "button", class: "button", onclick: () => location.reload() }, "Load it"));
+  put(banner, h("span", null, "A new model is available."), h("button", { type: "button", class: "button", onclick: () => location.reload() }, "Reload"));
   banner.hidden = false;
 });
 connection.addEventListener("back", () => {

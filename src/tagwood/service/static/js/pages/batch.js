@@ -20,7 +20,7 @@ export function build(context) {
     context.pending = null;
     if (file) page.take(file);
   };
-  return { element: page.element, heading: "Tag a table", lead: "Open a CSV file, choose the column with the texts, and download it with labels.", visit };
+  return { element: page.element, heading: "Tag a table", lead: "Open a CSV file, choose the column with the texts, and download the table with labels.", visit };
 }
 
 class BatchPage {
@@ -43,7 +43,7 @@ class BatchPage {
         { class: "drop-here" },
         icon("upload", 28),
         h("p", { class: "state-title" }, "Drop a CSV file here"),
-        h("p", { class: "quiet" }, "Comma, semicolon or tab; the first line holds the names of the columns."),
+        h("p", { class: "quiet" }, "Comma, semicolon or tab; the first line has the column names."),
         fileButton("Choose a file", ".csv,.tsv,.tab,text/csv", (file) => this.take(file), "button primary"),
       ),
     );
@@ -178,7 +178,7 @@ class BatchPage {
     const tagged = this.results.filter((one) => one.labels.length > 0).length;
     const review = this.results.filter((one) => one.review).length;
     const notes = this.results.filter((one) => one.note).length;
-    const words = [`${plural(tagged, "row has", "rows have")} labels`, review > 0 && `${count(review)} for a person to look at`, notes > 0 && `${count(notes)} without a text that fits`].filter(Boolean);
+    const words = [`${plural(tagged, "row has", "rows have")} labels`, review > 0 && `${count(review)} for manual review`, notes > 0 && `${count(notes)} skipped: no text, or too long`].filter(Boolean);
     put(
       this.work,
       h(

@@ -11,7 +11,7 @@ const SHOWN = 40;
 /** Build the page; #/labels/12 shows label 12. */
 export function build(context) {
   const page = new LabelsPage(context);
-  return { element: page.element, heading: "Labels", lead: "What each label means to the model: its texts, its senses, and the labels beside it.", visit: (rest, inside) => page.visit(rest, inside) };
+  return { element: page.element, heading: "Labels", lead: "What each label means to the model: its texts, its senses, and similar labels.", visit: (rest, inside) => page.visit(rest, inside) };
 }
 
 class LabelsPage {
@@ -57,7 +57,7 @@ class LabelsPage {
   }
 
   found(query, { labels }) {
-    if (labels.length === 0) return empty("No label found", `None has a name like “${query}”.`);
+    if (labels.length === 0) return empty("No label found", `No name matches “${query}”.`);
     return [
       h("p", { class: "index-head" }, query ? `${plural(labels.length, "match", "matches")}${labels.length === SHOWN ? " or more" : ""}` : "Most frequent"),
       h("ul", { class: "index-list" }, labels.map((one) => this.link(one))),
@@ -104,7 +104,7 @@ function labelCard(label) {
         label.senses.length > 0 && h("a", { class: "button", href: `#/tree/label/${label.id}` }, icon("tree", 16), "Show in the tree"),
       ),
     ),
-    label.description && part("Known by its description", h("p", { dir: "auto" }, label.description)),
+    label.description && part("Description", h("p", { dir: "auto" }, label.description)),
     label.senses.length > 0 && part(label.senses.length > 1 ? `${label.senses.length} senses` : "Sense", label.senses.map(sense)),
     label.neighbours.length > 0 && part("Labels with similar texts", neighbours(label.neighbours)),
     part("Example texts", examples(label)),
@@ -126,7 +126,7 @@ function sense(one, n, all) {
     { class: "sense" },
     all.length > 1 && h("p", { class: "sense-name" }, `Sense ${n + 1}`),
     one.words.length > 0 && h("p", { class: "chips" }, one.words.map((word) => h("span", { class: "chip chip-word" }, bdi(word)))),
-    one.beside.length > 0 && h("p", { class: "quiet" }, "beside: ", one.beside.map((label, place) => [place > 0 && ", ", h("a", { href: `#/labels/${label.id}` }, bdi(label.name))])),
+    one.beside.length > 0 && h("p", { class: "quiet" }, "in the same leaf: ", one.beside.map((label, place) => [place > 0 && ", ", h("a", { href: `#/labels/${label.id}` }, bdi(label.name))])),
   );
 }
 
@@ -148,7 +148,7 @@ function neighbours(list) {
 
 function examples(label) {
   const texts = [...label.examples, ...label.senses.flatMap((one) => one.examples)];
-  if (texts.length === 0) return h("p", { class: "quiet" }, "No training text of this label was kept with the model.");
+  if (texts.length === 0) return h("p", { class: "quiet" }, "The model stores no training text of this label.");
   const seen = [...new Map(texts.map((one) => [one.text, one])).values()].slice(0, 6);
   return h(
     "ul",

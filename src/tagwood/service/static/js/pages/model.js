@@ -10,7 +10,7 @@ const SHARE = { min: 0, max: 1, ticks: [0, 0.25, 0.5, 0.75, 1], format: (value) 
 /** Build the page. */
 export function build({ model }) {
   const element = h("div", { class: "stack model-page" }, facts(model), metrics(model), h("div", { class: "tiles" }, reliability(model), sets(model), pareto(model)), promises(model), passport(model));
-  return { element, heading: "Model", lead: "What this model is, and how good it is on texts that it was not trained on." };
+  return { element, heading: "Model", lead: "What this model is, and its quality on texts that it was not trained on." };
 }
 
 function card(title, note, ...content) {
@@ -27,13 +27,13 @@ function facts(model) {
     figure(count(model.rows), "training texts"),
     figure(count(model.labels_in_training), "labels with texts"),
     model.labels_masked > 0 && figure(count(model.labels_masked), "masked labels"),
-    Number.isFinite(seconds) && figure(duration(seconds), "to train"),
-    figure(model.kind, "kind"),
+    Number.isFinite(seconds) && figure(duration(seconds), "training time"),
+    figure(model.kind, "model type"),
   );
 }
 
 function why(model, name) {
-  return empty("Not known", model.missing[name] ?? "This model does not have it.");
+  return empty("Not available", model.missing[name] ?? "This model does not have it.");
 }
 
 function metrics(model) {
@@ -46,12 +46,12 @@ function metrics(model) {
 
 function reliability(model) {
   const { calibration } = model;
-  if (!calibration) return card("Are the probabilities right?", null, why(model, "calibration"));
-  const points = calibration.reliability.map((bin) => ({ x: bin.predicted, y: bin.observed, note: `said ${percent(bin.predicted)}, right ${percent(bin.observed)} (${count(bin.count)} labels)` }));
+  if (!calibration) return card("Are the probabilities reliable?", null, why(model, "calibration"));
+  const points = calibration.reliability.map((bin) => ({ x: bin.predicted, y: bin.observed, note: `predicted ${percent(bin.predicted)}, correct ${percent(bin.observed)} (${count(bin.count)} labels)` }));
   return card(
-    "Are the probabilities right?",
-    `Points on the dotted line are perfect. Mean distance ${percent(calibration.expected_error, 1)}, on ${count(calibration.rows)} texts.`,
-    chart({ title: "Reliability: said and observed probability", x: { ...SHARE, label: "probability that was said" }, y: { ...SHARE, label: "share that was right" }, series: [{ name: "share that was right", points, kind: "dots", tone: "main" }], diagonal: true }),
+    "Are the probabilities reliable?",
+    `Points on the dotted line are perfect. Mean deviation ${percent(calibration.expected_error, 1)}, on ${count(calibration.rows)} texts.`,
+    chart({ title: "Reliability: predicted and observed probability", x: { ...SHARE, label: "predicted probability" }, y: { ...SHARE, label: "share of correct labels" }, series: [{ name: "share of correct labels", points, kind: "dots", tone: "main" }], diagonal: true }),
   );
 }
 
@@ -59,7 +59,7 @@ function sets(model) {
   const { calibration } = model;
   if (!calibration) return card("Precision and recall by set size", null, why(model, "calibration"));
   const best = calibration.sets.reduce((one, other) => (other.f1 > one.f1 ? other : one));
-  const longest = Math.max(5, 4 * best.size); // what lies beyond is of no use to anybody
+  const longest = Math.max(5, 4 * best.size); // larger sets are not useful
   const shown = calibration.sets.filter((one) => one.size > 0.05 && one.size <= longest).sort((a, b) => a.size - b.size);
   const most = Math.max(...shown.map((one) => one.size));
   const series = [
@@ -73,7 +73,7 @@ function sets(model) {
     points: shown.filter((one) => one[name] !== null).map((one) => ({ x: one.size, y: one[name] })),
   }));
   const x = { label: "labels per text, on average", min: 0, max: most, ticks: [0, 1, 2, 3, 5, 7, 10, 20, 50].filter((tick) => tick <= most), format: String, exact: (value) => decimal(value, 2), scale: Math.sqrt };
-  return card("Precision and recall by set size", "More labels find more of the right ones, and more wrong ones.", chart({ title: "Precision and recall over the mean size of label sets", x, y: { ...SHARE, label: "share" }, series }));
+  return card("Precision and recall by set size", "Larger sets contain more of the right labels, and more wrong ones.", chart({ title: "Precision and recall over the mean size of label sets", x, y: { ...SHARE, label: "share" }, series }));
 }
 
 function pareto(model) {
@@ -91,7 +91,7 @@ function pareto(model) {
   };
   const dots = [...points].sort((a, b) => a.cost - b.cost).map((one) => ({ x: one.cost, y: one.quality, big: one.chosen, note: `λ ${one.lam}: ${quality} ${decimal(one.quality)}, ${cost} ${decimal(one.cost)}` }));
   const chosen = points.find((one) => one.chosen);
-  return card("Shape of the tree (λ)", chosen ? `λ = ${chosen.lam} was chosen (the large point).` : "Tried while tuning.", chart({ title: `${quality} over ${cost} for each λ`, x: axis("cost", cost), y: axis("quality", quality), series: [{ name: quality, points: dots, kind: "dots", tone: "main" }] }));
+  return card("Shape of the tree (λ)", chosen ? `λ = ${chosen.lam} was chosen (the large point).` : "Values tried in tuning.", chart({ title: `${quality} over ${cost} for each λ`, x: axis("cost", cost), y: axis("quality", quality), series: [{ name: quality, points: dots, kind: "dots", tone: "main" }] }));
 }
 
 function promises(model) {
@@ -107,10 +107,10 @@ function promises(model) {
       h("td", { class: "number" }, percent(one.recall)),
       h("td", { class: "number" }, percent(one.review)),
     );
-  const names = ["Promise", "Can be kept", "Labels per text", "Precision", "Recall", "Texts for a person"];
+  const names = ["Promise", "Can be kept", "Labels per text", "Precision", "Recall", "Texts for review"];
   return card(
     "What can be promised",
-    "The steps of the slider, and what they mean on held-out texts.",
+    "The steps of the slider, measured on held-out texts.",
     h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "What can be promised" }, h("table", { class: "table" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, model.calibration.promises.map(row)))),
   );
 }
@@ -121,7 +121,7 @@ function passport(model) {
   const row = ([name, value]) => [h("dt", null, name.replaceAll("_", " ")), h("dd", null, shown(value))];
   return card(
     "Passport",
-    "Where this model comes from. The same is in its folder and in “tagwood info”.",
+    "Origin of this model, as stored in its folder and shown by “tagwood info”.",
     h("dl", { class: "passport" }, [...entries, ...tree].map(row)),
     model.recipe && h("details", { class: "numbers" }, h("summary", null, "Recipe: all settings, for “tagwood train --recipe”"), h("pre", { class: "recipe", tabindex: "0" }, model.recipe)),
   );

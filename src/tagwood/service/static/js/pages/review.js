@@ -14,7 +14,7 @@ const NOT_STORED = 409; // the service has no file for corrections
 /** Build the page; #/review/3 shows group 3. */
 export function build(context) {
   const page = new ReviewPage(context);
-  return { element: page.element, heading: "Review groups", lead: "Labels were known per group; the model worked out which sample each belongs to. Accept, or move a label to another sample.", visit: (rest, inside) => page.visit(rest, inside) };
+  return { element: page.element, heading: "Review groups", lead: "Labels were known per group; training inferred which sample each belongs to. Accept them, or move a label to another sample.", visit: (rest, inside) => page.visit(rest, inside) };
 }
 
 class ReviewPage {
@@ -35,7 +35,7 @@ class ReviewPage {
     this.field.addEventListener("input", debounce(() => { this.offset = 0; this.search(); }, 150));
     this.countDrafts();
     this.search();
-    put(this.card, empty("No group chosen", "The least certain groups stand first."));
+    put(this.card, empty("No group chosen", "The least certain groups are listed first."));
   }
 
   async visit([id], inside) {
@@ -50,7 +50,7 @@ class ReviewPage {
   }
 
   found({ total, groups }) {
-    if (groups.length === 0) return empty("No group found", "None has such a name.");
+    if (groups.length === 0) return empty("No group found", "No name matches.");
     const step = (by) => () => {
       this.offset += by;
       this.search();
@@ -91,7 +91,7 @@ class ReviewPage {
     const reset = h("button", { type: "button", class: "button", onclick: () => { draft.reset(); draw(); } }, "Undo changes");
     const draw = (focus) => {
       put(samples, draft.samples.map((sample, n) => sampleRow(draft, sample, n, draw)));
-      changes.textContent = draft.saved ? "Saved." : draft.changed ? plural(draft.changed, "sample changed", "samples changed") : "No changes: accepting says that all is right.";
+      changes.textContent = draft.saved ? "Saved." : draft.changed ? plural(draft.changed, "sample changed", "samples changed") : "No changes: accepting confirms all labels.";
       reset.disabled = !draft.changed;
       if (focus) samples.querySelector(`[data-place="${focus}"]`)?.focus();
     };
@@ -110,7 +110,7 @@ class ReviewPage {
       toast("Saved");
     } catch (error) {
       if (error.status !== NOT_STORED) return toast(error.detail ?? error.message, "bad");
-      toast("Kept in this page: the service stores no corrections. Export them before you leave.");
+      toast("Kept on this page only, because the service stores no corrections. Export them before you leave.");
     }
     draft.saved = true;
     this.countDrafts();

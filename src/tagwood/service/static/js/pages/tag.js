@@ -10,14 +10,13 @@ import { promiseSlider } from "../parts/promise.js";
 import { empty, failed, loading, toast } from "../parts/states.js";
 import { TagResult } from "../parts/tag_result.js";
 import { labelOption, missingCard } from "../parts/tag_rows.js";
-import { markUnspaced } from "../unspaced.js";
 
 const CANDIDATES = 20;
 
 /** Build the page. `context` has the model, the chosen language and `openTable(file)`. */
 export function build(context) {
   const page = new TagPage(context);
-  return { element: page.element, heading: "Tag a text", lead: "Paste a text and see which labels fit it, and why. Choose how sure they must be." };
+  return { element: page.element, heading: "Tag a text", lead: "Paste a text to see which labels fit, and why. Choose how certain they must be." };
 }
 
 class TagPage {
@@ -106,7 +105,7 @@ class TagPage {
     return undefined;
   }
 
-  /** Ask twice: for the best labels, and for those that keep the promise; the difference is shown as less certain. */
+  /** Request the best labels and those that keep the promise; the difference is shown as less certain. */
   async ask(asked, signal) {
     const body = { texts: asked, language: this.context.language() };
     const [best, promised] = await Promise.all([
@@ -133,7 +132,7 @@ class TagPage {
     put(this.missing);
     const label = this.model.largest[0];
     const example = label && h("button", { type: "button", class: "button", onclick: () => this.useExample(label.id) }, "Try an example");
-    put(this.result.element, empty("No text yet", "Labels appear here as you write. The text goes to your own service and nowhere else.", example));
+    put(this.result.element, empty("No text yet", "Labels appear here as you type. The text is sent to this service only.", example));
   }
 
   fail(problem) {
@@ -142,11 +141,11 @@ class TagPage {
     put(this.result.element, failed(problem, problem.kind === "limit" ? null : () => this.tag()));
   }
 
-  /** What to ask about a label, so that the answer is about the labels that are suggested now. */
+  /** The request that explains a label under the current setting of the slider. */
   question(label) {
     const { ask, threshold } = this.slider.step();
     const body = { text: this.result.text, label, language: this.context.language() };
-    const least = Math.floor(threshold * 1000) / 1000; // as people read it
+    const least = Math.floor(threshold * 1000) / 1000; // as shown to the user
     return ask.k ? { ...body, k: ask.k } : { ...body, k: Math.max(this.result.found.length, 1), threshold: least };
   }
 
@@ -156,14 +155,14 @@ class TagPage {
       const found = await api.explain(this.question(id));
       if (this.result.open !== id || !row?.isConnected) return;
       row.showWhy(found);
-      this.text.mark(markUnspaced(found.segments, found.words));
+      this.text.mark(found.segments);
     } catch (error) {
       if (row?.isConnected) row.showProblem(error, () => this.explain(id));
     }
   }
 
   async askWhyNot(label) {
-    if (!this.result.text) return toast("First a text, then the question.", "bad");
+    if (!this.result.text) return toast("Enter a text first.", "bad");
     if (this.result.row(label.id)) return this.result.jump(label.id);
     put(this.missing, loading(3));
     try {
@@ -177,7 +176,7 @@ class TagPage {
         this.result.add({ ...label, score: found.score });
         toast(`Added: ${label.name}`);
       };
-      this.text.mark(markUnspaced(found.segments, found.words));
+      this.text.mark(found.segments);
       put(this.missing, missingCard(found, { add, close }));
       this.missing.querySelector("h2").focus();
     } catch (error) {
@@ -208,6 +207,6 @@ function tooLong(length, most) {
   return {
     kind: "limit",
     title: "Too long",
-    detail: `The text has ${count(length)} characters; this service takes at most ${count(most)}. Shorten it, or split it into rows and use Batch.`,
+    detail: `The text has ${count(length)} characters; this service accepts at most ${count(most)}. Shorten it, or split it into rows and use Batch.`,
   };
 }

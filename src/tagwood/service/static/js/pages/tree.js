@@ -12,7 +12,7 @@ import { TreeStore } from "../parts/tree_store.js";
 /** Build the page; #/tree/label/12 zooms to label 12. */
 export function build(context) {
   const page = new TreePage(context);
-  return { element: page.element, heading: "Label tree", lead: "How the model narrows down: each step of the search chooses a branch. Width shows training texts, colour shows depth.", visit: (rest) => page.visit(rest) };
+  return { element: page.element, heading: "Label tree", lead: "Each step of a search chooses a branch. Width: training texts; colour: depth.", visit: (rest) => page.visit(rest) };
 }
 
 class TreePage {

@@ -1,4 +1,4 @@
-// A text field with suggestions (WAI-ARIA combobox): arrows choose, Enter takes, Escape closes.
+// A text field with suggestions (WAI-ARIA combobox): arrows move, Enter accepts, Escape closes.
 import { debounce, h, put, uniqueId } from "../dom.js";
 import { icon } from "../icons.js";
 
@@ -73,7 +73,7 @@ export function combobox({ label, placeholder, find, show, take, hideLabel = fal
     try {
       const found = await find(query, signal);
       if (signal.aborted) return undefined;
-      if (found.length === 0) return note("No label has such a name.");
+      if (found.length === 0) return note("No matching label.");
       items = found;
       put(
         list,

@@ -28,7 +28,7 @@ export function wordBars(words) {
   const speaking = words.filter((one) => one.weight > 0).slice(0, FOR);
   const against = words.filter((one) => one.weight < 0).slice(-AGAINST);
   if (speaking.length + against.length === 0) {
-    return h("p", { class: "quiet" }, "No word of the text is known to the model at this point.");
+    return h("p", { class: "quiet" }, "The model knows none of the words of this text.");
   }
   const most = Math.max(...[...speaking, ...against].map((one) => Math.abs(one.weight)));
   const row = ({ word, weight }) =>

@@ -17,7 +17,7 @@ export class GroupDraft {
     this.saved = false;
   }
 
-  /** Number of samples whose labels differ from what the model worked out. */
+  /** Number of samples whose labels were changed. */
   get changed() {
     const ids = (sample) => sample.labels.map((label) => label.id).sort((a, b) => a - b).join();
     return this.samples.filter((sample, n) => ids(sample) !== ids(this.original[n])).length;

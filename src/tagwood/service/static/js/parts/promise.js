@@ -1,11 +1,11 @@
-// The slider from "few and sure" to "many". With calibrated probabilities each step is a promise on precision;
+// The slider from "few and certain" to "many". With calibrated probabilities each step is a promise on precision;
 // without them it is a number of labels.
 import { h, uniqueId } from "../dom.js";
 import { decimal, percent } from "../format.js";
 
 const SIZES = [1, 2, 3, 4, 5, 7, 10, 15, 20];
 
-/** The steps of the slider for a model: what to ask the service, and how to say it. */
+/** The steps of the slider for a model: the options of the request, and their description. */
 export function steps(model) {
   const promises = inOrder(model.calibration?.promises ?? []);
   if (promises.length > 0) {
@@ -14,7 +14,7 @@ export function steps(model) {
   return SIZES.filter((size) => size <= model.limits.k).map((size) => ({
     ask: { k: size },
     words: size === 1 ? "The best label" : `The best ${size} labels`,
-    more: "This model has no probabilities, so nothing can be promised.",
+    more: "This model has no calibrated probabilities, so nothing can be promised.",
   }));
 }
 
@@ -34,9 +34,9 @@ export function promiseWords(promise) {
 }
 
 function meaning(one) {
-  if (!one.kept) return "This model cannot promise that: every text needs a person.";
-  const review = one.review > 0.005 ? `; ${percent(one.review)} of texts need a person` : "";
-  return `On average ${decimal(one.size, 1)} labels a text${review}.`;
+  if (!one.kept) return "This model cannot keep this promise: every text needs manual review.";
+  const review = one.review > 0.005 ? `; ${percent(one.review)} of texts need manual review` : "";
+  return `On average ${decimal(one.size, 1)} labels per text${review}.`;
 }
 
 /** The step to begin with: the first promise that leaves few texts without a label, or five labels. */
@@ -77,8 +77,8 @@ export function promiseSlider(model, change) {
   const box = h(
     "div",
     { class: "promise" },
-    h("label", { for: id, class: "unseen" }, "How many labels: from few and sure to many"),
-    h("div", { class: "slider-ends", "aria-hidden": "true" }, h("span", null, "few and sure"), h("span", null, "many")),
+    h("label", { for: id, class: "unseen" }, "Number of labels: from few and certain to many"),
+    h("div", { class: "slider-ends", "aria-hidden": "true" }, h("span", null, "few and certain"), h("span", null, "many")),
     input,
     words,
     more,

@@ -50,13 +50,13 @@ export class TagResult {
     const shown = this.more ? others : likely;
     put(
       this.element,
-      this.review && h("p", { class: "notice" }, icon("warn"), h("span", null, "The promise cannot be kept for this text. Please look at the candidates yourself.")),
+      this.review && h("p", { class: "notice" }, icon("warn"), h("span", null, "The promise cannot be kept for this text. Please review the candidates.")),
       this.list("Added by you", [...this.added.values()], "added"),
       this.list("Suggested labels", chosen, "kept"),
       shown.length > 0 && h("p", { class: "divider" }, h("span", null, chosen.length > 0 ? "less certain" : "candidates")),
       this.list("Less certain labels", shown, "other"),
       others.length > likely.length && this.moreButton(others.length - likely.length),
-      this.found.length === 0 && empty("No label fits", "The model knows none of the words in this text."),
+      this.found.length === 0 && empty("No labels found", "The model knows none of the words in this text."),
       this.foot,
     );
     this.count();

@@ -41,7 +41,7 @@ export function labelRow(label, look, actions) {
       { class: "label-head" },
       main,
       look.kind === "added"
-        ? h("button", { type: "button", class: "decide", "aria-label": `Take back ${label.name}`, title: "Take back", onclick: () => actions.drop(label.id) }, icon("cross", 16))
+        ? h("button", { type: "button", class: "decide", "aria-label": `Remove ${label.name}`, title: "Remove", onclick: () => actions.drop(label.id) }, icon("cross", 16))
         : [accept, reject],
     ),
     why,

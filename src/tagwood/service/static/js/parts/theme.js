@@ -1,10 +1,10 @@
-// Light, dark, or as the system has it.
+// Colour theme: light, dark or the system's.
 import { h, put } from "../dom.js";
 import { icon } from "../icons.js";
 
 const KEY = "tagwood-theme";
 const THEMES = [
-  { name: "auto", picture: "auto", words: "Colours: as the system" },
+  { name: "auto", picture: "auto", words: "Colours: system" },
   { name: "light", picture: "sun", words: "Colours: light" },
   { name: "dark", picture: "moon", words: "Colours: dark" },
 ];
@@ -14,7 +14,7 @@ function apply(name) {
   else document.documentElement.dataset.theme = name;
 }
 
-/** The button that goes through the three. */
+/** The button that switches between the three. */
 export function themeButton() {
   let place = Math.max(0, THEMES.findIndex((one) => one.name === localStorage.getItem(KEY)));
   const button = h("button", { type: "button", class: "icon-button" });

@@ -9,8 +9,8 @@ export function askToken(refused) {
     const form = h(
       "form",
       { method: "dialog" },
-      h("h2", { id: `${id}-title` }, "This service asks for a token"),
-      h("p", null, "Whoever started the service has it. It stays in this browser tab."),
+      h("h2", { id: `${id}-title` }, "This service requires a token"),
+      h("p", null, "The operator of the service has it. It is kept in this browser tab only."),
       refused && h("p", { class: "field-bad", id: `${id}-bad`, role: "alert" }, "The service did not accept this token."),
       h("label", { for: id, class: "field-label" }, "Token"),
       field,
