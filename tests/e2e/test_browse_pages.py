@@ -3,6 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+pytestmark = pytest.mark.browser
+
 
 def names(page):
     return page.locator(".index-name").all_inner_texts()

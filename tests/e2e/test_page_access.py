@@ -7,6 +7,8 @@ from browsing import AXE
 from playwright.sync_api import expect
 from subject_catalogue import ABSTRACT
 
+pytestmark = pytest.mark.browser
+
 PAGES = ("tag", "labels/8", "tree", "model", "batch")
 
 
@@ -99,7 +101,7 @@ def test_the_text_is_still_there_when_one_comes_back(visit, server):
 def test_colours_follow_the_system_or_the_choice(visit, server):
     page = visit(server, color_scheme="dark")
     background = "getComputedStyle(document.documentElement).backgroundColor"
-    button = page.get_by_role("button", name="Colours: as the system")
+    button = page.get_by_role("button", name="Colours: system")
     button.wait_for()
     dark = page.evaluate(background)
     button.click()

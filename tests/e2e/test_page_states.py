@@ -7,6 +7,8 @@ from subject_catalogue import ABSTRACT
 
 from tagwood.service.settings import ServiceSettings
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture
 def own_server(tagger):
@@ -37,7 +39,7 @@ def test_a_wrong_token_is_said_and_the_right_one_lets_in(visit, own_server):
 def test_without_a_token_the_page_says_so_and_asks_again(visit, own_server):
     page = visit(own_server)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("alert")).to_contain_text("A token is needed")
+    expect(page.get_by_role("alert")).to_contain_text("A token is required")
     page.get_by_role("button", name="Enter a token").click()
     enter(page, "correct-horse")
     expect(page.get_by_label("Text to tag")).to_be_visible()
@@ -63,7 +65,7 @@ def test_a_text_that_is_too_long_is_said_before_it_is_sent(visit, server):
     page.on("request", lambda request: sent.append(request.url))
     page.get_by_label("Text to tag").fill("honey " * 1000)
     expect(page.get_by_role("alert")).to_contain_text(
-        "The text has 6,000 characters; this service takes at most 5,000"
+        "The text has 6,000 characters; this service accepts at most 5,000"
     )
     assert not any("suggest" in url for url in sent)
 
@@ -74,7 +76,7 @@ def test_a_text_that_is_too_long_is_said_before_it_is_sent(visit, server):
         (413, "Too long"),
         (422, "Request not accepted"),
         (429, "The service is busy"),
-        (500, "The service made a mistake"),
+        (500, "The service reported an error"),
         (503, "The service is busy"),
     ],
 )
@@ -98,7 +100,7 @@ def test_trying_again_after_a_fault(visit, server):
     page = visit(server)
     page.route("**/v1/labels?*", lambda route: route.fulfill(status=500, json={"detail": "x"}))
     page.goto(f"{server.url}#/labels")
-    expect(page.get_by_role("alert")).to_contain_text("The service made a mistake")
+    expect(page.get_by_role("alert")).to_contain_text("The service reported an error")
     page.unroute_all()
     page.get_by_role("button", name="Try again").click()
     expect(page.locator(".index-name").first).to_be_visible()
@@ -146,7 +148,7 @@ def test_a_new_model_is_offered(visit, server):
 
     page.route("**/v1/suggest", newer)
     page.get_by_label("Text to tag").fill(ABSTRACT)
-    expect(page.locator("#banner")).to_contain_text("The service has a new model.")
+    expect(page.locator("#banner")).to_contain_text("A new model is available.")
     page.unroute_all(behavior="wait")
     page.get_by_role("button", name="Reload").click()
     expect(page.locator("#banner")).to_be_hidden()

@@ -23,7 +23,10 @@ TEXT = (
     "the peaks and integrate it to obtain the total heat."
 )
 
-pytestmark = pytest.mark.skipif(FOLDER is None, reason="pictures are taken by `make screenshots`")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(FOLDER is None, reason="pictures are taken by `make screenshots`"),
+]
 
 
 @pytest.fixture(scope="module")

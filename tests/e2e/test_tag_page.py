@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import expect
 from subject_catalogue import ABSTRACT
 
+pytestmark = pytest.mark.browser
+
 ARABIC = "النحو الفعل الاسم الجملة القواعد اللغة"
 JAPANESE = "茶道と茶室、抹茶と茶碗"
 SCRIPT = "<script>alert(1)</script>"
@@ -112,7 +114,7 @@ def test_why_not_says_where_a_label_was_lost_and_adds_it(page):
 
 def test_a_name_that_no_label_has_is_said(page):
     page.get_by_role("combobox", name="Is a label missing?").fill("qqqqqqqq")
-    expect(page.get_by_text("No label has such a name.")).to_be_visible()
+    expect(page.get_by_text("No matching label.")).to_be_visible()
 
 
 def test_decisions_are_stored_by_the_service(page, stored):

@@ -11,6 +11,8 @@ from subject_catalogue import ABSTRACT, catalogue
 
 from tagwood.groups.corrections import read_corrections
 
+pytestmark = pytest.mark.browser
+
 
 def table(rows, mark=","):
     text = io.StringIO()
@@ -162,7 +164,7 @@ def test_corrections_that_no_service_stores_are_exported_by_the_page(visit, grou
     page.locator(".sample").first.wait_for()
     found = [labels.all_inner_texts() for labels in page.locator(".sample").locator(".imputed-name").all()]
     page.get_by_role("button", name="Accept and save").click()
-    expect(page.get_by_text("Kept in this page")).to_be_visible()
+    expect(page.get_by_text("Kept on this page")).to_be_visible()
     with page.expect_download() as exported:
         page.get_by_role("button", name="Export 1 group as JSONL").click()
     exported.value.save_as(tmp_path / "corrections.jsonl")

@@ -12,8 +12,8 @@ from tagwood import Disentangled, LinearTree, Tagger
 from tagwood.data import read_dataset
 from tagwood.service import schemas
 from tagwood.service.app import ROUTES, create_app
-from tagwood.service.loaded_model import LoadedModel
 from tagwood.service.settings import RequestLimits, ServiceSettings
+from tagwood.service.state import LoadedModel
 from tagwood.tagger import LabelCard, TreeView
 
 EVIL = "<script>alert(1)</script>"

@@ -24,7 +24,6 @@ from starlette.types import Scope
 
 from tagwood.errors import InputError
 from tagwood.service import schemas
-from tagwood.service.loaded_model import LoadedModel, ModelHolder
 from tagwood.service.observability import EventLog, ServiceMetrics
 from tagwood.service.problems import (
     MEDIA_TYPE,
@@ -37,7 +36,7 @@ from tagwood.service.problems import (
 from tagwood.service.routes import groups, labels, model, texts
 from tagwood.service.security import JsonResponse, JsonRoute, SecurityMiddleware
 from tagwood.service.settings import ServiceSettings
-from tagwood.service.state import ServiceState
+from tagwood.service.state import LoadedModel, ModelHolder, ServiceState
 from tagwood.tagger import LabelCard, Tagger, TreeView
 
 STATIC = Path(__file__).parent / "static"

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from tagwood.service.settings import RequestLimits
 from tagwood.tagger.explanation import Path, Similar, Verdict, Word
@@ -22,15 +23,26 @@ from tagwood.tagger.stored import LabelBrief
 _PROMISE = r"^(f1|row-f1|(precision|recall)>=(0?\.(0[1-9]|[1-9][0-9]?)|[1-9][0-9]?%))$"
 
 
-def _whole(value: Any) -> Any:
-    """Accept 5.0 as 5, as JSON Schema does."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+class _Whole:
+    """Annotation of integers that also accepts 5.0 as 5, as JSON Schema does."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        integer = handler(source)
+        from_float: list[CoreSchema] = [
+            core_schema.float_schema(strict=True, multiple_of=1),
+            {**integer, "strict": False},  # type: ignore[typeddict-item,misc]
+        ]
+        return core_schema.union_schema([integer, core_schema.chain_schema(from_float)])
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return handler(schema["choices"][0])  # type: ignore[typeddict-item]
 
 
-_Whole = BeforeValidator(_whole)
-Count = Annotated[int, Field(ge=1), _Whole]
-LabelId = Annotated[int, Field(ge=0, le=2**31 - 1), _Whole]
-RowNumber = Annotated[int, Field(ge=0, le=2**53), _Whole]
+Count = Annotated[int, Field(ge=1), _Whole()]
+LabelId = Annotated[int, Field(ge=0, le=2**31 - 1), _Whole()]
+RowNumber = Annotated[int, Field(ge=0, le=2**53), _Whole()]
 LabelKey = Annotated[
     LabelId | Annotated[str, Field(min_length=1, max_length=2000)],
     Field(description="A label: its id (a number), or its name or URI (a string).", examples=["oak", 12]),
@@ -154,7 +166,7 @@ class ExplainRequest(RequestBody):
     k: Count = Field(default=5, description="As in the request to /v1/suggest that is explained.")
     threshold: float | None = Field(default=None, ge=0, le=1)
     language: Language = None
-    similar: Annotated[int, Field(ge=0, le=20, description="Number of similar training texts."), _Whole] = 3
+    similar: Annotated[int, Field(ge=0, le=20, description="Number of similar training texts."), _Whole()] = 3
 
 
 class TextSegment(BaseModel):

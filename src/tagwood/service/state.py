@@ -1,23 +1,168 @@
-"""`ServiceState`: what the routes of one worker share. In: settings and a model. Out: answers for the routes."""
+"""`ServiceState`: what the endpoints of one worker share: the model in use, threads, journals and counts.
+
+`LoadedModel` is a Tagger ready to answer, `ModelHolder` holds the one in use. A request takes `holder.current` when it
+begins and keeps it to its end; a new model is loaded next to the old one and replaces it without a failed request.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 from starlette.requests import Request
 
-from tagwood.errors import TagwoodError
+from tagwood.errors import InputError, TagwoodError
+from tagwood.recipe import recipe_of
 from tagwood.service.batching import RequestBatcher
+from tagwood.service.group_review import GroupReview
 from tagwood.service.journal import Journal
-from tagwood.service.loaded_model import ModelHolder
+from tagwood.service.label_search import LabelNameIndex, LabelNameSearch
 from tagwood.service.observability import EventLog, ServiceMetrics
+from tagwood.service.problems import ProblemError
 from tagwood.service.settings import ServiceSettings
+from tagwood.storage import Manifest, read_manifest
+from tagwood.storage.folder import MANIFEST
+from tagwood.tagger import Tagger
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Identity = tuple[int, int, int]
+
+
+@dataclass(eq=False)
+class LoadedModel:
+    """A Tagger with its manifest and the search over its label names.
+
+    Parameters
+    ----------
+    tagger
+        Fitted.
+    name
+        Short hash of the model.
+    manifest
+        Manifest of the model folder; None for a Tagger that was never saved.
+    names
+        Search over label names.
+    loaded_at
+        Unix time.
+    """
+
+    tagger: Tagger
+    name: str
+    manifest: Manifest | None
+    names: LabelNameSearch
+    loaded_at: float = field(default_factory=time.time)
+
+    @classmethod
+    def of(
+        cls, tagger: Tagger, folder: Path | None = None, *, threads: int = 1, run_folder: Path | None = None
+    ) -> LoadedModel:
+        """Prepare a Tagger; workers share the label index in `run_folder`."""
+        for part in (tagger.encoder_, tagger.model_):
+            if hasattr(part, "threads"):
+                part.threads = threads
+        manifest = None if folder is None else read_manifest(folder)
+        name = _hash(tagger, folder)
+        if run_folder is None:
+            index = LabelNameIndex.build(tagger.vocab_)
+        else:
+            index = LabelNameIndex.shared(tagger.vocab_, run_folder / "labels" / name)
+        # Do now what the first request would otherwise wait for.
+        tagger.tag(["warm up"], 1)
+        tagger.vocab_.find("")
+        return cls(tagger, name, manifest, LabelNameSearch(index, tagger.vocab_, tagger.label_counts_))
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether scores are probabilities."""
+        return self.tagger.probabilities_ is not None
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What the model is and how good it is, with its recipe and its passport; computed once."""
+        try:
+            recipe = recipe_of(self.tagger).to_toml()
+        except InputError:  # parts that recipes cannot describe
+            recipe = None
+        overview = self.tagger.overview()
+        return {"model": self.name, "passport": _passport(self.manifest), "recipe": recipe, **overview}
+
+    @cached_property
+    def groups(self) -> GroupReview | None:
+        """Groups to review, if the model was trained from group labels and keeps some of the texts."""
+        kept = self.tagger.group_samples_
+        return None if kept is None or not len(kept) else GroupReview(self.tagger, kept)
+
+    def find(self, label: str | int, pointer: str) -> int:
+        """Return the id of a label given by id, name or URI, or raise a problem that suggests the nearest name."""
+        vocab = self.tagger.vocab_
+        if isinstance(label, str):
+            found = vocab.find(label)
+            if found is not None:
+                return found
+            if vocab.names is not None or not label.isdecimal() or len(label) > 10:
+                near = self.names.search(label[:100], 1)
+                hint = f" Did you mean {near[0].matched!r}?" if near else ""
+                raise ProblemError.at(pointer, f"There is no label {label[:100]!r}.{hint}", "unknown-label")
+            label = int(label)  # in a vocabulary without names, labels are named by their ids
+        if not 0 <= label < len(vocab):
+            detail = f"Label ids are 0 to {len(vocab) - 1}; got {label}."
+            raise ProblemError.at(pointer, detail, "unknown-label")
+        return label
+
+    def language(self, language: str | None) -> str | None:
+        """Return the language if the vocabulary has it, else None."""
+        return language if language in self.tagger.vocab_.languages else None
+
+
+class ModelHolder:
+    """Holds the model in use and replaces it when its folder changes.
+
+    Parameters
+    ----------
+    load
+        Loads a folder.
+    folder
+        The model folder, or a link to one; None if the model never changes.
+    first
+        The model in use before the first call of `refresh`.
+    """
+
+    def __init__(
+        self, load: Callable[[Path], LoadedModel], folder: Path | None, first: LoadedModel | None = None
+    ) -> None:
+        self._load = load
+        self._folder = folder
+        self._seen: Identity | None = None
+        self.current_or_none = first
+
+    @property
+    def current(self) -> LoadedModel:
+        """The model in use; a problem if there is none yet."""
+        if self.current_or_none is None:
+            raise ProblemError("not-ready", "Try again in a moment.", headers={"Retry-After": "1"})
+        return self.current_or_none
+
+    def refresh(self) -> bool:
+        """Load the folder if it changed since the last call; return whether there is a new model.
+
+        A folder that cannot be loaded raises, and the old model stays in use; it is loaded again when it changes.
+        """
+        if self._folder is None:
+            return False
+        now = _identity(self._folder)
+        if now is None or now == self._seen:
+            return False
+        self._seen = now
+        self.current_or_none = self._load(self._folder)
+        return True
 
 
 class ServiceState:
@@ -83,3 +228,26 @@ def state_of(request: Request) -> ServiceState:
     """Return the state of the service that received a request."""
     state: ServiceState = request.app.state.service
     return state
+
+
+def _identity(folder: Path) -> Identity | None:
+    """Return what changes when another model is saved to a folder; None if there is no model."""
+    try:
+        info = (folder / MANIFEST).stat()
+    except OSError:
+        return None
+    return info.st_ino, info.st_mtime_ns, info.st_size
+
+
+def _hash(tagger: Tagger, folder: Path | None) -> str:
+    content = tagger.fingerprint_.encode() if folder is None else (folder / MANIFEST).read_bytes()
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _passport(manifest: Manifest | None) -> dict[str, Any]:
+    """Return the passport without anything about the folders of this machine."""
+    if manifest is None:
+        return {}
+    names = ("created", "notes", "seed", "training_seconds", "fingerprint", "versions", "format_version")
+    size = sum(file.bytes for file in manifest.files.values())
+    return {**{name: getattr(manifest, name) for name in names}, "bytes": size}

@@ -155,10 +155,6 @@ class Probabilities:
         calibrator = Calibrator().fit(ranking.rows(first), Y[first])
         return cls(calibrator, calibrator.transform(ranking.rows(second)), check_labels(Y[second]))
 
-    def transform(self, ranking: Ranking) -> Ranking:
-        """Return the ranking with probabilities for scores."""
-        return self.calibrator.transform(ranking)
-
     def rule(self, promise: str) -> SetRule:
         """Return the rule that keeps a promise such as ``"precision>=0.9"``; fitted once and remembered."""
         if promise not in self.rules:

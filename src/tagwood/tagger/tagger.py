@@ -258,7 +258,7 @@ class Tagger(Params):
         excluded = find_labels(self.vocab_, exclude or ())
         ranking = search.rank(rows, k, allowed, excluded)
         if self.probabilities_ is not None:
-            ranking = self.probabilities_.transform(ranking)
+            ranking = self.probabilities_.calibrator.transform(ranking)
         if self.label_texts_ is None:
             return ranking
         left_out = search.left_out(allowed, excluded)

@@ -86,7 +86,7 @@ class LabelTree:
         _check_nodes(tree)
         return tree
 
-    @property
+    @cached_property
     def n_nodes(self) -> int:
         """Number of nodes, leaves included."""
         return self.parent.size
@@ -122,7 +122,7 @@ class LabelTree:
         """(n_copies,) leaf of each entry of `labels`."""
         return np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.label_ptr))
 
-    @property
+    @cached_property
     def has_copies(self) -> bool:
         """Whether some label is in more than one leaf."""
         return self.labels.size > self.n_labels

@@ -10,13 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tagwood.service.group_review import GroupReview, last_of_each_row
-from tagwood.service.loaded_model import LoadedModel
 from tagwood.service.problems import ProblemError
 from tagwood.service.routes.labels import LanguageQuery
 from tagwood.service.routes.texts import check_count, new_id, training_label
 from tagwood.service.schemas import CorrectionRequest
 from tagwood.service.security import JsonResponse
-from tagwood.service.state import ServiceState, state_of
+from tagwood.service.state import LoadedModel, ServiceState, state_of
 
 GroupPath = Annotated[int, Path(ge=0, le=2**31 - 1, description="Number of the group.", examples=[0])]
 _NO_FILE = "This service was started without a file for corrections."

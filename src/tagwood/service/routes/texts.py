@@ -10,11 +10,10 @@ from typing import Any
 from starlette.requests import Request
 
 from tagwood.service.batching import TagOptions
-from tagwood.service.loaded_model import LoadedModel
 from tagwood.service.problems import ProblemError
 from tagwood.service.schemas import ExplainRequest, FeedbackRequest, LabelKey, SuggestRequest
 from tagwood.service.settings import RequestLimits
-from tagwood.service.state import state_of
+from tagwood.service.state import LoadedModel, state_of
 
 
 async def suggest(request: Request, body: SuggestRequest) -> Any:
