@@ -30,14 +30,14 @@ class _Whole:
         integer = handler(source)
         from_float: list[CoreSchema] = [
             core_schema.float_schema(strict=True, multiple_of=1),
-            {**integer, "strict": False},  # type: ignore[typeddict-item,misc]
+            {**integer, "strict": False},
         ]
         return core_schema.union_schema([integer, core_schema.chain_schema(from_float)])
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return handler(schema["choices"][0])  # type: ignore[typeddict-item]
+        return handler(schema["choices"][0])
 
 
 Count = Annotated[int, Field(ge=1), _Whole()]
