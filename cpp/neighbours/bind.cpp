@@ -49,8 +49,8 @@ Places py_nearest_rows(In<int64_t> feature_ptr, In<int32_t> rows, In<uint8_t> co
   return {out_rows.give(), scores.give(), found.give()};
 }
 
-Places py_vote_labels(In<int32_t> rows, In<float> weights, In<int32_t> found, In<int64_t> label_ptr,
-                      In<int32_t> labels, In<uint8_t> blocked, int64_t k, int threads) {
+Places py_vote_labels(In<int32_t> rows, In<float> weights, In<int32_t> found, In<int64_t> label_ptr, In<int32_t> labels,
+                      In<uint8_t> blocked, int64_t k, int threads) {
   const int64_t n_queries = size_of(found);
   if (k < 1 || size_of(rows) != size_of(weights) || (n_queries && size_of(rows) % n_queries))
     throw nb::value_error("vote_labels: the arrays do not fit together");
@@ -59,8 +59,8 @@ Places py_vote_labels(In<int32_t> rows, In<float> weights, In<int32_t> found, In
   {
     nb::gil_scoped_release release;
     vote_labels({found.data(), static_cast<size_t>(n_queries)}, rows.data(), weights.data(),
-                n_queries ? size_of(rows) / n_queries : 0, label_ptr.data(), labels.data(), or_null(blocked), k, threads,
-                out_labels.data(), scores.data(), out_found.data());
+                n_queries ? size_of(rows) / n_queries : 0, label_ptr.data(), labels.data(), or_null(blocked), k,
+                threads, out_labels.data(), scores.data(), out_found.data());
   }
   return {out_labels.give(), scores.give(), out_found.give()};
 }

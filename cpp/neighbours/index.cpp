@@ -101,9 +101,8 @@ private:
       if (weight > 0 && term.end > term.begin)
         terms_.push_back(term);
     }
-    std::sort(terms_.begin(), terms_.end(), [](const Term &a, const Term &b) {
-      return a.bound != b.bound ? a.bound > b.bound : a.begin < b.begin;
-    });
+    std::sort(terms_.begin(), terms_.end(),
+              [](const Term &a, const Term &b) { return a.bound != b.bound ? a.bound > b.bound : a.begin < b.begin; });
     rest_.assign(terms_.size() + 1, kSlack);
     for (size_t i = terms_.size(); i-- > 0;)
       rest_[i] = rest_[i + 1] + terms_[i].bound;
@@ -191,9 +190,12 @@ void nearest_rows(const IndexView &index, const uint8_t *dead, const CsrView &qu
     auto &searcher = searchers[thread];
     if (!searcher)
       searcher = std::make_unique<Searcher>(index, dead, k);
-    for (int64_t row = begin; row < end; ++row)
-      out_found[row] = searcher->search(queries.row_indices(row), queries.row_data(row), out_rows + row * k,
-                                        out_scores + row * k);
+    for (int64_t row = begin; row < end; ++row) {
+      std::fill_n(out_rows + row * k, k, 0);
+      std::fill_n(out_scores + row * k, k, 0.0f);
+      out_found[row] =
+          searcher->search(queries.row_indices(row), queries.row_data(row), out_rows + row * k, out_scores + row * k);
+    }
   });
 }
 
@@ -218,6 +220,8 @@ void vote_labels(std::span<const int32_t> found, const int32_t *rows, const floa
           hits.push_back({votes[i].second, votes[i].first});
       const size_t kept = std::min<size_t>(k, hits.size());
       std::partial_sort(hits.begin(), hits.begin() + kept, hits.end());
+      std::fill_n(out_labels + query * k, k, 0);
+      std::fill_n(out_scores + query * k, k, 0.0f);
       for (size_t i = 0; i < kept; ++i) {
         out_labels[query * k + i] = hits[i].row;
         out_scores[query * k + i] = hits[i].score;

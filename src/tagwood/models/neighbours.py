@@ -356,7 +356,7 @@ class Neighbours(FittedModel):
         """Return the weight of each place, 0 where it is not used, and the sum of each query's weights."""
         places = near.ids.size // max(1, near.found.size)
         used = (np.arange(places) < near.found[:, None]).ravel()
-        weights = np.where(used, np.maximum(near.scores, 1e-6) ** self.power, 0).astype(np.float32)
+        weights = np.where(used, np.maximum(near.scores, 1e-6) ** np.float32(self.power), np.float32(0))
         total = weights.reshape(near.found.size, places).sum(axis=1)
         return weights, np.maximum(total, np.finfo(np.float32).tiny)
 
