@@ -1,30 +1,35 @@
 """What the contract tests share: the problem every model solves, and each model fitted to it once."""
 
 import pytest
-from checkerboard import checkerboard
-from model_factories import MODELS
+from model_factories import CASES, Rows, cases
+
+SHAPE = {"n_rows": 48, "n_labels": 12, "n_colours": 3, "n_features": 24, "seed": 1}
+
+
+@pytest.fixture(params=cases())
+def case(request):
+    """A kind of model."""
+    return CASES[request.param]
+
+
+@pytest.fixture
+def rows(case) -> Rows:
+    """The checkerboard in the form that the model reads."""
+    return case.rows(**SHAPE)
 
 
 @pytest.fixture(scope="session")
-def problem():
-    return checkerboard(n_rows=48, n_labels=12, n_colours=3, n_features=24, seed=1)
+def fitted_models():
+    return {}
 
 
-@pytest.fixture(params=list(MODELS))
-def make(request):
-    """Return a function that makes the unfitted model."""
-    return MODELS[request.param]
-
-
-@pytest.fixture(scope="session")
-def fitted_models(problem):
-    return {name: new().fit(problem.X_train, problem.Y_train) for name, new in MODELS.items()}
-
-
-@pytest.fixture(params=list(MODELS))
-def model(request, fitted_models):
+@pytest.fixture
+def model(request, case, rows, fitted_models):
     """A fitted model, shared by tests: prediction changes nothing."""
-    return fitted_models[request.param]
+    name = request.node.callspec.params["case"]
+    if name not in fitted_models:
+        fitted_models[name] = case.fit(rows)
+    return fitted_models[name]
 
 
 @pytest.fixture(autouse=True)

@@ -79,6 +79,8 @@ def label_sets(
     labels: Any, vocab: LabelVocab | None, on_unknown: str = "error"
 ) -> tuple[sparse.csr_array, LabelVocab]:
     """Return labels in any accepted form as a 0/1 matrix over a label table."""
+    if isinstance(labels, np.ndarray) and labels.dtype == object and labels.ndim == 1:
+        labels = list(labels)  # one collection per row, as scikit-learn splits them
     if sparse.issparse(labels) or isinstance(labels, np.ndarray):
         Y = check_labels(labels, name="labels")
         return _widen(Y, LabelVocab.numbered(Y.shape[1]) if vocab is None else vocab)

@@ -135,8 +135,8 @@ class Tagger(Params):
 
     def fit(
         self,
-        texts: Iterable[str] | Dataset,
-        labels: Any = None,
+        X: Iterable[str] | Dataset,
+        y: Any = None,
         groups: Sequence[Any] | None = None,
         *,
         vocab: LabelVocab | None = None,
@@ -146,9 +146,9 @@ class Tagger(Params):
 
         Parameters
         ----------
-        texts
+        X
             One text per row; or a `Dataset` with texts, which has labels, groups and label table of its own.
-        labels
+        y
             For each row a collection of label names (or URIs), or of ids; or an (n_rows, n_labels) matrix.
         groups
             Name of each row's group (box, order, session), "" or None for none, where labels are known for groups
@@ -160,7 +160,7 @@ class Tagger(Params):
         """
         start = perf_counter()
         self.check_settings()
-        data = training_data(texts, labels, groups, vocab)
+        data = training_data(X, y, groups, vocab)
         model = LinearTree() if self.model is None else self.model
         encoder = default_encoder(model) if self.encoder is None else self.encoder
         parts, self.probabilities_ = learn(
@@ -287,10 +287,11 @@ class Tagger(Params):
             )
         return fixed.apply(ranking)
 
-    def score(self, texts: Iterable[str], labels: Any) -> float:
-        """Return the mean nDCG@5 of the ranking, as every model does; scikit-learn's searches maximise it."""
-        Y, _ = label_sets(labels, self.vocab_, on_unknown="skip")
-        return float(evaluate(Y, self.rank(texts, 5), metrics=["nDCG@5"])["nDCG@5"])
+    def score(self, X: Iterable[str], y: Any) -> float:
+        """Return the mean nDCG@5 of the ranking of texts X, given their labels y, as every model does."""
+        self._fitted()
+        Y, _ = label_sets(y, self.vocab_, on_unknown="skip")
+        return float(evaluate(Y, self.rank(X, 5), metrics=["nDCG@5"])["nDCG@5"])
 
     def explain(
         self,

@@ -24,7 +24,7 @@ from scipy import sparse
 from tagwood._check import check_choice, check_float, check_int
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError, NotFittedError
-from tagwood.models.base import FittedModel
+from tagwood.models.base import FittedModel, check_text_rows, check_training_data
 from tagwood.models.ensemble.fusion import JointLogistic
 from tagwood.models.ensemble.members import (
     Candidates,
@@ -137,7 +137,11 @@ class Ensemble(FittedModel):
         """
         self.check_params()
         texts = self.takes == "texts"
-        rows, labels = list(X) if texts else X, check_labels(y)
+        if texts:
+            rows, labels = check_text_rows(X, y)
+        else:
+            features, labels = check_training_data(X, y)
+            rows = features.to_scipy()
         kept, held = split_rows(labels.shape[0], self.holdout)
         options = {"label_texts": label_texts, "progress": progress}
         members = [member.fresh(texts) for member in self._given()]
