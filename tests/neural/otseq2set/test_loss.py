@@ -72,12 +72,9 @@ def test_value_and_gradients_equal_autograd_on_the_formulas(options):
     )
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
     got = torch.autograd.grad(3.0 * found, [logits, embeddings], allow_unused=True)
-    want = torch.autograd.grad(3.0 * expected, [logits, embeddings], allow_unused=True)
-    torch.testing.assert_close(got[0], want[0], atol=1e-10, rtol=1e-8)
-    if options.transport:
-        torch.testing.assert_close(got[1], want[1], atol=1e-10, rtol=1e-8)
-    else:
-        assert got[1] is None
+    (want,) = torch.autograd.grad(3.0 * expected, [logits])
+    torch.testing.assert_close(got[0], want, atol=1e-10, rtol=1e-8)
+    assert got[1] is None  # embeddings are constants
 
 
 def test_gradient_in_float32_is_exact_to_a_few_units():
@@ -177,12 +174,10 @@ def test_extreme_logits_and_embeddings_stay_finite(scale, options):
     embeddings[1] = 1e-20
     embeddings[2] = 1e15
     logits = (logits * scale).requires_grad_()
-    embeddings.requires_grad_()
     loss = set_loss(logits, labels, embeddings, empty=EMPTY, options=options)
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(logits.grad).all()
-    assert embeddings.grad is None or torch.isfinite(embeddings.grad).all()
 
 
 def test_sure_mistakes_cost_their_whole_distance():
@@ -257,7 +252,7 @@ def test_misuse_is_named(change, text):
 def test_rows_may_have_embeddings_of_their_own():
     random = torch.Generator().manual_seed(5)
     logits = torch.randn(3, 4, 6, generator=random, dtype=torch.float64, requires_grad=True)
-    table = torch.randn(6, 2, generator=random, dtype=torch.float64, requires_grad=True)
+    table = torch.randn(6, 2, generator=random, dtype=torch.float64)
     targets = torch.tensor([[1, 3, -1], [0, -1, -1], [4, 2, 1]])
     order = torch.stack([torch.randperm(5, generator=random) for _ in range(3)])
     order = torch.cat([order, torch.full((3, 1), 5)], dim=1)  # ∅ stays the last column
@@ -267,9 +262,8 @@ def test_rows_may_have_embeddings_of_their_own():
     one = set_loss(logits, targets, table, empty=5)
     other = set_loss(moved, own, table[order], empty=5)
     torch.testing.assert_close(other, one)
-    grads = [torch.autograd.grad(loss, (logits, table), retain_graph=True) for loss in (one, other)]
-    for found, wanted in zip(*grads, strict=True):
-        torch.testing.assert_close(found, wanted)
+    found, wanted = (torch.autograd.grad(loss, logits, retain_graph=True)[0] for loss in (one, other))
+    torch.testing.assert_close(found, wanted)
     with pytest.raises(InputError, match="embeddings must have 6 rows"):
         set_loss(logits, targets, table[order][:, :5], empty=5)
 

@@ -31,7 +31,7 @@ from tagwood._sparse import check_features, check_labels
 from tagwood.errors import InputError
 from tagwood.groups.impute import embed_labels
 from tagwood.groups.labels import GroupedLabels
-from tagwood.models.base import FittedModel, check_training_data
+from tagwood.models.base import FittedModel, Progress, check_training_data
 from tagwood.neural.miml.network import GroupRows, MimlModule
 from tagwood.neural.torch_state import load_arrays, module_arrays, torch_threads
 from tagwood.neural.training import History, Rows, Step, Training, progress_lines, shuffled, train
@@ -116,7 +116,7 @@ class MimlNetwork(FittedModel):
         groups: Any = None,
         evaluate: Callable[[Self], float] | None = None,
         folder: str | Path | None = None,
-        progress: Callable[[str, float], None] | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn from rows and the labels of their groups.
 

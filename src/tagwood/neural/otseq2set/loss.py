@@ -103,8 +103,8 @@ def set_loss(
         array (rows, most) padded with -1.
     embeddings
         (outputs, dimensions) label embeddings E, or (rows, outputs, dimensions) where the outputs are different labels
-        in each row. Required if ``options.transport`` is above 0. Pass ``E.detach()`` as the authors do: embeddings
-        that receive the gradient of the transport may collapse.
+        in each row. Required if ``options.transport`` is above 0. They get no gradient, as in the authors' code:
+        embeddings that learn from the transport may collapse.
     empty
         The output of ∅.
     options
@@ -125,9 +125,10 @@ def set_loss(
     labels = labels.to(device=logits.device, dtype=torch.int64)
     if options.transport and embeddings is None:
         raise InputError("embeddings are required if transport is above 0", given="None")
-    vectors = embeddings if options.transport else None
+    vectors = embeddings.detach() if embeddings is not None and options.transport else None
     _check_shapes(logits, labels, vectors, empty)
-    return _SetLoss.apply(logits, vectors, labels, empty, options)  # type: ignore[no-any-return, no-untyped-call]
+    loss: torch.Tensor = _SetLoss.apply(logits, vectors, labels, empty, options)  # type: ignore[no-untyped-call]
+    return loss
 
 
 def pad_targets(labels: Sequence[ArrayLike]) -> torch.Tensor:
@@ -310,7 +311,7 @@ def _round(plan: torch.Tensor, step_mass: torch.Tensor, label_mass: torch.Tensor
 
 
 class _SetLoss(torch.autograd.Function):
-    """L_b / divisor + λ L_ot, and its gradient for logits and embeddings."""
+    """L_b / divisor + λ L_ot, and its gradient for the logits."""
 
     @staticmethod
     def forward(
@@ -330,9 +331,8 @@ class _SetLoss(torch.autograd.Function):
             ctx.save_for_backward(p, wanted, weights)
             return matching
         real_steps = wanted != empty if options.transport_steps == "matched" else None
-        transport, q, to_q, to_labels = _transport(p, vectors, targets, real_steps, options)
-        scale = options.transport / n_rows
-        ctx.save_for_backward(p, wanted, weights, vectors, to_q * scale, q, to_labels * scale, targets)
+        transport, q, to_q = _transport(p, vectors, targets, real_steps, options)
+        ctx.save_for_backward(p, wanted, weights, vectors, to_q * (options.transport / n_rows), q)
         return matching + options.transport * (transport / n_rows)
 
     @staticmethod
@@ -340,17 +340,16 @@ class _SetLoss(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         p, wanted, weights, *rest = ctx.saved_tensors
         weights = weights * gradient
-        for_vectors = None
         if rest:
-            vectors, to_q, q, to_labels, targets = rest
+            vectors, to_q, q = rest
             to_q = to_q * gradient
-            for_logits = _logit_factors(to_q, weights - (to_q * q).sum(dim=2), vectors).mul_(p)
-            if ctx.needs_input_grad[1]:
-                for_vectors = _vector_gradient(p, to_q, to_labels * gradient, targets, vectors.ndim == 3)
+            # E u + weights as one matrix product, with the weights as an extra column.
+            left = torch.cat([to_q, (weights - (to_q * q).sum(dim=2))[:, :, None]], dim=2)
+            right = torch.cat([vectors, vectors.new_ones(*vectors.shape[:-1], 1)], dim=-1)
+            found = (left @ right.transpose(-1, -2)).mul_(p)
         else:
-            for_logits = p * weights[:, :, None]
-        for_logits.scatter_add_(2, wanted[:, :, None], -weights[:, :, None])
-        return for_logits, for_vectors, None, None, None
+            found = p * weights[:, :, None]
+        return found.scatter_add_(2, wanted[:, :, None], -weights[:, :, None]), None, None, None, None
 
 
 def _assign(
@@ -384,44 +383,24 @@ def _transport(
     targets: torch.Tensor,
     real_steps: torch.Tensor | None,
     options: SetLossOptions,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the cost of the plans of all rows (Eq. 14 to 16), q, dL_ot/dq, and dL_ot/dE of each row's labels."""
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the cost of the plans of all rows (Eq. 14 to 16), q and dL_ot/dq."""
     q = p @ vectors
     columns = targets.clamp_min(0)
     if vectors.ndim == 2:
         labels = vectors[columns]
     else:
         labels = vectors.gather(1, columns[:, :, None].expand(-1, -1, vectors.shape[2]))
-    q_length, label_length = (x.norm(dim=2, keepdim=True) for x in (q, labels))
-    q_unit, label_unit = q / q_length.clamp_min(_SHORTEST), labels / label_length.clamp_min(_SHORTEST)
+    q_length = q.norm(dim=2, keepdim=True)
+    q_unit = q / q_length.clamp_min(_SHORTEST)
+    label_unit = labels / labels.norm(dim=2, keepdim=True).clamp_min(_SHORTEST)
     cosines = torch.bmm(q_unit, label_unit.transpose(1, 2))
     real = targets >= 0
     plan = transport_plan(1.0 - cosines, real, real_steps, beta=options.beta, iterations=options.iterations)
     agreed = plan * cosines
     along_q = agreed.sum(dim=2, keepdim=True) * q_unit * (q_length > _SHORTEST)
     to_q = (along_q - torch.bmm(plan, label_unit)) / q_length.clamp_min(_SHORTEST)
-    along_labels = agreed.sum(dim=1)[:, :, None] * label_unit * (label_length > _SHORTEST)
-    to_labels = (along_labels - torch.bmm(plan.transpose(1, 2), q_unit)) / label_length.clamp_min(_SHORTEST)
-    return plan.sum() - agreed.sum(), q, to_q, to_labels
-
-
-def _logit_factors(to_q: torch.Tensor, weights: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Return E u + weights as one matrix product, with the weights as an extra column."""
-    left = torch.cat([to_q, weights[:, :, None]], dim=2)
-    right = torch.cat([vectors, vectors.new_ones(*vectors.shape[:-1], 1)], dim=-1)
-    return left @ right.transpose(-1, -2)
-
-
-def _vector_gradient(
-    p: torch.Tensor, to_q: torch.Tensor, to_labels: torch.Tensor, targets: torch.Tensor, per_row: bool
-) -> torch.Tensor:
-    """Return the gradient for the embeddings: through every q, and as the labels that q is compared with."""
-    real = targets >= 0
-    if per_row:
-        columns = targets.clamp_min(0)[:, :, None].expand(-1, -1, to_q.shape[2])
-        return torch.bmm(p.transpose(1, 2), to_q).scatter_add_(1, columns, to_labels * real[:, :, None])
-    found = p.flatten(0, 1).T @ to_q.flatten(0, 1)
-    return found.index_add_(0, targets[real], to_labels[real])
+    return plan.sum() - agreed.sum(), q, to_q
 
 
 def _check_shapes(

@@ -29,7 +29,7 @@ from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import check_texts
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.features.words import WordSequences
-from tagwood.models.base import FittedModel, allowed_labels, check_label_texts, check_text_rows
+from tagwood.models.base import FittedModel, Progress, allowed_labels, check_label_texts, check_text_rows
 from tagwood.models.linear_tree import LinearTree
 from tagwood.neural.otseq2set.decoding import (
     Generated,
@@ -141,7 +141,7 @@ class SetGenerator(FittedModel):
         label_texts: Sequence[str] | None = None,
         evaluate: Callable[[Self], float] | None = None,
         folder: str | Path | None = None,
-        progress: Callable[[str, float], None] | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn from texts and their labels.
 
