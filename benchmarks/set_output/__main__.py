@@ -19,7 +19,7 @@ from scipy import sparse
 from benchmarks import SHARED
 from benchmarks.report import Page, machine, machine_line, number, table
 from tagwood.data import read_dataset
-from tagwood.metrics.scores import set_scores
+from tagwood.metrics import set_scores
 from tagwood.neural.otseq2set import DecodingSettings, NetworkSettings, SetGenerator, SetTraining
 
 PAGE = Page("benchmarks", "set_output")

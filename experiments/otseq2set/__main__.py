@@ -21,7 +21,7 @@ from experiments.otseq2set.data import CUTS, VECTORS, Part, TextSet, read_set, s
 from experiments.otseq2set.page import PAGE, page_blocks
 from experiments.otseq2set.plan import MODELS, Settings, key_of, plan
 from experiments.otseq2set.tree import measure_tree
-from tagwood.metrics.scores import set_scores
+from tagwood.metrics import set_scores
 from tagwood.neural.otseq2set.model import SetGenerator
 
 # One size for all models, so that a run takes half a minute.

@@ -20,7 +20,7 @@ from tagwood._sparse import check_labels
 from tagwood.data import read_dataset
 from tagwood.data.dataset import Dataset
 from tagwood.demo import build
-from tagwood.metrics.scores import set_scores
+from tagwood.metrics import set_scores
 
 VECTORS = SHARED / "glove" / "vectors.f16.npy"
 

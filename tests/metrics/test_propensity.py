@@ -1,11 +1,13 @@
-"""Label counts and propensities."""
+"""Propensities by their formula and against the repository; head, torso and tail."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 from tagwood.errors import InputError
-from tagwood.metrics import PRESETS, LabelCounts, inverse_propensity
+from tagwood.metrics import PRESETS, LabelCounts, frequency_slices, inverse_propensity
 
 COUNTS = LabelCounts(np.array([0, 1, 10, 500]), n_rows=1000)
 
@@ -24,10 +26,10 @@ def test_counts_come_from_any_form_of_labels():
 @pytest.mark.parametrize(
     ("counts", "n_rows", "message"),
     [
-        (np.array([1, -1]), 5, "whole number of at least 0"),
+        (np.array([1, -1]), 5, "one non-negative integer"),
         (np.array([1.5]), 5, "got shape (1,) of type float64"),
-        (np.array([[1]]), 5, "one whole number"),
-        (np.array([6]), 5, "may not exceed the 5 training rows; got 6"),
+        (np.array([[1]]), 5, "one non-negative integer"),
+        (np.array([6]), 5, "must not exceed the 5 training rows; got 6"),
         (np.array([0]), 0, "n_rows must be a whole number of at least 1"),
     ],
 )
@@ -85,3 +87,33 @@ def test_unusable_propensities_are_refused(propensity, message):
 def test_presets_need_training_labels():
     with pytest.raises(InputError, match="Pass train_labels"):
         inverse_propensity(None, "default")
+
+
+@given(st.lists(st.integers(0, 30), max_size=40))
+def test_slices_part_the_labels_by_frequency(counts):
+    counts = np.array(counts, dtype=np.int64)
+    slices = frequency_slices(LabelCounts(counts, n_rows=30))
+    np.testing.assert_array_equal(sum(part.mask.astype(int) for part in slices), np.ones(counts.size))
+    head, torso, tail = (counts[part.mask] for part in slices)
+    for common, rare in ((head, torso), (torso, tail), (head, tail)):
+        if common.size and rare.size:
+            assert common.min() > rare.max()
+    for part in slices:
+        inside = counts[part.mask]
+        assert part.n_labels == inside.size
+        assert (part.rarest, part.commonest) == ((inside.min(), inside.max()) if inside.size else (0, 0))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=40))
+def test_slices_hold_a_third_of_the_occurrences_up_to_one_step(counts):
+    counts = np.array(counts)
+    head, torso, _ = (counts[part.mask] for part in frequency_slices(LabelCounts(counts, n_rows=30)))
+    total = counts.sum()
+    assert 3 * head.sum() >= total
+    assert 3 * (head.sum() - counts[counts == head.min()].sum()) < total
+    assert 3 * (head.sum() + torso.sum()) >= 2 * total or torso.size == 0
+
+
+def test_labels_never_seen_are_tail_even_if_none_was_seen():
+    slices = frequency_slices(LabelCounts(np.zeros(3, dtype=np.int64), n_rows=5))
+    assert [part.n_labels for part in slices] == [0, 0, 3]

@@ -8,8 +8,7 @@ from scipy import sparse
 
 from tagwood import Ranking
 from tagwood.errors import InputError
-from tagwood.metrics import LabelCounts, compare, evaluate
-from tagwood.metrics import evaluation as resampling
+from tagwood.metrics import LabelCounts, compare, evaluate, resampling
 
 EVERY = [
     "P@1",

@@ -185,7 +185,7 @@ def test_propensity_scored_metrics_know_the_fitted_rows(data, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"metric": "P"}, "needs the number of labels"),
+        ({"metric": "P"}, "requires a number of labels"),
         ({"metric": "depth@5"}, "must say how good the labels are; got depth@5"),
         ({"minutes": 0}, "minutes must be a number greater than 0"),
         ({"holdout": 0.0}, "holdout must be a number from 0.01 to 0.9"),

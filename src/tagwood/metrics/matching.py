@@ -1,7 +1,6 @@
-"""`Match`: a ranking laid on the true labels of the same rows, once for all metrics.
+"""`Match`: the hits of a ranking among the true labels of the same rows, computed once for all metrics.
 
-In: Y and a Ranking. Out: hits per entry, sizes per row, and gains per row at each cutoff, from which every
-metric of `terms` is a few sums away.
+In: Y and a Ranking. Out: hits per entry, sizes per row, and gains per row at each cutoff, which `measures` sums up.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Match:
     true_indptr, true_labels
         The true labels of each row, rising.
     ranking
-        What was returned for the same rows.
+        The labels returned for the same rows.
     hits
         uint8, one per entry of the ranking: 1 where its label is a true label of its row.
     threads
@@ -84,7 +83,7 @@ class Match:
         return _by_cutoff(sums, places)
 
     def best_gains(self, cutoffs: Iterable[int], *, weights: Floats, discounted: bool) -> dict[int, Floats]:
-        """Return the `gains` of the best ranking there could be for each row."""
+        """Return the `gains` of the best possible ranking of each row."""
         places = self._cutoffs(cutoffs)
         sums = _kernels.best_gains(
             self.true_indptr,
@@ -97,7 +96,7 @@ class Match:
         return _by_cutoff(sums, places)
 
     def restricted(self, keep: NDArray[np.bool_], *, ranking_too: bool) -> Match:
-        """Return the match with only the true labels of the mask `keep`, in the ranking too if asked."""
+        """Return the match restricted to the labels of the mask `keep`: the true ones, and with `ranking_too` all."""
         kept = keep[self.true_labels]
         indptr = np.concatenate([[0], np.cumsum(kept)])[self.true_indptr]
         ranking, hits = self.ranking, self.hits
@@ -126,7 +125,7 @@ class Match:
 
 
 def match(Y: Any, ranking: Ranking, threads: int = 1) -> Match:
-    """Lay `ranking` on the true labels Y (n_rows, n_labels), after checking that the two fit.
+    """Match `ranking` with the true labels Y (n_rows, n_labels), and check that their shapes agree.
 
     Examples
     --------

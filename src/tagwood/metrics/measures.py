@@ -1,7 +1,7 @@
-"""`Ratio` and `LabelSums`: metrics as functions of sums over rows, so that rows can be resampled.
+"""Metrics by name (``"P@5"``, ``"PSP@3"``, ``"micro-F1"``) as functions of sums over rows.
 
-In: a `Match` and metric names. Out: for each name something with a `value`, and with `sums(weights)` and
-`finish` for the resampling of rows (`resampling`): the value when row i counts weights[i] times.
+In: metric names in any case of letters, and a `Match`. Out: for each name a `Ratio` or `LabelSums`, with its `value`
+for all rows, and `sums(weights)` and `finish` for resampling: the value when row i counts weights[i] times.
 """
 
 from __future__ import annotations
@@ -11,19 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from tagwood._check import check_finite
 from tagwood.errors import InputError
 from tagwood.metrics.matching import Floats, Match, discounts
-
-# SECTION metrics.names
-# Names of metrics: ``"P@5"``, ``"PSP@3"``, ``"micro-F1"``; one table says what each one needs.
-#
-# In: what users write, in any case of letters. Out: `MetricName`, which `terms` knows how to compute.
-
+from tagwood.metrics.propensity import LabelCounts, Propensity, describe_propensity, inverse_propensity
 
 AT_K = ("P", "R", "RP", "nDCG", "PSP", "PSR", "PSnDCG", "coverage", "depth")
 """Metrics of the first k labels of a ranking; ``@k`` is part of the name."""
@@ -32,15 +29,17 @@ SETS = (
     *(f"{how}-{what}" for how in ("micro", "macro", "weighted", "example") for what in ("P", "R", "F1")),
     "hamming",
 )
-"""Metrics of label sets; with ``@k`` the set is the first k labels, without it all that were returned."""
+"""Metrics of label sets; with ``@k`` the set is the first k labels, without it all returned labels."""
 
+_DEFAULT_METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "R@5")
+_DEFAULT_PROPENSITY_METRICS = ("PSP@1", "PSP@3", "PSP@5")
 _BY_FOLD = {name.casefold(): name for name in (*AT_K, *SETS)}
 _FORM = re.compile(r"(?P<family>[A-Za-z0-9]+(?:-[A-Za-z0-9]+)?)(?:@(?P<k>[0-9]{1,9}))?")
 
 
 @dataclass(frozen=True)
 class MetricName:
-    """A metric: its family and the number of labels it looks at (None: all that were returned).
+    """A metric: its family and its number of labels k (None: all returned labels).
 
     Examples
     --------
@@ -57,7 +56,7 @@ class MetricName:
 
     @property
     def needs_counts(self) -> bool:
-        """Whether it weighs labels by their inverse propensity."""
+        """Whether it weights labels by their inverse propensity."""
         return self.family.startswith("PS")
 
     @property
@@ -67,7 +66,7 @@ class MetricName:
 
 
 def parse_metric(text: str | MetricName) -> MetricName:
-    """Return the metric of that name, or raise `InputError` with the nearest one.
+    """Return the metric of that name, or raise `InputError` with the most similar name.
 
     Examples
     --------
@@ -84,7 +83,7 @@ def parse_metric(text: str | MetricName) -> MetricName:
     k = None if found["k"] is None else int(found["k"])
     if k == 0 or (k is None and family in AT_K):
         raise InputError(
-            f"metric {family} needs the number of labels to look at, 1 or more",
+            f"metric {family} requires a number of labels of 1 or more",
             given=repr(text),
             hint=f"For example '{family}@5'.",
         )
@@ -97,7 +96,7 @@ def parse_metrics(texts: Iterable[str | MetricName]) -> list[MetricName]:
         texts = [texts]
     names = list(dict.fromkeys(map(parse_metric, texts)))
     if not names:
-        raise InputError("metrics must name at least one metric", given="none", hint="For example 'P@1'.")
+        raise InputError("metrics must have at least one metric", given="none", hint="For example 'P@1'.")
     return names
 
 
@@ -109,7 +108,7 @@ def _suggest(text: object) -> str:
             name = _BY_FOLD[near[0]]
             k = k if k.isdigit() and int(k) else "5"
             return f"Did you mean '{name}@{k}'?" if at or name in AT_K else f"Did you mean '{name}'?"
-    return f"Known are {', '.join(f'{name}@k' for name in AT_K)}, {', '.join(SETS)}."
+    return f"Known metrics: {', '.join(f'{name}@k' for name in AT_K)}, {', '.join(SETS)}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,12 +158,12 @@ class LabelSums:
         return np.stack([(part.T @ weights.T).T for part in (self.hits, self.returned, self.true)])
 
 
-Terms = Ratio | LabelSums
+RowSums = Ratio | LabelSums
 
 
 @dataclass(eq=False)
 class _Rows:
-    """The numbers per row that the formulas below are made of, each computed once for all cutoffs."""
+    """The numbers per row in the formulas below, each computed once for all cutoffs."""
 
     match: Match
     cutoffs: Sequence[int]
@@ -230,7 +229,7 @@ def _ps_ndcg(rows: _Rows, k: int) -> Ratio:
 
 def _depth(rows: _Rows, k: int) -> Ratio:
     if rows.depths is None:
-        raise InputError("depth@k needs the depth of each label", hint="Pass label_depths.")
+        raise InputError("depth@k requires the depth of each label", hint="Pass label_depths.")
     top = rows.match.ranking.top(k)
     some = np.diff(top.indptr) > 0
     deepest = np.zeros(top.n_rows)
@@ -263,7 +262,7 @@ def _set_ratio(rows: _Rows, name: MetricName) -> Ratio:
 
 
 def part_of(what: str, counts: Floats) -> tuple[Floats, Floats]:
-    """Return what P, R or F1 divides by what, from stacked (hits, returned, true)."""
+    """Return numerator and denominator of P, R or F1, from stacked (hits, returned, true)."""
     hits, returned, true = counts
     if what == "P":
         return hits, returned
@@ -309,11 +308,11 @@ def terms_of(
     names: Sequence[MetricName],
     weights: Floats | None = None,
     depths: Floats | None = None,
-) -> dict[MetricName, Terms]:
-    """Return the terms of each metric; `weights` are inverse propensities, for those that need them."""
+) -> dict[MetricName, RowSums]:
+    """Return the sums of each metric; `weights` are inverse propensities."""
     cutoffs = [name.k or match.longest for name in names]
     rows = _Rows(match, cutoffs, weights, depths)
-    terms: dict[MetricName, Terms] = {}
+    terms: dict[MetricName, RowSums] = {}
     for name in names:
         if name.family in _AT_K and name.k is not None:
             terms[name] = _AT_K[name.family](rows, name.k)
@@ -324,8 +323,49 @@ def terms_of(
     return terms
 
 
+@dataclass(frozen=True, eq=False)
+class MetricInputs:
+    """The metrics of an evaluation, with the label weights and depths that they need."""
+
+    names: list[MetricName]
+    counts: LabelCounts | None
+    weights: Floats | None
+    depths: Floats | None
+    propensity: str | None
+
+    def sums(self, matched: Match) -> dict[MetricName, RowSums]:
+        """Return the sums of every metric for this match."""
+        return terms_of(matched, self.names, self.weights, self.depths)
+
+
+def prepare(
+    n_labels: int,
+    metrics: Iterable[str] | None,
+    *,
+    train_labels: Any = None,
+    propensity: Propensity = "default",
+    label_depths: ArrayLike | None = None,
+) -> MetricInputs:
+    """Validate the arguments of an evaluation and compute the label weights that its metrics need."""
+    counts = None if train_labels is None else LabelCounts.of(train_labels)
+    if counts is not None and counts.n_labels != n_labels:
+        raise InputError(f"train_labels must have the {n_labels:,} labels of Y", given=f"{counts.n_labels:,}")
+    if metrics is None:
+        metrics = _DEFAULT_METRICS if counts is None else (*_DEFAULT_METRICS, *_DEFAULT_PROPENSITY_METRICS)
+    names = parse_metrics(metrics)
+    weights, words = None, None
+    if any(name.needs_counts for name in names):
+        weights = inverse_propensity(counts, propensity)
+        words = describe_propensity(propensity)
+        if weights.size != n_labels:
+            raise InputError(
+                f"propensity must have one number for each of {n_labels:,} labels", given=f"{weights.size:,}"
+            )
+    return MetricInputs(names, counts, weights, _check_depths(label_depths, n_labels), words)
+
+
 def divide(over: Floats | float, under: Floats | float) -> Floats:
-    """Divide, with 0 where both are 0: the one zero-division rule of all metrics.
+    """Divide, with 0 where both are 0; all metrics use this rule.
 
     Examples
     --------
@@ -338,3 +378,17 @@ def divide(over: Floats | float, under: Floats | float) -> Floats:
 
 def _ones(labels: NDArray[np.int32], indptr: NDArray[np.int64], shape: tuple[int, int]) -> sparse.csr_array:
     return sparse.csr_array((np.ones(labels.size), labels, indptr), shape=shape)
+
+
+def _check_depths(depths: ArrayLike | None, n_labels: int) -> Floats | None:
+    if depths is None:
+        return None
+    values = np.asarray(depths)
+    if values.shape != (n_labels,) or values.dtype.kind not in "fiu":
+        raise InputError(
+            f"label_depths must have one number for each of {n_labels:,} labels",
+            given=f"an array of shape {values.shape}",
+        )
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    check_finite(values, "label_depths")
+    return values

@@ -1,7 +1,7 @@
-"""Propensities: how likely a true label is to have been noted at all, after Jain et al. 2016.
+"""Label frequencies in the training data: propensities after Jain et al. 2016, and head, torso and tail.
 
-In: how often each label stands in the training data. Out: one inverse propensity per label, the weight that
-PSP@k, PSR@k and PSnDCG@k give to a hit on that label; rare labels weigh more.
+In: training labels or their `LabelCounts`. Out: one inverse propensity per label, the weight of a hit on that label in
+PSP@k, PSR@k and PSnDCG@k, which is larger for rare labels; or three `LabelSlice`s for ``evaluate(slices=True)``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from tagwood._check import check_choice, check_finite, check_float, check_int
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError
 
+Propensity = str | tuple[float, float] | ArrayLike
+
 PRESETS: dict[str, tuple[float, float]] = {
     "default": (0.55, 1.5),
     "wikipedia": (0.5, 0.4),
@@ -26,7 +28,7 @@ PRESETS: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, eq=False)
 class LabelCounts:
-    """How often each label stands in the training data: all that propensities and slices need to know of it.
+    """How often each label occurs in the training data.
 
     Parameters
     ----------
@@ -49,12 +51,12 @@ class LabelCounts:
         counts = np.asarray(self.counts)
         if counts.ndim != 1 or counts.dtype.kind not in "iu" or np.any(counts < 0):
             raise InputError(
-                "counts must hold one whole number of at least 0 for each label",
+                "counts must have one non-negative integer for each label",
                 given=f"shape {counts.shape} of type {counts.dtype}",
             )
         if counts.size and counts.max() > self.n_rows:
             raise InputError(
-                f"counts may not exceed the {self.n_rows:,} training rows", given=f"{counts.max():,}"
+                f"counts must not exceed the {self.n_rows:,} training rows", given=f"{counts.max():,}"
             )
         object.__setattr__(self, "counts", counts.astype(np.int64))
 
@@ -72,12 +74,10 @@ class LabelCounts:
         return self.counts.size
 
 
-def inverse_propensity(
-    train_labels: Any, propensity: str | tuple[float, float] | ArrayLike = "default"
-) -> NDArray[np.float64]:
+def inverse_propensity(train_labels: Any, propensity: Propensity = "default") -> NDArray[np.float64]:
     """Return the inverse propensity of each label: 1 + C (N_l + B)^-A with C = (ln N - 1)(B + 1)^A.
 
-    N is the number of training rows, N_l the number of those that have label l. C is not let below 0, so that
+    N is the number of training rows, N_l the number of those that have label l. C is at least 0, so that
     with one or two training rows no hit weighs less than 1.
 
     Parameters
@@ -85,9 +85,8 @@ def inverse_propensity(
     train_labels
         (N, n_labels) training labels, or their `LabelCounts`. May be None if `propensity` is an array.
     propensity
-        A preset (``"default"``, ``"wikipedia"`` for sets made from Wikipedia, ``"amazon"`` for sets of
-        products), a pair (A, B), or the inverse propensities themselves as an array of n_labels numbers,
-        which is returned.
+        A preset (``"default"``, ``"wikipedia"`` for data from Wikipedia, ``"amazon"`` for products), a pair (A, B), or
+        an array of n_labels inverse propensities, which is returned.
 
     Examples
     --------
@@ -99,7 +98,7 @@ def inverse_propensity(
     a, b = _constants(propensity)
     if train_labels is None:
         raise InputError(
-            "propensities need to know how often each label stands in the training data",
+            "propensities require the label frequencies in the training data",
             hint="Pass train_labels, or the inverse propensities as an array.",
         )
     counts = LabelCounts.of(train_labels)
@@ -108,8 +107,8 @@ def inverse_propensity(
     return weights
 
 
-def describe_propensity(propensity: str | tuple[float, float] | ArrayLike) -> str:
-    """Say in a few words which propensities were used.
+def describe_propensity(propensity: Propensity) -> str:
+    """Return a short description of the propensities.
 
     Examples
     --------
@@ -121,6 +120,55 @@ def describe_propensity(propensity: str | tuple[float, float] | ArrayLike) -> st
     a, b = _constants(propensity)
     pair = f"A={a:g}, B={b:g}"
     return f"{propensity} ({pair})" if isinstance(propensity, str) else pair
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSlice:
+    """Labels of similar frequency.
+
+    Parameters
+    ----------
+    name
+        ``"head"``, ``"torso"`` or ``"tail"``.
+    mask
+        (n_labels,) whether a label belongs to it.
+    rarest, commonest
+        Smallest and largest number of training rows of its labels; 0 and 0 if it has none.
+    """
+
+    name: str
+    mask: NDArray[np.bool_]
+    rarest: int
+    commonest: int
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels in the slice."""
+        return int(self.mask.sum())
+
+
+def frequency_slices(train_labels: LabelCounts) -> tuple[LabelSlice, LabelSlice, LabelSlice]:
+    """Split the labels into head, torso and tail, each with about a third of all label occurrences in training.
+
+    A label is in the head if more frequent labels have less than a third of the occurrences, in the torso if they have
+    less than two thirds, and in the tail otherwise, so that labels of equal frequency stay together. Labels that are
+    not in the training data are in the tail.
+
+    Examples
+    --------
+    >>> slices = frequency_slices(LabelCounts(np.array([0, 60, 20, 20, 20]), n_rows=60))
+    >>> [(s.name, s.n_labels, s.rarest, s.commonest) for s in slices]
+    [('head', 1, 60, 60), ('torso', 3, 20, 20), ('tail', 1, 0, 0)]
+    """
+    counts = train_labels.counts
+    values, group, size = np.unique(counts, return_inverse=True, return_counts=True)
+    volume = (values * size)[::-1].cumsum()[::-1]  # occurrences of labels at least as frequent
+    above = (volume - values * size)[group]
+    total = int(counts.sum())
+    place = np.where(3 * above < total, 0, np.where(3 * above < 2 * total, 1, 2))
+    place[counts == 0] = 2
+    head, torso, tail = (_slice(name, place == i, counts) for i, name in enumerate(("head", "torso", "tail")))
+    return head, torso, tail
 
 
 def _constants(propensity: str | tuple[float, float]) -> tuple[float, float]:
@@ -144,3 +192,9 @@ def _given(values: ArrayLike) -> NDArray[np.float64]:
     if weights.size and weights.min() <= 0:
         raise InputError("inverse propensities must be greater than 0", given=str(weights.min()))
     return weights
+
+
+def _slice(name: str, mask: NDArray[np.bool_], counts: NDArray[np.int64]) -> LabelSlice:
+    inside = counts[mask]
+    low, high = (int(inside.min()), int(inside.max())) if inside.size else (0, 0)
+    return LabelSlice(name, mask, low, high)

@@ -1,7 +1,7 @@
 """`Report`: the measured values of one evaluation, and how they are shown.
 
-In: values from `evaluate`. Out: JSON with the plain numbers; Markdown and a rich table with percentages, as
-papers print them (depths and the Hamming loss stay as they are).
+In: values from `evaluate`. Out: JSON with plain numbers; Markdown and a rich table with percentages, as in papers
+(except depths and the Hamming loss).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric's value, with the ends of its confidence interval where one was asked for."""
+    """The value of a metric, and the ends of its confidence interval if there is one."""
 
     name: str
     value: float
@@ -41,22 +41,22 @@ class SliceReport:
 
 @dataclass(frozen=True)
 class Report:
-    """What `evaluate` found.
+    """The result of `evaluate`.
 
     Parameters
     ----------
     measures
-        One per metric, in the order asked for; ``report["P@1"]`` is the value of one.
+        One per metric, in the given order; ``report["P@1"]`` is the value of one.
     n_rows, n_labels
         Shape of Y.
     n_rows_without_labels
-        Rows of Y without any true label; what they do to each metric is said in ``evaluate``.
+        Rows of Y without true labels; see `evaluation` for their effect on each metric.
     propensity
-        Which propensities were used, in words; None if no metric needed them.
+        Description of the propensities; None if no metric needed them.
     confidence
         Level of the intervals, or None.
     slices
-        Head, torso and tail, if asked for.
+        Head, torso and tail, if requested.
 
     Examples
     --------
@@ -107,10 +107,7 @@ class Report:
 
     def to_markdown(self) -> str:
         """Return the report as a Markdown table with a line about the rows below it."""
-        header, *rows = self._cells()
-        rule = "|".join(["---", *["---:"] * (len(header) - 1)])
-        lines = [f"| {' | '.join(header)} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in rows)]
-        return "\n".join([*lines, "", self.summary()])
+        return f"{markdown_table(self._cells())}\n\n{self.summary()}"
 
     def to_table(self) -> Table:
         """Return the report as a rich table."""
@@ -125,7 +122,7 @@ class Report:
         return table
 
     def summary(self) -> str:
-        """Say in one line what was measured."""
+        """Return one line about the rows, labels and slices."""
         parts = [f"{self.n_rows:,} rows", f"{self.n_labels:,} labels"]
         if self.n_rows_without_labels:
             parts.append(f"{self.n_rows_without_labels:,} rows without labels")
@@ -153,6 +150,12 @@ class Report:
             values = [show(m.name, m.value) for m in part.measures if m.name == measure.name]
             cells.append(values[0] if values else "")
         return cells
+
+
+def markdown_table(cells: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells, the header first, as a Markdown table with numbers aligned to the right."""
+    header, *rows = (f"| {' | '.join(row)} |" for row in cells)
+    return "\n".join([header, f"|---|{'---:|' * (len(cells[0]) - 1)}", *rows])
 
 
 def show(name: str, value: float) -> str:

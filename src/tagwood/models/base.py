@@ -25,7 +25,7 @@ from tagwood._check import Fitted
 from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts
 from tagwood.errors import InputError
 from tagwood.features.base import check_texts
-from tagwood.metrics.scores import ndcg_at_k
+from tagwood.metrics import evaluate
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 
@@ -99,7 +99,7 @@ class FittedModel(Fitted):
             (n_rows, n_labels) true label sets.
         """
         self._check_fitted()
-        return ndcg_at_k(y, self.rank(X, 5), 5)
+        return evaluate(y, self.rank(X, 5), metrics=["nDCG@5"])["nDCG@5"]
 
     @property
     def classes_(self) -> NDArray[np.int64]:

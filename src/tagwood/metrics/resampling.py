@@ -1,28 +1,32 @@
-"""`compare`: two rankings of the same rows, and whether the difference between them is more than luck.
+"""Resampling of rows: confidence intervals of metrics, and `compare`, the significance of a difference.
 
-In: true labels and two rankings. Out: for each metric both values, the difference (second minus first) with a
-paired-bootstrap interval, and the p-value of a sign-flip permutation test.
+In: the sums of metrics over rows (`measures`), or true labels and two rankings. Out: bootstrap intervals; for two
+rankings a `Comparison` with the interval of the difference and the p-value of a sign-flip test. Seeded; done in blocks
+of repeats, so that memory is bounded by the rows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from tagwood._check import check_float, check_int, check_threads
 from tagwood.errors import InputError
-from tagwood.metrics.evaluation import Propensity, bootstrap_values, intervals, prepare, swap_p_values
 from tagwood.metrics.matching import Floats, match
-from tagwood.metrics.measures import parse_metric
-from tagwood.metrics.report import show
+from tagwood.metrics.measures import LabelSums, RowSums, parse_metric, prepare
+from tagwood.metrics.propensity import Propensity
+from tagwood.metrics.report import markdown_table, show
 from tagwood.ranking import Ranking
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+_BLOCK = 4_000_000  # numbers in memory at once: repeats of a block times rows (or labels)
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; ``comparison["P@1"]`` is the `Difference` of one metric."""
+    """The result of `compare`; ``comparison["P@1"]`` is the `Difference` of one metric."""
 
     differences: tuple[Difference, ...]
     n_rows: int
@@ -68,11 +72,7 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """Return the comparison as a Markdown table."""
-        header, *rows = self._cells()
-        rule = "|".join(["---", *["---:"] * (len(header) - 1)])
-        return "\n".join(
-            [f"| {' | '.join(header)} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in rows)]
-        )
+        return markdown_table(self._cells())
 
     def to_table(self) -> Table:
         """Return the comparison as a rich table."""
@@ -105,10 +105,10 @@ def compare(
 ) -> Comparison:
     """Compare two rankings of the same rows.
 
-    The interval comes from the paired bootstrap: rows are drawn with replacement, the same ones for both. The
-    p-value comes from the sign-flip test: if the rankings were equally good, swapping them on a random half
-    of the rows would not matter; it is the share of such swaps with a difference at least as large as the
-    real one, never below 1 / (n_resamples + 1). Parameters are those of `evaluate`.
+    The interval is that of the paired bootstrap: rows are drawn with replacement, the same ones for both. The p-value
+    is that of the sign-flip test: if the rankings were equally good, swapping them on a random half of the rows would
+    not matter. It is the share of such swaps with a difference at least as large as the real one, and at least
+    1 / (n_resamples + 1). Parameters are those of `evaluate`.
 
     Examples
     --------
@@ -120,20 +120,20 @@ def compare(
     """
     check_float(confidence, "confidence", low=0.5, high=0.999)
     check_int(n_resamples, "n_resamples", low=10)
-    laid = [match(Y, ranking, check_threads(threads)) for ranking in (first, second)]
+    matched = [match(Y, ranking, check_threads(threads)) for ranking in (first, second)]
     if first.n_labels != second.n_labels:
         raise InputError(
             "the two rankings must have the same labels", given=f"{first.n_labels:,} and {second.n_labels:,}"
         )
-    settings = prepare(
+    inputs = prepare(
         first.n_labels, metrics, train_labels=train_labels, propensity=propensity, label_depths=label_depths
     )
-    if any(name.family == "coverage" for name in settings.names):
+    if any(name.family == "coverage" for name in inputs.names):
         raise InputError(
             "coverage@k cannot be compared by resampling rows", hint="Use evaluate for coverage@k."
         )
-    before, after = (list(settings.terms(one).values()) for one in laid)
-    n_rows = laid[0].n_rows
+    before, after = (list(inputs.sums(one).values()) for one in matched)
+    n_rows = matched[0].n_rows
     drawn = bootstrap_values(after, n_rows, n_resamples, seed) - bootstrap_values(
         before, n_rows, n_resamples, seed
     )
@@ -141,7 +141,7 @@ def compare(
     p_values = swap_p_values(before, after, n_rows, n_resamples, seed)
     differences = tuple(
         _difference(str(name), before[i].value(), after[i].value(), ends[i], float(p_values[i]))
-        for i, name in enumerate(settings.names)
+        for i, name in enumerate(inputs.names)
     )
     return Comparison(differences, n_rows, confidence, n_resamples)
 
@@ -154,3 +154,67 @@ def _row(found: Difference) -> list[str]:
     ends = f"{show(found.name, found.low)} to {show(found.name, found.high)}"
     numbers = [show(found.name, value) for value in (found.first, found.second, found.difference)]
     return [found.name, *numbers, ends, f"{found.p_value:.2g}"]
+
+
+def bootstrap_values(terms: Sequence[RowSums], n_rows: int, n_repeats: int, seed: int) -> Floats:
+    """Return (n_terms, n_repeats) values on rows drawn with replacement, the same draws for all."""
+    blocks = [
+        np.stack([term.finish(term.sums(weights)) for term in terms])
+        for weights in _blocks(_draw_rows, terms, n_rows, n_repeats, seed)
+    ]
+    return np.concatenate(blocks, axis=1)
+
+
+def intervals(values: Floats, confidence: float) -> Floats:
+    """Return (n_terms, 2): the ends of the middle share `confidence` of the repeats.
+
+    Examples
+    --------
+    >>> intervals(np.arange(101.0)[None, :], 0.9)
+    array([[ 5., 95.]])
+    """
+    ends = [(1 - confidence) / 2, (1 + confidence) / 2]
+    return np.quantile(values, ends, axis=1).T
+
+
+def swap_p_values(
+    first: Sequence[RowSums], second: Sequence[RowSums], n_rows: int, n_repeats: int, seed: int
+) -> Floats:
+    """Return the two-sided p-value of each metric under the hypothesis that both rankings are equally good.
+
+    Each repeat swaps the two rankings on a random half of the rows. The p-value is the share of repeats, the
+    real assignment counted as one of them, whose difference is at least as large as the real one.
+    """
+    real = np.array([b.value() - a.value() for a, b in zip(first, second, strict=True)])
+    # Sums in another order differ in the last bits; a tie must count as a tie.
+    limit = np.abs(real) * (1 - 1e-9) - 1e-12
+    extreme = np.zeros(len(first), dtype=np.int64)
+    for swap in _blocks(_draw_swaps, first, n_rows, n_repeats, seed):
+        stay = 1.0 - swap
+        for i, (a, b) in enumerate(zip(first, second, strict=True)):
+            new_a = a.finish(a.sums(stay) + b.sums(swap))
+            new_b = b.finish(b.sums(stay) + a.sums(swap))
+            extreme[i] += np.count_nonzero(np.abs(new_b - new_a) >= limit[i])
+    return (extreme + 1) / (n_repeats + 1)
+
+
+def _draw_rows(rng: np.random.Generator, n_rows: int) -> Floats:
+    return np.bincount(rng.integers(n_rows, size=n_rows), minlength=n_rows).astype(np.float64)
+
+
+def _draw_swaps(rng: np.random.Generator, n_rows: int) -> Floats:
+    return rng.integers(2, size=n_rows).astype(np.float64)
+
+
+def _blocks(
+    draw: Callable[[np.random.Generator, int], Floats],
+    terms: Sequence[RowSums],
+    n_rows: int,
+    n_repeats: int,
+    seed: int,
+) -> Iterator[Floats]:
+    widest = max([n_rows, *(term.hits.shape[1] for term in terms if isinstance(term, LabelSums))])
+    size = max(1, _BLOCK // widest)
+    rng = np.random.default_rng(seed)
+    for begin in range(0, n_repeats, size):
+        yield np.stack([draw(rng, n_rows) for _ in range(min(size, n_repeats - begin))])

@@ -1,4 +1,4 @@
-"""Names of metrics: what is understood, and what is said about the rest."""
+"""Names of metrics: valid ones, and errors for unknown ones."""
 
 import pytest
 
@@ -24,14 +24,14 @@ def test_metrics_of_sets_are_known_with_and_without_k(family):
         ("nDGC@3", "unknown metric 'nDGC@3'. Did you mean 'nDCG@3'?"),
         ("mirco-F1", "unknown metric 'mirco-F1'. Did you mean 'micro-F1'?"),
         ("micro-f", "Did you mean 'micro-"),
-        ("precision", "Known are P@k, R@k"),
-        ("P", "metric P needs the number of labels to look at, 1 or more; got 'P'. For example 'P@5'."),
+        ("precision", "Known metrics: P@k, R@k"),
+        ("P", "metric P requires a number of labels of 1 or more; got 'P'. For example 'P@5'."),
         ("P@0", "1 or more; got 'P@0'"),
         ("P@-1", "unknown metric"),
         ("P@1.5", "unknown metric 'P@1.5'. Did you mean 'P@5'?"),
         ("P@5@5", "unknown metric"),
-        ("", "Known are"),
-        (5, "unknown metric 5. Known are"),
+        ("", "Known metrics:"),
+        (5, "unknown metric 5. Known metrics:"),
         (None, "unknown metric None"),
     ],
 )
