@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import text_rows as reference
+from reference import rows as reference
 
 from tagwood import _kernels
 

@@ -1,4 +1,4 @@
-"""Which leaves labels live in, in plain NumPy."""
+"""The leaves of labels in plain NumPy: chosen by gain, or accepted within limits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 _I32 = NDArray[np.int32]
 _I64 = NDArray[np.int64]
+_U8 = NDArray[np.uint8]
 
 _MOVES = 2.0  # what is won by a move must be worth that many times its price
 
@@ -170,3 +171,15 @@ def place_labels(
         claim(label)
     labels = np.repeat(np.arange(n_labels, dtype=np.int32), [len(leaves) for leaves in placer.leaves_of])
     return labels, np.array([leaf for leaves in placer.leaves_of for leaf in leaves], dtype=np.int32)
+
+
+def accept_pairs(labels: _I32, leaves: _I32, copies: int, n_labels: int, capacity: _I64) -> _U8:
+    """Return 1 for each accepted pair, in order: a label gets at most `copies` leaves, a leaf `capacity` labels."""
+    left, free = [copies] * n_labels, capacity.tolist()
+    accepted = np.zeros(labels.size, dtype=np.uint8)
+    for pair, (label, leaf) in enumerate(zip(labels.tolist(), leaves.tolist(), strict=True)):
+        if left[label] > 0 and free[leaf] > 0:
+            left[label] -= 1
+            free[leaf] -= 1
+            accepted[pair] = 1
+    return accepted

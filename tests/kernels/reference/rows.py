@@ -1,7 +1,8 @@
-"""The native kernels in plain NumPy: slow, obvious, the definition of what the native ones must return."""
+"""Kernels on rows and rankings in plain NumPy: norms, checks, top-k, centroids, matches, means, parsing."""
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -129,13 +130,142 @@ def best_gains(
     return out.ravel()
 
 
-def accept_pairs(labels: _I32, leaves: _I32, copies: int, n_labels: int, room: _I64) -> _U8:
-    """Say for each claim, in order, whether it is served: labels get `copies` leaves, leaves `room` labels."""
-    left, free = [copies] * n_labels, room.tolist()
-    served = np.zeros(labels.size, dtype=np.uint8)
-    for claim, (label, leaf) in enumerate(zip(labels.tolist(), leaves.tolist(), strict=True)):
-        if left[label] > 0 and free[leaf] > 0:
-            left[label] -= 1
-            free[leaf] -= 1
-            served[claim] = 1
-    return served
+def merge_lists(
+    labels: _I32, scores: _F32, found: _I32, n_lists: int, k: int, threads: int = 1
+) -> tuple[_I32, _F32, _I32]:
+    """Return the best `k` labels of each row by their mean score over the lists of an ensemble."""
+    n_rows = found.size // n_lists
+    ids, given = labels.reshape(n_lists, n_rows, -1), scores.reshape(n_lists, n_rows, -1)
+    used = found.reshape(n_lists, n_rows)
+    out_labels = np.full((n_rows, k), -1, dtype=np.int32)
+    out_scores = np.zeros((n_rows, k), dtype=np.float32)
+    out_found = np.zeros(n_rows, dtype=np.int32)
+    for row in range(n_rows):
+        total: dict[int, float] = {}
+        for one in range(n_lists):
+            for place in range(int(used[one, row])):
+                label = int(ids[one, row, place])
+                total[label] = total.get(label, 0.0) + float(given[one, row, place]) * (1 / n_lists)
+        best = sorted(total.items(), key=lambda item: (-float(np.float32(item[1])), item[0]))[:k]
+        out_found[row] = len(best)
+        for place, (label, score) in enumerate(best):
+            out_labels[row, place], out_scores[row, place] = label, score
+    return out_labels.ravel(), out_scores.ravel(), out_found
+
+
+def calibrate(
+    scores: NDArray[np.float32], as_odds: bool, x: NDArray[np.float64], y: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """Return the values of the curve through the knots (x, y) at the scores, or at their log odds."""
+    signal = scores.astype(np.float64)
+    if as_odds:
+        share = np.clip(signal, 1e-6, 1 - 1e-6)
+        signal = np.log(share) - np.log1p(-share)
+    return np.interp(signal, x, y).astype(np.float32)
+
+
+_SPACES = re.compile(rb"[ \t\r]+")
+_LABELS = re.compile(rb"[0-9]+(,[0-9]+)*")
+_FEATURE = re.compile(rb"([0-9]+):(.*)", re.DOTALL)
+_NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NOT_FINITE = re.compile(rb"[+-]?(inf|nan|Inf|NaN|INF|NAN)", re.DOTALL)
+
+
+class _ProblemError(Exception):
+    def __init__(self, code: int, token: int) -> None:
+        self.code = code
+        self.token = token
+
+
+def parse_rows(
+    text: NDArray[np.uint8], last: bool, max_rows: int, n_labels: int, n_features: int
+) -> tuple[_I64, _I32, _I64, _I32, _F32, tuple[int, int, int]]:
+    """Parse complete lines ``l1,l2 f:v f:v``, at most `max_rows`, up to the first bad one.
+
+    Returns the ends of the label lists, the labels, the ends of the feature lists, features, values, and
+    (bytes parsed, problem, byte of the offending token). Problems: 0 none, 1 no label, 2 label too large,
+    3 no ``feature:value``, 4 feature too large, 5 value is no number, 6 value is not finite in float32.
+    """
+    content = text.tobytes()
+    labels: list[int] = []
+    features: list[int] = []
+    values: list[np.float32] = []
+    label_ends: list[int] = []
+    feature_ends: list[int] = []
+    at = problem = problem_at = 0
+    while at < len(content) and len(label_ends) < max_rows:
+        end = content.find(b"\n", at)
+        if end < 0 and not last:
+            break
+        line = content[at:] if end < 0 else content[at:end]
+        try:
+            row_labels, row_features, row_values = _parse_line(line, n_labels, n_features)
+        except _ProblemError as found:
+            problem, problem_at = found.code, at + found.token
+            break
+        labels += row_labels
+        features += row_features
+        values += row_values
+        label_ends.append(len(labels))
+        feature_ends.append(len(features))
+        at = len(content) if end < 0 else end + 1
+    return (
+        np.array(label_ends, dtype=np.int64),
+        np.array(labels, dtype=np.int32),
+        np.array(feature_ends, dtype=np.int64),
+        np.array(features, dtype=np.int32),
+        np.array(values, dtype=np.float32),
+        (at, problem, problem_at),
+    )
+
+
+def _parse_line(line: bytes, n_labels: int, n_features: int) -> tuple[list[int], list[int], list[np.float32]]:
+    labels: list[int] = []
+    features: list[int] = []
+    values: list[np.float32] = []
+    place = 0
+    for number, token in enumerate(_SPACES.split(line)):
+        place = line.find(token, place)
+        if not token:
+            continue
+        if number == 0 and not re.match(rb"[0-9]*:", token):
+            labels = _parse_labels(token, n_labels, place)
+        else:
+            feature, value = _parse_feature(token, n_features, place)
+            features.append(feature)
+            values.append(value)
+        place += len(token)
+    return labels, features, values
+
+
+def _parse_labels(token: bytes, n_labels: int, place: int) -> list[int]:
+    labels = []
+    for part in re.findall(rb"[0-9]+,?|.", token, re.DOTALL):
+        if not part[:1].isdigit():
+            raise _ProblemError(1, place)
+        # A label is read up to its comma or the end of the token; anything else behind it is no label.
+        digits = part.rstrip(b",")
+        followed = token.endswith(part) or part.endswith(b",")
+        if not followed:
+            raise _ProblemError(1, place)
+        if int(digits) >= n_labels:
+            raise _ProblemError(2, place)
+        labels.append(int(digits))
+    if not _LABELS.fullmatch(token):
+        raise _ProblemError(1, place)
+    return labels
+
+
+def _parse_feature(token: bytes, n_features: int, place: int) -> tuple[int, np.float32]:
+    match = _FEATURE.fullmatch(token)
+    if match is None:
+        raise _ProblemError(3, place)
+    if int(match[1]) >= n_features:
+        raise _ProblemError(4, place)
+    if _NUMBER.fullmatch(match[2]) is None:
+        raise _ProblemError(6 if _NOT_FINITE.match(match[2]) else 5, place)
+    with np.errstate(over="ignore"):
+        value = np.float32(float(match[2]))
+    if not np.isfinite(value):
+        raise _ProblemError(6, place)
+    return int(match[1]), value

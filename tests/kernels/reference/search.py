@@ -1,6 +1,6 @@
 """Search in a label tree in plain NumPy: beams row by row, brute force over all labels for the exact search.
 
-Decisions, shared with the native kernels: a better score comes first, then the smaller id; leaves rest in the
+Decisions, shared with the native kernels: a better score comes first, then the smaller id; leaves stay in the
 beam until everything in it is a leaf; copies of a label are joined (mean or best score) before the cut to k.
 """
 
@@ -170,37 +170,3 @@ def _dense(indptr: _I64, indices: _I32, data: _F32, n_features: int) -> _F64:
     X = np.zeros((indptr.size - 1, n_features))
     X[np.repeat(np.arange(indptr.size - 1), np.diff(indptr)), indices] = data
     return X
-
-
-def calibrate(
-    scores: NDArray[np.float32], as_odds: bool, x: NDArray[np.float64], y: NDArray[np.float64]
-) -> NDArray[np.float32]:
-    """Return the values of the curve through the knots (x, y) at the scores, or at their log odds."""
-    signal = scores.astype(np.float64)
-    if as_odds:
-        share = np.clip(signal, 1e-6, 1 - 1e-6)
-        signal = np.log(share) - np.log1p(-share)
-    return np.interp(signal, x, y).astype(np.float32)
-
-
-def merge_lists(
-    labels: _I32, scores: _F32, found: _I32, n_lists: int, k: int, threads: int = 1
-) -> tuple[_I32, _F32, _I32]:
-    """Return the best `k` labels of each row by their mean score over the lists of an ensemble."""
-    n_rows = found.size // n_lists
-    ids, given = labels.reshape(n_lists, n_rows, -1), scores.reshape(n_lists, n_rows, -1)
-    used = found.reshape(n_lists, n_rows)
-    out_labels = np.full((n_rows, k), -1, dtype=np.int32)
-    out_scores = np.zeros((n_rows, k), dtype=np.float32)
-    out_found = np.zeros(n_rows, dtype=np.int32)
-    for row in range(n_rows):
-        total: dict[int, float] = {}
-        for one in range(n_lists):
-            for place in range(int(used[one, row])):
-                label = int(ids[one, row, place])
-                total[label] = total.get(label, 0.0) + float(given[one, row, place]) * (1 / n_lists)
-        best = sorted(total.items(), key=lambda item: (-float(np.float32(item[1])), item[0]))[:k]
-        out_found[row] = len(best)
-        for place, (label, score) in enumerate(best):
-            out_labels[row, place], out_scores[row, place] = label, score
-    return out_labels.ravel(), out_scores.ravel(), out_found

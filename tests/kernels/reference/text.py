@@ -1,8 +1,7 @@
-"""The text kernels in plain Python: slow, obvious, and the definition of what the native ones must return.
+"""The text kernels in plain Python: what the native ones must return.
 
-Texts come as UTF-8 bytes with the offsets of their rows; `classes` and `folds` are the tables of
-`features.unicode`; `lengths` is (word_low, word_high, char_low, char_high, hash_bits), 0 for n-grams or
-hashing that are not wanted.
+Texts come as UTF-8 bytes with the offsets of their rows; `classes` and `folds` are the Unicode tables of
+`tagwood.features`; `lengths` is (word_low, word_high, char_low, char_high, hash_bits), 0 where not wanted.
 """
 
 from __future__ import annotations
@@ -246,3 +245,61 @@ def _find(key: int, table: list[int], n_features: int) -> int | None:
         if (slot ^ key) & ~id_mask == 0:
             return (slot & id_mask) - 1
     return None
+
+
+def bag_rows(
+    text: _U8,
+    offsets: _I64,
+    classes: _U8,
+    folds: _U32,
+    slots: _U64,
+    n_words: int,
+    buckets: _I32,
+    longest: int,
+    n_features: int,
+    counts_unknown: bool,
+    threads: int,
+) -> tuple[_I64, _I32, _F32]:
+    """Return CSR rows: what share of a text's features each one is.
+
+    Feature 0 stands in every text, word i is feature i + 1, an n-gram of 2 to `longest` words is ``buckets`` at the top
+    bits of its key; -1 and features from `n_features` on are left out. With `counts_unknown` such n-grams count as part
+    of the text, so that the shares of the others are smaller.
+    """
+    shift = 64 - (buckets.size.bit_length() - 1)
+    indptr, indices, data = [0], [], []
+    for chars in _texts(text, offsets):
+        tokens = _tokens(chars, classes, folds)
+        found = [0]
+        for token in tokens:
+            word = _find(_word_key([token]), slots.tolist(), n_words)
+            found += [] if word is None else [word + 1]
+        for n in range(2, longest + 1 if buckets.size else 2):
+            for first in range(len(tokens) - n + 1):
+                found.append(int(buckets[_word_key(tokens[first : first + n]) >> shift]))
+        counts = Counter(feature for feature in found if 0 <= feature < n_features)
+        total = len(found) if counts_unknown else counts.total()
+        indices += sorted(counts)
+        data += [counts[feature] / total for feature in sorted(counts)]
+        indptr.append(len(indices))
+    return np.array(indptr, np.int64), np.array(indices, np.int32), np.array(data, np.float32)
+
+
+def word_rows(
+    text: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    classes: NDArray[np.uint8],
+    folds: NDArray[np.uint32],
+    slots: NDArray[np.uint64],
+    n_words: int,
+    longest: int,
+    threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the borders of the rows, and the numbers of each text's first `longest` words, -1 for unknown ones."""
+    indptr, ids = [0], []
+    for chars in _texts(text, offsets):
+        for token in _tokens(chars, classes, folds)[:longest]:
+            word = _find(_word_key([token]), slots.tolist(), n_words)
+            ids.append(-1 if word is None else word)
+        indptr.append(len(ids))
+    return np.array(indptr, dtype=np.int64), np.array(ids, dtype=np.int32)

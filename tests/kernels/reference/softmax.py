@@ -1,14 +1,11 @@
-"""The kernels of the softmax tree in plain NumPy: slow, obvious, and what the native ones must return."""
+"""The kernels of the softmax tree in plain NumPy: what the native ones must return."""
 
 from __future__ import annotations
 
-from collections import Counter
 from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
-
-from reference.text import _find, _texts, _tokens, _word_key
 
 _U8 = NDArray[np.uint8]
 _U32 = NDArray[np.uint32]
@@ -20,44 +17,6 @@ _F64 = NDArray[np.float64]
 _Model = tuple[_F32, _F32, _I32, _I32, _I32, _I32, _I32]
 
 _WITHOUT_VECTOR = {-1: (0.0, -30.0), -2: (-30.0, 0.0)}  # logarithms of the probabilities of both branches
-
-
-def bag_rows(
-    text: _U8,
-    offsets: _I64,
-    classes: _U8,
-    folds: _U32,
-    slots: _U64,
-    n_words: int,
-    buckets: _I32,
-    longest: int,
-    n_features: int,
-    counts_unknown: bool,
-    threads: int,
-) -> tuple[_I64, _I32, _F32]:
-    """Return CSR rows: what share of a text's features each one is.
-
-    Feature 0 stands in every text, word i is feature i + 1, an n-gram of 2 to `longest` words is ``buckets`` at the top
-    bits of its key; -1 and features from `n_features` on are left out. With `counts_unknown` such n-grams count as part
-    of the text, so that the shares of the others are smaller.
-    """
-    shift = 64 - (buckets.size.bit_length() - 1)
-    indptr, indices, data = [0], [], []
-    for chars in _texts(text, offsets):
-        tokens = _tokens(chars, classes, folds)
-        found = [0]
-        for token in tokens:
-            word = _find(_word_key([token]), slots.tolist(), n_words)
-            found += [] if word is None else [word + 1]
-        for n in range(2, longest + 1 if buckets.size else 2):
-            for first in range(len(tokens) - n + 1):
-                found.append(int(buckets[_word_key(tokens[first : first + n]) >> shift]))
-        counts = Counter(feature for feature in found if 0 <= feature < n_features)
-        total = len(found) if counts_unknown else counts.total()
-        indices += sorted(counts)
-        data += [counts[feature] / total for feature in sorted(counts)]
-        indptr.append(len(indices))
-    return np.array(indptr, np.int64), np.array(indices, np.int32), np.array(data, np.float32)
 
 
 def softmax_epoch(

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import softmax_tree as reference
+from reference import softmax as reference
 from softmax_problems import random_bags, random_binary_tree, random_softmax
 
 from tagwood import _kernels
-from tagwood.features.base import char_tables, packed_chunks
-from tagwood.features.words import WordBags
 from tagwood.models.softmax_tree.weights import label_leaves, label_paths, number_decisions
 
 quick = settings(deadline=None, max_examples=60)
@@ -134,27 +132,3 @@ def test_wrong_array_types_are_refused_rather_than_copied():
     order = np.arange(2, dtype=np.int32)
     with pytest.raises(TypeError):
         _kernels.softmax_epoch(model.inputs, model.outputs, 8, *rows[:3], *labels, *paths, order, 1.0, 0.0, 1)
-
-
-WORDS = st.sampled_from(["fir", "oak", "Tree", "é", "öl", "森", "林", "x", "--", "fir,oak"])
-
-
-@quick
-@given(
-    st.lists(st.lists(WORDS, max_size=8).map(" ".join), min_size=1, max_size=6),
-    st.integers(1, 3),
-    st.integers(1, 2),
-    st.booleans(),
-    st.sampled_from([1, 3]),
-)
-def test_bags_are_those_of_the_twin(texts, longest, min_count, counts_unknown, threads):
-    known = [*texts, "fir oak tree", "oak fir tree"]
-    bags = WordBags.learn(known, min_count=min_count, longest=longest, bits=8)
-    tables = char_tables(True)
-    (chunk,) = packed_chunks([*texts, "unknown words"], tables.folds)
-    tail = bags.slots, bags.n_words, bags.buckets, bags.longest, bags.n_features, counts_unknown
-    found = _kernels.bag_rows(*chunk, *tables, *tail, threads)
-    wanted = reference.bag_rows(*chunk, *tables, *tail, 1)
-    for one, two in zip(found[:2], wanted[:2], strict=True):
-        np.testing.assert_array_equal(one, two)
-    np.testing.assert_allclose(found[2], wanted[2], rtol=1e-6)
