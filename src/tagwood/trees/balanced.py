@@ -59,6 +59,8 @@ def split_labels(
     gamma: float = 0.0,
     direct: bool = False,
     max_leaf_size: int = 100,
+    iterations: int = 20,
+    tolerance: float = 1e-4,
     seed: int = 0,
     threads: int = 1,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
@@ -75,8 +77,8 @@ def split_labels(
         gamma,
         direct,
         min(max_leaf_size, V.n_rows),
-        20,
-        1e-4,
+        iterations,
+        tolerance,
         seed,
         threads,
     )

@@ -21,16 +21,15 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tagwood import _kernels
+from tagwood._sparse import CsrParts
 from tagwood.metrics.propensity import LabelCounts, inverse_propensity
 from tagwood.neural.prime.loss import Pairs
 from tagwood.neural.prime.network import QueryMemory, entries_of
 from tagwood.neural.prime.settings import Batching
 from tagwood.neural.training import Rows
+from tagwood.trees.balanced import split_labels
 
 _PROJECTED = 64  # directions used for clustering
-_ITERATIONS = 5
-_TOLERANCE = 1e-2
 
 
 class Drawn(NamedTuple):
@@ -136,33 +135,33 @@ def cluster_queries(
         dimension = _PROJECTED
     norms = np.linalg.norm(embeddings, axis=1, keepdims=True)
     unit = np.ascontiguousarray(embeddings / np.maximum(norms, 1e-12), dtype=np.float32)
-    uniform = np.ones(n_queries)
-    splits = _kernels.split_labels(
+    V = CsrParts(
         np.arange(0, unit.size + 1, dimension, dtype=np.int64),
         np.tile(np.arange(dimension, dtype=np.int32), n_queries),
         unit.ravel(),
         dimension,
-        uniform,
-        uniform,
-        0.0,
-        0.0,
-        False,
-        size,
-        _ITERATIONS,
-        _TOLERANCE,
-        seed,
-        threads,
     )
-    return clusters_of_splits(*splits)
+    return cluster_rows(V, size, iterations=5, tolerance=1e-2, seed=seed, threads=threads)
 
 
-def clusters_of_splits(
-    order: NDArray[np.int32], begin: NDArray[np.int64], end: NDArray[np.int64], left: NDArray[np.int32]
+def cluster_rows(
+    V: CsrParts, size: int, *, iterations: int = 20, tolerance: float = 1e-4, seed: int, threads: int
 ) -> NDArray[np.int64]:
-    """Return the number of the leaf that holds each item, from the arrays of the native splitter."""
+    """Return the cluster of each row, at most `size` rows in each, by balanced spherical 2-means."""
+    uniform = np.ones(V.n_rows)
+    order, begin, end, left = split_labels(
+        V,
+        uniform,
+        uniform,
+        max_leaf_size=size,
+        iterations=iterations,
+        tolerance=tolerance,
+        seed=seed,
+        threads=threads,
+    )
     leaves = np.flatnonzero(left < 0)
     leaves = leaves[np.argsort(begin[leaves])]
-    clusters = np.empty(order.size, dtype=np.int64)
+    clusters = np.empty(V.n_rows, dtype=np.int64)
     clusters[order] = np.repeat(np.arange(leaves.size), end[leaves] - begin[leaves])
     return clusters
 

@@ -38,7 +38,7 @@ from tagwood.metrics import compare, evaluate
 from tagwood.neural.encoders.modules import FrozenRows
 from tagwood.neural.encoders.text_encoder import TextEncoder
 from tagwood.neural.encoders.tokens import TokenRows
-from tagwood.neural.prime.batches import Positives, QueryBatches, cluster_queries, clusters_of_splits
+from tagwood.neural.prime.batches import Positives, QueryBatches, cluster_queries, cluster_rows
 from tagwood.neural.prime.loss import Pairs, Scores, prototype_loss
 from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, QueryMemory
 from tagwood.neural.prime.settings import PrototypeLoss, PrototypeSettings
@@ -53,7 +53,6 @@ from tagwood.neural.training import (
     world,
 )
 from tagwood.ranking import Ranking
-from tagwood.trees.balanced import split_labels
 
 LOW_MARGIN = "none, low margin"  # label texts alone, with the smaller margin
 CANDIDATES = ("leave-one-out", "momentum", "none", LOW_MARGIN)
@@ -179,10 +178,7 @@ def _cluster_labels(data: PrototypeData, size: int, seed: int, threads: int) -> 
     """Return the cluster of each label by the TF-IDF features of its queries, at most `size` labels per cluster."""
     X = TfidfEncoder(ngrams=(1, 1), threads=threads).fit(data.texts).transform(data.texts)
     V = csr_parts(label_centroids(X, data.Y, max_features=100, threads=threads))
-    uniform = np.ones(V.n_rows)
-    return clusters_of_splits(
-        *split_labels(V, uniform, uniform, max_leaf_size=size, seed=seed, threads=threads)
-    )
+    return cluster_rows(V, size, seed=seed, threads=threads)
 
 
 def train_module(
