@@ -103,7 +103,7 @@ def test_copies_in_tree_make_a_tree_with_copies():
         (["tree.lam=9"], "lam must be a number from 0 to 2; got 9"),
         (["model.link=sigmid"], "Did you mean 'sigmoid'"),
         (["tree.copies=0"], "copies must be"),
-        (["tree.copies=2", "model.kind=softmax-tree"], "'softmax-tree' must be given only its own settings"),
+        (["tree.copies=2", "model.kind=softmax-tree"], "unknown setting for the model 'softmax-tree'"),
         (["model.C=much"], "C must be a number"),
         (["features.ngrams=3"], "ngrams must be a pair"),
         (["sets.rule=precisio>=0.9"], "got 'precisio>=0.9'"),

@@ -1,7 +1,9 @@
 r"""Recipes: a TOML text <-> the settings of a Tagger, so that a training run is a file that can be read and repeated.
 
-In: ``[features] [groups] [tree] [model] [sets]``. Out: a Tagger. Defaults are those of the classes and are written
-nowhere else.
+In: ``[features] [groups] [tree] [model] [sets]``. Out: a Tagger. The defaults are those of the classes.
+
+``kind`` in [features] is ``tfidf`` (default), ``text-encoder`` (vectors of a network), ``both`` side by side, or the
+name of an encoder of another package. ``kind`` in [model] is a key of `MODELS`, or a model of another package.
 
 Examples
 --------
@@ -32,82 +34,18 @@ from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import LabelModel
 from tagwood.models.disentangled import CopySettings, Disentangled
 from tagwood.models.linear_tree import LinearTree, Solver
+from tagwood.plugins import load_plugin, plugin_name, plugin_names
 from tagwood.tagger.fitting import GroupRule, SetRules, default_encoder
 from tagwood.tagger.tagger import Tagger
 
-# SECTION tagger.feature_kinds
-# Kinds of features by name, as [features] of a recipe knows them. In: settings. Out: an unfitted encoder, and back.
-#
-# ``tfidf`` (the default), ``text-encoder`` (vectors of a network), or ``both`` side by side.
 
-
-FEATURES = ("tfidf", "text-encoder", "both")
-_COMMON = ("seed", "threads")  # of the whole run, in [model]
-_TFIDF = [name for name in inspect.signature(TfidfEncoder).parameters if name not in _COMMON]
-# Named here as well, because importing the class imports torch; a test compares them.
-_NETWORK = ["encoder", "dimension", "layers", "max_length", "vocabulary", "trained", "precision"]
-FEATURE_KEYS = ["kind", *_TFIDF, *_NETWORK, "weights"]
-
-
-def make_encoder(settings: Mapping[str, Any], model: LabelModel, common: Mapping[str, Any]) -> Encoder:
-    """Return the unfitted encoder that [features] describes; `common` holds seed and threads, where given."""
-    kind = check_choice(settings.get("kind", "tfidf"), "kind of features", FEATURES)
-    own = {"tfidf": _TFIDF, "text-encoder": _NETWORK, "both": [*_TFIDF, *_NETWORK, "weights"]}[kind]
-    for key in settings:
-        if key not in {*own, "kind"}:
-            raise InputError(
-                f"the features {kind!r} must be given only their own settings",
-                given=repr(key),
-                hint=f"Known: {', '.join(own)}.",
-            )
-    words: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in settings.items() if key in _TFIDF
-    }
-    if "threads" in common:
-        words["threads"] = common["threads"]
-    if kind == "tfidf":
-        return default_encoder(model, **words)
-    from tagwood.neural.encoders.text_encoder import TextEncoder
-
-    network = TextEncoder(**{key: v for key, v in settings.items() if key in _NETWORK}, **common)
-    if network.encoder not in ("small", "bag"):
-        network.folder()  # a wrong path is named before data are read
-    if kind == "text-encoder":
-        return network
-    encoder = ConcatEncoder([TfidfEncoder(**words), network], settings.get("weights"))
-    encoder.check_params()
-    return encoder
-
-
-def describe_encoder(encoder: Encoder) -> dict[str, Any] | None:
-    """Return the settings of an encoder as [features] has them; None if no recipe describes it."""
-    if isinstance(encoder, TfidfEncoder):
-        return encoder.get_params(deep=False)
-    if type(encoder).__name__ == "TextEncoder":
-        return {"kind": "text-encoder", **_network(encoder)}
-    if isinstance(encoder, ConcatEncoder) and [type(one).__name__ for one in encoder.encoders] == [
-        "TfidfEncoder",
-        "TextEncoder",
-    ]:
-        words, network = (_network(one) for one in encoder.encoders)
-        weights = None if encoder.weights is None else list(encoder.weights)
-        return {"kind": "both", **words, **network, "weights": weights}
-    return None
-
-
-def _network(encoder: Any) -> dict[str, Any]:
-    return {name: value for name, value in encoder.get_params(deep=False).items() if name not in _COMMON}
-
-
-# SECTION tagger.model_kinds
-# Kinds of models by name, as recipes and `tagwood train --model` know them; each is imported when it is asked for.
-#
-# In: a name. Out: a class, and the arguments that the name stands for. A new kind is one more line in `MODELS`.
+def _names(target: Any) -> list[str]:
+    return list(inspect.signature(target).parameters)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Where the class of a model is, ``"module:class"``, and which of its arguments the kind fixes."""
+    """A kind of model: its class as ``"module:class"``, and the arguments that the kind fixes."""
 
     home: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -126,13 +64,18 @@ class Kind:
 
     def parameters(self) -> list[str]:
         """Return the names of the arguments that are free."""
-        return [name for name in inspect.signature(self.load()).parameters if name not in self.fixed]
+        return [name for name in _names(self.load()) if name not in self.fixed]
+
+    def settings(self) -> list[str]:
+        """Return the keys that a recipe may hold for this kind, in [tree] or [model]."""
+        own = self.parameters()
+        return [name for name in own if name != "solver"] + (_names(Solver) if "solver" in own else [])
 
 
 _PROTOTYPE = "tagwood.neural.prime.model:PrototypeModel"
 _SETS = "tagwood.neural.otseq2set.model:SetGenerator"
 
-# Value of ``kind`` in [model] -> what it stands for; the first one is the default.
+# Value of ``kind`` in [model] -> the class and arguments it stands for; the first one is the default.
 MODELS: dict[str, Kind] = {
     "linear-tree": Kind("tagwood.models.linear_tree.model:LinearTree"),
     "softmax-tree": Kind("tagwood.models.softmax_tree.model:SoftmaxTree"),
@@ -145,126 +88,45 @@ MODELS: dict[str, Kind] = {
     "mlc2seq": Kind(_SETS, {"kind": "mlc2seq"}),
     "sgm": Kind(_SETS, {"kind": "sgm"}),
 }
-LIGHT = ("linear-tree", "softmax-tree")  # whose settings are known without importing torch
-
-
-def with_parts(kind: Kind, values: Mapping[str, Any]) -> Any:
-    """Return a model of a kind; tables among the arguments change parts of it, such as its `Training`.
-
-    A table changes the part that the model would have without it; one for an encoder is all that the encoder is given.
-    """
-    cls = kind.load()
-    tables = {name: value for name, value in values.items() if isinstance(value, Mapping)}
-    model = cls(**{**kind.fixed, **{name: value for name, value in values.items() if name not in tables}})
-    if not tables:
-        return model
-    settle = getattr(model, "resolved_settings", None)
-    hints = typing.get_type_hints(cls.__init__)
-    for name, table in tables.items():
-        part = getattr(model, name)
-        if part is None and settle is not None:
-            part = getattr(settle(), name, None)
-        if dataclasses.is_dataclass(part) and not isinstance(part, type):
-            _known_keys(name, table, [one.name for one in dataclasses.fields(part)])
-            setattr(model, name, dataclasses.replace(part, **table))
-            continue
-        encoder = next((one for one in typing.get_args(hints.get(name)) if _takes_params(one)), None)
-        if encoder is None:
-            raise InputError(f"{name} must be a single value", given="a table of settings")
-        _known_keys(name, table, list(inspect.signature(encoder).parameters))
-        setattr(model, name, encoder(**table))
-    return model
-
-
-def plain_parts(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments in which parts have become tables: the way back of `with_parts`.
-
-    Examples
-    --------
-    >>> plain_parts({"kind": Kind("a:B"), "seed": 3})
-    {'kind': {'home': 'a:B', 'fixed': {}}, 'seed': 3}
-    """
-    found = dict(values)
-    for name, value in values.items():
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            found[name] = dataclasses.asdict(value)
-        elif isinstance(value, Params):
-            found[name] = value.get_params(deep=False)
-    return found
-
-
-def _takes_params(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, Params)
-
-
-def _known_keys(name: str, table: Mapping[str, Any], known: list[str]) -> None:
-    for key in table:
-        if key not in known:
-            raise InputError(
-                f"{name} must be given only its own settings",
-                given=repr(key),
-                hint=name_hint(key, known),
-            )
-
-
-_TREE_KEYS = (
-    "arity",
-    "max_leaf_size",
-    "n_trees",
-    "tree",
-    "lam",
-)  # parameters of the model that shape its tree
-# Any of these in [tree] makes a linear tree one whose labels have copies; fields of CopySettings have a prefix.
+LIGHT = ("linear-tree", "softmax-tree")  # kinds whose settings are known without importing torch
+FEATURES = ("tfidf", "text-encoder", "both")
+_COMMON = ("seed", "threads")  # settings of the whole run, in [model]
+_TFIDF = [name for name in _names(TfidfEncoder) if name not in _COMMON]
+# Repeated here because importing the class imports torch; a test compares them.
+_NETWORK = ["encoder", "dimension", "layers", "max_length", "vocabulary", "trained", "precision"]
+FEATURE_KEYS = ["kind", *_TFIDF, *_NETWORK, "weights"]
+_TREE_KEYS = ("arity", "max_leaf_size", "n_trees", "tree", "lam")  # parameters that shape the tree of a model
+# Any of these in [tree] makes the linear tree a `Disentangled` one; fields of `CopySettings` have a prefix.
 _COPY_KEYS = ("copies", "rounds", "retrain_matcher", "merge")
 _PREFIX = "copies_"
-_ALL = ("seed", "threads")  # of the whole run, in [model]
-
-
-def _names(target: Any) -> list[str]:
-    return list(inspect.signature(target).parameters)
-
-
-def _model_keys(kind: Kind) -> list[str]:
-    """Return what may be set of a model, wherever it stands."""
-    own = kind.parameters()
-    return [name for name in own if name != "solver"] + (_names(Solver) if "solver" in own else [])
-
-
-def _without_twice(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
-
+_MODEL_KEYS = [key for kind in LIGHT for key in MODELS[kind].settings() if key not in _TREE_KEYS]
 
 # Section -> the keys it may hold.
 KEYS: dict[str, list[str]] = {
     "features": FEATURE_KEYS,
     "groups": _names(GroupRule),
     "tree": [*_TREE_KEYS, *_COPY_KEYS, *(f"{_PREFIX}{name}" for name in _names(CopySettings))],
-    "model": [
-        "kind",
-        *_without_twice(
-            name for kind in LIGHT for name in _model_keys(MODELS[kind]) if name not in _TREE_KEYS
-        ),
-        "keep_texts",
-    ],
+    "model": ["kind", *dict.fromkeys(_MODEL_KEYS), "keep_texts"],
     "sets": _names(SetRules),
 }
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings by section; what is not named keeps its default."""
+    """Settings by section; settings that are not named keep their defaults."""
 
     sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for section, values in self.sections.items():
-            _known(section, KEYS, "section", "recipe")
+            _check_key(section, KEYS, "section", "recipe")
             if not isinstance(values, Mapping):
                 raise InputError(f"[{section}] of a recipe must be a section", given=repr(values)[:60])
-            if section == "model" and values.get("kind") in MODELS.keys() - LIGHT:
-                continue  # `tagger` checks these: their names are not known before torch is imported
+            usual = {"model": LIGHT, "features": FEATURES}.get(section)
+            if usual is not None and values.get("kind", usual[0]) not in usual:
+                continue  # `tagger` checks these: the keys are not known before the class is imported
             for key in values:
-                _known(key, KEYS[section], "key", f"[{section}]")
+                _check_key(key, KEYS[section], "key", f"[{section}]")
 
     def override(self, settings: Iterable[str]) -> Recipe:
         """Return the recipe with changes such as ``"tree.lam=0.5"``; values are TOML, or plain text."""
@@ -289,11 +151,11 @@ class Recipe:
     def tagger(self) -> Tagger:
         """Return an unfitted Tagger with these settings."""
         part = {name: dict(self.sections.get(name, {})) for name in KEYS}
-        common = {name: part["model"][name] for name in _ALL if name in part["model"]}
+        common = {name: part["model"][name] for name in _COMMON if name in part["model"]}
         extra = {key: part["model"][key] for key in ("keep_texts", "seed") if key in part["model"]}
-        model = _model(part["tree"], part["model"])
+        model = _make_model(part["tree"], part["model"])
         tagger = Tagger(
-            make_encoder(part["features"], model, common),
+            _make_encoder(part["features"], model, common),
             model,
             groups=GroupRule(**part["groups"]),
             sets=SetRules(**part["sets"]),
@@ -331,7 +193,7 @@ def read_recipe(path: str | Path) -> Recipe:
 
 
 def recipe_of(tagger: Tagger) -> Recipe:
-    """Return the full recipe of a Tagger with features and a model that recipes know: every setting, defaults too."""
+    """Return the full recipe of a Tagger, defaults included; `InputError` for parts that no recipe can describe."""
     model = tagger.model or LinearTree()
     encoder = tagger.encoder or default_encoder(model)
     copies: dict[str, Any] = {}
@@ -339,18 +201,16 @@ def recipe_of(tagger: Tagger) -> Recipe:
         copies = {name: getattr(model, name) for name in _COPY_KEYS}
         copies |= {f"{_PREFIX}{name}": v for name, v in dataclasses.asdict(model.copy_settings).items()}
         model = model.base_tree()
-    kind = next((kind for kind, known in MODELS.items() if known.describes(model)), None)
-    features = describe_encoder(encoder)
+    kind = next((name for name, one in MODELS.items() if one.describes(model)), None)
+    fixed = {} if kind is None else MODELS[kind].fixed
+    kind = kind or plugin_name("models", type(model))
+    features = _describe_encoder(encoder)
     if features is None or kind is None:
         raise InputError(
             f"a recipe describes TF-IDF features or a TextEncoder or both, and one of {', '.join(MODELS)}",
             given=f"{type(encoder).__name__} and {type(model).__name__}",
         )
-    own = {
-        key: v
-        for key, v in plain_parts(model.get_params(deep=False)).items()
-        if key not in MODELS[kind].fixed
-    }
+    own = {key: v for key, v in _as_tables(model.get_params(deep=False)).items() if key not in fixed}
     values = {**own, "kind": kind, "keep_texts": tagger.keep_texts}
     if isinstance(model, LinearTree):
         values |= dataclasses.asdict(model.solver)
@@ -362,31 +222,131 @@ def recipe_of(tagger: Tagger) -> Recipe:
         "sets": dataclasses.asdict(tagger.sets),
     }
     keys = KEYS if kind in LIGHT else {**KEYS, "tree": [], "model": ["kind", *own, "keep_texts"]}
+    if features.get("kind", "tfidf") not in FEATURES:
+        keys = {**keys, "features": list(features)}
     return Recipe(
         {name: {key: settings[name][key] for key in keys[name] if key in settings[name]} for name in keys}
     )
 
 
-def _model(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> LabelModel:
+def _make_encoder(settings: Mapping[str, Any], model: LabelModel, common: Mapping[str, Any]) -> Encoder:
+    """Return the unfitted encoder that [features] describes; `common` holds seed and threads, where given."""
+    given: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in settings.items() if key != "kind"
+    }
+    kind = settings.get("kind", "tfidf")
+    if kind not in FEATURES:
+        check_choice(kind, "kind of features", [*FEATURES, *plugin_names("encoders")])
+        cls = load_plugin("encoders", kind)
+        _check_settings(f"the features {kind!r}", given, _names(cls))
+        encoder: Encoder = cls(**{name: v for name, v in common.items() if name in _names(cls)} | given)
+        return encoder
+    own = {"tfidf": _TFIDF, "text-encoder": _NETWORK, "both": [*_TFIDF, *_NETWORK, "weights"]}[kind]
+    _check_settings(f"the features {kind!r}", given, own)
+    words = {key: v for key, v in given.items() if key in _TFIDF}
+    if "threads" in common:
+        words["threads"] = common["threads"]
+    if kind == "tfidf":
+        return default_encoder(model, **words)
+    from tagwood.neural.encoders.text_encoder import TextEncoder
+
+    network = TextEncoder(**{key: v for key, v in given.items() if key in _NETWORK}, **common)
+    if network.encoder not in ("small", "bag"):
+        network.folder()  # raises for a wrong path before data are read
+    return (
+        network
+        if kind == "text-encoder"
+        else ConcatEncoder([TfidfEncoder(**words), network], settings.get("weights"))
+    )
+
+
+def _describe_encoder(encoder: Encoder) -> dict[str, Any] | None:
+    """Return the settings of an encoder as [features] has them; None if no recipe describes it."""
+    if isinstance(encoder, TfidfEncoder):
+        return encoder.get_params(deep=False)
+    if type(encoder).__name__ == "TextEncoder":
+        return {"kind": "text-encoder", **_own_params(encoder)}
+    if isinstance(encoder, ConcatEncoder):
+        if [type(one).__name__ for one in encoder.encoders] != ["TfidfEncoder", "TextEncoder"]:
+            return None
+        words, network = (_own_params(one) for one in encoder.encoders)
+        weights = None if encoder.weights is None else list(encoder.weights)
+        return {"kind": "both", **words, **network, "weights": weights}
+    name = plugin_name("encoders", type(encoder))
+    return None if name is None else {"kind": name, **_own_params(encoder)}
+
+
+def _own_params(encoder: Any) -> dict[str, Any]:
+    return {name: v for name, v in encoder.get_params(deep=False).items() if name not in _COMMON}
+
+
+def _make_model(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> LabelModel:
     """Return the unfitted model that [tree] and [model] describe."""
-    kind = check_choice(settings.get("kind", next(iter(MODELS))), "kind", MODELS)
+    name = settings.get("kind", next(iter(MODELS)))
+    if name in MODELS:
+        kind = MODELS[name]
+    else:
+        check_choice(name, "kind", [*MODELS, *plugin_names("models")])
+        cls = load_plugin("models", name)
+        kind = Kind(f"{cls.__module__}:{cls.__qualname__}")
     copies = {key: value for key, value in tree.items() if key in _COPY_KEYS or key.startswith(_PREFIX)}
-    given = {**tree, **settings}
-    if kind == "linear-tree":
+    given = {key: value for key, value in {**tree, **settings}.items() if key not in ("kind", "keep_texts")}
+    if name == "linear-tree":
         given = {key: value for key, value in given.items() if key not in copies}
-    known = _model_keys(MODELS[kind])
-    for key in given.keys() - {"kind", "keep_texts"} - set(known):
-        raise InputError(
-            f"the model {kind!r} must be given only its own settings",
-            given=repr(key),
-            hint=name_hint(key, known),
-        )
-    names = MODELS[kind].parameters()
+    # Seed and threads belong to the whole run; a model of another package need not have them.
+    _check_settings(f"the model {name!r}", given, kind.settings() + ([] if name in MODELS else list(_COMMON)))
+    names = kind.parameters()
     own = {key: value for key, value in given.items() if key in names}
-    if "solver" in names:
+    if "solver" in names and name in MODELS:
         own["solver"] = Solver(**{key: value for key, value in given.items() if key in _names(Solver)})
-    model: LabelModel = with_parts(MODELS[kind], own)
+    model: LabelModel = _with_parts(kind, own)
     return model if not copies or not isinstance(model, LinearTree) else _with_copies(model, copies)
+
+
+def _with_parts(kind: Kind, values: Mapping[str, Any]) -> Any:
+    """Return a model of a kind; tables among the arguments are settings of its parts, such as its `Training`.
+
+    A table changes fields of a settings object, or holds the arguments of an encoder.
+    """
+    cls = kind.load()
+    tables = {name: value for name, value in values.items() if isinstance(value, Mapping)}
+    model = cls(**{**kind.fixed, **{name: value for name, value in values.items() if name not in tables}})
+    if not tables:
+        return model
+    settle = getattr(model, "resolved_settings", None)
+    hints = typing.get_type_hints(cls.__init__)
+    for name, table in tables.items():
+        part = getattr(model, name)
+        if part is None and settle is not None:
+            part = getattr(settle(), name, None)
+        if dataclasses.is_dataclass(part) and not isinstance(part, type):
+            _check_settings(name, table, [one.name for one in dataclasses.fields(part)])
+            setattr(model, name, dataclasses.replace(part, **table))
+            continue
+        encoder = next(
+            (
+                one
+                for one in typing.get_args(hints.get(name))
+                if isinstance(one, type) and issubclass(one, Params)
+            ),
+            None,
+        )
+        if encoder is None:
+            raise InputError(f"{name} must be a single value", given="a table of settings")
+        _check_settings(name, table, _names(encoder))
+        setattr(model, name, encoder(**table))
+    return model
+
+
+def _as_tables(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with parts as tables: the inverse of `_with_parts`."""
+    found = dict(values)
+    for name, value in values.items():
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            found[name] = dataclasses.asdict(value)
+        elif isinstance(value, Params):
+            found[name] = value.get_params(deep=False)
+    return found
 
 
 def _with_copies(base: LinearTree, settings: Mapping[str, Any]) -> Disentangled:
@@ -397,7 +357,7 @@ def _with_copies(base: LinearTree, settings: Mapping[str, Any]) -> Disentangled:
     )
 
 
-def _known(name: str, known: Iterable[str], what: str, where: str) -> None:
+def _check_key(name: str, known: Iterable[str], what: str, where: str) -> None:
     names = list(known)
     if name in names:
         return
@@ -406,8 +366,14 @@ def _known(name: str, known: Iterable[str], what: str, where: str) -> None:
     raise InputError(f"{where} must have only known {what}s", given=repr(name), hint=hint)
 
 
+def _check_settings(owner: str, given: Iterable[str], known: list[str]) -> None:
+    for key in given:
+        if key not in known:
+            raise InputError(f"unknown setting for {owner}", given=repr(key), hint=name_hint(key, known))
+
+
 def _value(text: str) -> Any:
-    """Return a TOML value; what is no TOML is taken as text, so that ``sets.rule=f1`` needs no quotes."""
+    """Return a TOML value; anything else is text, so that ``sets.rule=f1`` needs no quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

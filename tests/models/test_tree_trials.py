@@ -106,7 +106,7 @@ def test_the_trials_are_stored_with_the_model(problem, tmp_path):
             {"tree": "automatic"},
             "tree must be one of 'interpolated', 'auto'; got 'automatic'. Did you mean 'auto'",
         ),
-        ({"tree": "auto", "lam": 0.5}, "lam must be left out where tree='auto' chooses it; got 0.5"),
+        ({"tree": "auto", "lam": 0.5}, "lam must be left out with tree='auto'; got 0.5"),
     ],
 )
 def test_settings_that_do_not_fit_are_named(problem, settings, message):

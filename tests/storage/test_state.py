@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tagwood
 from tagwood.errors import InputError
 from tagwood.storage import State, pack_strings, restore, storable, unpack_strings
-from tagwood.storage.registry import MODULES, class_of
+from tagwood.storage.state import MODULES, class_of
 
 
 def test_numpy_scalars_and_tuples_become_plain_json():

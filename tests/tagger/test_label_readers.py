@@ -136,11 +136,11 @@ def test_the_keys_of_a_network_are_those_of_its_class():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["model.kind=prime", "model.arity=3"], "'prime' must be given only its own settings; got 'arity'"),
-        (["model.kind=prime", "tree.arity=3"], "'prime' must be given only its own settings; got 'arity'"),
-        (["model.kind=prime", "model.preset=ngame"], "only its own settings; got 'preset'"),
+        (["model.kind=prime", "model.arity=3"], "unknown setting for the model 'prime'; got 'arity'"),
+        (["model.kind=prime", "tree.arity=3"], "unknown setting for the model 'prime'; got 'arity'"),
+        (["model.kind=prime", "model.preset=ngame"], "unknown setting for the model 'prime'; got 'preset'"),
         (["model.kind=prime", "model.traning_.epochs=3"], "Did you mean 'training'"),
-        (["model.kind=prime", "model.training.speed=3"], "training must be given only its own.*'speed'"),
+        (["model.kind=prime", "model.training.speed=3"], "unknown setting for training; got 'speed'"),
         (["model.kind=prime", "model.seed.x=3"], "seed must be a single value"),
         (["model.kind=prime", "model.epochs=3", "model.epochs.x=3"], "must be inside a table"),
         (["model.kind=prime", "model.epochs=0"], "epochs must be"),
@@ -148,7 +148,7 @@ def test_the_keys_of_a_network_are_those_of_its_class():
         (["features.kind=text"], "kind of features must be one of 'tfidf', 'text-encoder', 'both'"),
         (
             ["features.encoder=bag"],
-            "the features 'tfidf' must be given only their own settings; got 'encoder'",
+            "unknown setting for the features 'tfidf'; got 'encoder'",
         ),
         (["features.kind=text-encoder", "features.min_df=2"], "got 'min_df'"),
         (["features.kind=both", "features.weights=[1]"], "one number for each of the 2"),

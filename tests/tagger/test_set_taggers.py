@@ -76,7 +76,7 @@ def test_a_recipe_names_the_kind_of_generator(kind):
     model = parse_recipe(text).tagger().model
     assert (model.decoding.beam_width, model.loss.transport) == (3, 1)
     assert repr(parse_recipe(recipe_of(tagger).to_toml()).tagger()) == repr(tagger)
-    with pytest.raises(InputError, match=f"the model '{kind}' must be given only its own settings; got 'C'"):
+    with pytest.raises(InputError, match=f"unknown setting for the model '{kind}'; got 'C'"):
         Recipe().override([f"model.kind={kind}", "model.C=2"]).tagger()
 
 

@@ -85,10 +85,10 @@ def test_a_recipe_names_the_kind_of_model():
         ),
         (
             ["model.kind=softmax-tree", "model.C=2"],
-            "'softmax-tree' must be given only its own.*got 'C'",
+            "unknown setting for the model 'softmax-tree'; got 'C'",
         ),
         (["model.kind=softmax-tree", "tree.arity=2"], "got 'arity'. Known: tree, lam, dimension"),
-        (["model.epochs=2"], "the model 'linear-tree' must be given only its own settings; got 'epochs'"),
+        (["model.epochs=2"], "unknown setting for the model 'linear-tree'; got 'epochs'"),
         (["model.kind=softmax-tree", "model.dimension=9"], "dimension must be a multiple of 8"),
     ],
 )

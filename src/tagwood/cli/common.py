@@ -79,7 +79,8 @@ def load_tagger(folder: Path, jobs: int | None = None) -> Tagger:
     tagger = Tagger.load(folder)
     if jobs is not None:
         for part in (tagger.encoder_, tagger.model_):
-            part.set_params(threads=check_threads(jobs))  # type: ignore[union-attr]
+            if hasattr(part, "threads"):
+                part.threads = check_threads(jobs)
     return tagger
 
 

@@ -1,13 +1,12 @@
 """Model folders: `save` and `load` for any model, as JSON and safetensors, with checksums and without pickle.
 
-`state` and `registry` define what is stored, `tensors` and `folder` the file formats, `hashing` the integrity checks;
+`state` defines what is stored, `tensors` and `folder` the file formats, `hashing` the integrity checks;
 `publish` moves a finished folder into place, `golden` compares results, `save_load` has the two functions.
 """
 
 from tagwood.storage.folder import Manifest, read_manifest
-from tagwood.storage.registry import Storable, restore, storable
 from tagwood.storage.save_load import load, save
-from tagwood.storage.state import State, pack_strings, unpack_strings
+from tagwood.storage.state import State, Storable, pack_strings, restore, storable, unpack_strings
 
 __all__ = [
     "Manifest",

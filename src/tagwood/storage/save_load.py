@@ -49,8 +49,7 @@ from tagwood.storage.hashing import (
     write_stamp,
 )
 from tagwood.storage.publish import check_replaceable, staged_folder
-from tagwood.storage.registry import Storable, class_of
-from tagwood.storage.state import State, plain_json
+from tagwood.storage.state import State, Storable, class_of, plain_json
 from tagwood.storage.tensors import Tensor, map_tensor, read_header, write_tensors
 
 _TRIES = 5

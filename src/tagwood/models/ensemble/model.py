@@ -39,7 +39,7 @@ from tagwood.models.ensemble.members import (
 from tagwood.probabilities.calibration import Calibrator
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
-from tagwood.storage.registry import restore
+from tagwood.storage.state import restore
 
 WAYS = ("auto", "logistic", "probability", "scaled", "rank")
 Floats = NDArray[np.float64]

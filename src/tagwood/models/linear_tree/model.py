@@ -33,6 +33,7 @@ from tagwood.models.linear_tree.training import (
 )
 from tagwood.models.linear_tree.trials import TreeSweep, choose_tree
 from tagwood.models.linear_tree.weights import TreeWeights
+from tagwood.plugins import load_plugin, plugin_names
 from tagwood.storage import State, storable
 from tagwood.trees.label_tree import LabelTree
 
@@ -61,7 +62,8 @@ class LinearTree(TreeRanker):
     tree
         ``"interpolated"``: a tree of the given `lam`. ``"auto"``: `lam` is chosen by trials on held-out rows, as the
         one with the fewest nodes per search that loses no P@1; this takes five more trainings on at most 20,000 rows.
-        Below 134 rows `lam` is 0. ``tagwood tune --tree`` measures real latency.
+        Below 134 rows `lam` is 0. ``tagwood tune --tree`` measures real latency. Any other name: a builder that another
+        package registers under the entry point group ``tagwood.trees``.
     lam
         λ from 0 to 2. 0: similar labels together, all at about the same depth. Up to 1: frequent labels nearer to the
         root, where exact search finds them sooner. 2: frequencies alone shape the tree. Smaller leaves and nodes
@@ -184,11 +186,12 @@ class LinearTree(TreeRanker):
         check_int(self.arity, "arity", low=2, high=1 << 20)
         check_int(self.max_leaf_size, "max_leaf_size", low=1)
         check_int(self.n_trees, "n_trees", low=1)
-        check_choice(self.tree, "tree", _TREES)
+        if self.tree not in _TREES:
+            check_choice(self.tree, "tree", [*_TREES, *plugin_names("trees")])
         check_float(self.lam, "lam", low=0, high=2)
-        if self.tree == "auto" and self.lam != 0:
+        if self.tree != "interpolated" and self.lam != 0:
             raise InputError(
-                "lam must be left out where tree='auto' chooses it",
+                f"lam must be left out with tree={self.tree!r}",
                 given=f"{self.lam}",
                 hint="tree='interpolated' takes a lam.",
             )
@@ -246,7 +249,12 @@ def fit_trees(
             progress("label tree", 0.0)
         shape = shape or {"arity": model.arity, "max_leaf_size": model.max_leaf_size}
         seeds = range(model.seed, model.seed + model.n_trees)
-        trees = build_trees(V, labels, lam=lam, seeds=seeds, threads=threads, **shape)
+        if model.tree in _TREES:
+            trees = build_trees(V, labels, lam=lam, seeds=seeds, threads=threads, **shape)
+        else:
+            build = load_plugin("trees", model.tree)
+            built = [build(V, labels, seed=seed, threads=threads, **shape) for seed in seeds]
+            trees = check_trees(built, model.n_trees, weights.label_rows.n_rows)
         del V  # it would stay in memory while the trees are trained
     else:
         trees = check_trees(tree, model.n_trees, weights.label_rows.n_rows)
