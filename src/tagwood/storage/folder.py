@@ -82,8 +82,10 @@ class Manifest:
         tagwood, python, numpy and scipy at the time of saving.
     created
         UTC time of saving, ISO 8601.
-    notes, seed, training_seconds, fingerprint
+    notes, fingerprint
         As given to `save`, or None.
+    seed, training_seconds
+        Attributes `seed` and `training_seconds_` of the model, or None.
     model
         Tree of kinds, parameters and arrays.
     golden
@@ -105,21 +107,13 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as JSON values, in the order of the file."""
-        return {
-            "format_version": self.format_version,
-            "versions": dict(self.versions),
-            "created": self.created,
-            "notes": self.notes,
-            "seed": self.seed,
-            "training_seconds": self.training_seconds,
-            "fingerprint": self.fingerprint,
-            "model": _node_to_json(self.model),
-            "golden": None if self.golden is None else _node_to_json(self.golden),
-            "files": {
-                name: {"bytes": file.bytes, "sha256": file.digest.sha256, "blocks": file.digest.blocks}
-                for name, file in self.files.items()
-            },
+        values: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["model"] = _node_to_json(self.model)
+        values["golden"] = None if self.golden is None else _node_to_json(self.golden)
+        values["files"] = {
+            name: {"bytes": file.bytes, **file.digest._asdict()} for name, file in self.files.items()
         }
+        return values
 
     @classmethod
     def from_json(cls, value: dict[str, Json]) -> Manifest:
@@ -176,11 +170,8 @@ def _read_node(value: Json, where: str, depth: int) -> Node:
 
 def _read_array(value: Json, where: str) -> ArrayRecord:
     fields = _check_keys(value, ArrayRecord.__dataclass_fields__.keys(), f"'{where}'")
-    file, dtype, shape = (
-        _field(fields, "file", str),
-        _field(fields, "dtype", str),
-        _field(fields, "shape", list),
-    )
+    file, dtype = _field(fields, "file", str), _field(fields, "dtype", str)
+    shape = _field(fields, "shape", list)
     _check_file_name(file)
     if dtype not in DTYPES:
         raise ValueError(f"'{where}' has the unknown dtype {dtype!r}")
@@ -234,6 +225,11 @@ def _field(value: dict[str, Json], key: str, *types: type) -> Any:
     return found
 
 
+def damaged(path: Path, message: str) -> StorageError:
+    """Return the error for a file that is missing or not as it was saved."""
+    return StorageError(message, path=path, hint=RESTORE)
+
+
 def manifest_bytes(manifest: Manifest) -> bytes:
     """Return the bytes of manifest.json, with its checksum."""
     raw = render_json({"format": FORMAT, "checksum": "", **manifest.to_json()})
@@ -253,7 +249,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     try:
         value = parse_json(raw)
     except ValueError as error:
-        raise StorageError(f"the manifest is damaged: {error}.", path=path, hint=RESTORE) from None
+        raise damaged(path, f"the manifest is damaged: {error}.") from None
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise StorageError(
             "this is not the manifest of a tagwood model",
@@ -272,7 +268,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     try:
         return Manifest.from_json(value)
     except ValueError as error:
-        raise StorageError(f"the manifest is inconsistent: {error}.", path=path, hint=RESTORE) from None
+        raise damaged(path, f"the manifest is inconsistent: {error}.") from None
 
 
 def find_aside(folder: Path) -> list[Path]:
@@ -287,12 +283,10 @@ def _read(folder: Path, path: Path) -> bytes:
     try:
         info = path.lstat()
         if not stat.S_ISREG(info.st_mode):
-            raise StorageError("this must be a regular file, not a link or folder", path=path, hint=RESTORE)
+            raise damaged(path, "this must be a regular file, not a link or folder")
         if info.st_size > MAX_BYTES:
-            raise StorageError(
-                f"the manifest has {info.st_size:,} bytes, more than the {MAX_BYTES:,} allowed",
-                path=path,
-                hint=RESTORE,
+            raise damaged(
+                path, f"the manifest has {info.st_size:,} bytes, more than the {MAX_BYTES:,} allowed"
             )
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
@@ -312,9 +306,7 @@ def _explain(folder: Path, path: Path, error: OSError) -> StorageError:
     if not folder.is_dir():
         return StorageError("a model is a folder, not a file", path=folder, hint="Give its folder.")
     if isinstance(error, FileNotFoundError):
-        return StorageError(
-            "the file is missing; this is not a complete model folder", path=path, hint=RESTORE
-        )
+        return damaged(path, "the file is missing; this is not a complete model folder")
     return StorageError(
         f"the file cannot be read ({error.strerror})", path=path, hint="Check its permissions and the disk."
     )
@@ -322,9 +314,7 @@ def _explain(folder: Path, path: Path, error: OSError) -> StorageError:
 
 def _check_version(version: object, versions: object, path: Path) -> None:
     if type(version) is not int or version < 1:
-        raise StorageError(
-            f"the manifest has the invalid format version {version!r}", path=path, hint=RESTORE
-        )
+        raise damaged(path, f"the manifest has the invalid format version {version!r}")
     if version > FORMAT_VERSION:
         writer = versions.get("tagwood") if isinstance(versions, dict) else None
         by = f" by tagwood {writer}" if isinstance(writer, str) else ""

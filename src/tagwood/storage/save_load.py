@@ -31,11 +31,11 @@ from tagwood.storage.folder import (
     GOLDEN,
     MANIFEST,
     MAX_BYTES,
-    RESTORE,
     ArrayRecord,
     FileRecord,
     Manifest,
     Node,
+    damaged,
     manifest_bytes,
     read_manifest,
 )
@@ -62,15 +62,14 @@ def save(
     notes: str | None = None,
     golden: Any = None,
     fingerprint: str | None = None,
-    seed: int | None = None,
-    training_seconds: float | None = None,
     overwrite: bool = False,
     threads: int | None = None,
 ) -> Path:
     """Save a model to a folder: manifest.json with a checksum, and safetensors files.
 
     The folder is written completely or not at all: files are written beside it, flushed to disk and renamed into
-    place. After a failure or a kill, an older model in the folder is unchanged.
+    place. After a failure or a kill, an older model in the folder is unchanged. The model's attributes `seed` and
+    `training_seconds_` are recorded if it has them.
 
     Parameters
     ----------
@@ -86,8 +85,6 @@ def save(
         the model's `golden_inputs()`, if it has that method.
     fingerprint
         Fingerprint of the training data.
-    seed, training_seconds
-        Default: the model's attributes `seed` and `training_seconds_`, if it has them.
     overwrite
         Replace an existing model. A folder with other files in it is never replaced.
     threads
@@ -119,7 +116,7 @@ def save(
     """
     target = Path(os.path.realpath(folder))
     threads = check_threads(threads)
-    facts = _check_facts(model, notes, seed, training_seconds, fingerprint)
+    facts = _collect_facts(model, notes, fingerprint)
     try:
         check_replaceable(target, overwrite=overwrite)  # before the golden rows are ranked
         state = _state_of(model)
@@ -184,23 +181,16 @@ def load(folder: str | os.PathLike[str], *, verify: bool = False, threads: int |
     return loaded
 
 
-def _check_facts(
-    model: object, notes: Any, seed: Any, training_seconds: Any, fingerprint: Any
-) -> dict[str, Any]:
-    """Return the fields of the manifest that the caller gives."""
-    if training_seconds is None:
-        training_seconds = getattr(model, "training_seconds_", None)
-    if seed is None and isinstance(getattr(model, "seed", None), int):
-        seed = model.seed  # type: ignore[attr-defined]
+def _collect_facts(model: object, notes: Any, fingerprint: Any) -> dict[str, Any]:
+    """Return the fields of the manifest that describe the model's origin."""
     for name, text in (("notes", notes), ("fingerprint", fingerprint)):
         if text is not None and not isinstance(text, str):
             raise InputError(f"{name} must be a str", given=repr(text)[:80])
-    if training_seconds is not None:
-        training_seconds = check_float(training_seconds, "training_seconds", low=0)
+    seed, seconds = getattr(model, "seed", None), getattr(model, "training_seconds_", None)
     return {
         "notes": plain_json(notes, "notes"),
-        "seed": None if seed is None else check_int(seed, "seed"),
-        "training_seconds": training_seconds,
+        "seed": check_int(seed, "seed") if isinstance(seed, int) else None,
+        "training_seconds": None if seconds is None else check_float(seconds, "training_seconds", low=0),
         "fingerprint": plain_json(fingerprint, "fingerprint"),
     }
 
@@ -300,9 +290,7 @@ def _open(folder: Path, verify: bool, threads: int) -> tuple[State, State | None
     try:
         states = [_to_state(node, buffers, places) for node in roots]
     except InputError as error:
-        raise StorageError(
-            f"the manifest is inconsistent ({_words(error)})", path=folder / MANIFEST, hint=RESTORE
-        ) from error
+        raise damaged(folder / MANIFEST, f"the manifest is inconsistent ({_words(error)})") from error
     return states[0], states[1] if len(states) == 2 else None
 
 
@@ -314,7 +302,7 @@ def _check_listing(folder: Path, manifest: Manifest) -> None:
             f"the folder cannot be read ({error.strerror})", path=folder, hint="Check its permissions."
         ) from error
     for name in sorted(manifest.files.keys() - names):
-        raise StorageError("the file is missing", path=folder / name, hint=RESTORE)
+        raise damaged(folder / name, "the file is missing")
     for name in sorted(names - manifest.files.keys()):
         if FILE_NAME.fullmatch(name):
             raise StorageError(
@@ -338,11 +326,7 @@ def _map(path: Path, record: FileRecord, verify: bool, threads: int) -> mmap.mma
             size = os.fstat(fd).st_size
             if size != record.bytes or size == 0:
                 how = "cut short" if size < record.bytes else "changed"
-                raise StorageError(
-                    f"the file was {how}: it has {size:,} bytes instead of {record.bytes:,}",
-                    path=path,
-                    hint=RESTORE,
-                )
+                raise damaged(path, f"the file was {how}: it has {size:,} bytes instead of {record.bytes:,}")
             _check_bytes(fd, path, record, verify, threads)
             return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
         finally:
@@ -363,11 +347,10 @@ def _check_bytes(fd: int, path: Path, record: FileRecord, verify: bool, threads:
     settled = is_settled(info)
     damage = find_damage(fd, record.bytes, record.digest, threads)
     if damage is not None:
-        raise StorageError(
+        raise damaged(
+            path,
             f"the file was altered or damaged: bytes {damage[0]:,} to {damage[1] - 1:,} "
             "do not have the SHA-256 they were saved with",
-            path=path,
-            hint=RESTORE,
         )
     after = os.fstat(fd)
     if settled and (after.st_mtime_ns, after.st_ctime_ns) == (info.st_mtime_ns, info.st_ctime_ns):
@@ -379,19 +362,18 @@ def _match(path: Path, buffer: mmap.mmap, roots: list[Node], name: str) -> dict[
     try:
         tensors = read_header(buffer)
     except ValueError as error:
-        raise StorageError(f"the file is damaged: {error}", path=path, hint=RESTORE) from None
+        raise damaged(path, f"the file is damaged: {error}") from None
     expected = {key: record for root in roots for key, record in root.walk() if record.file == name}
     for key in sorted(tensors.keys() ^ expected.keys()):
         where = "the manifest but not in the file" if key in expected else "the file but not in the manifest"
-        raise StorageError(f"array '{key}' is in {where}", path=path, hint=RESTORE)
+        raise damaged(path, f"array '{key}' is in {where}")
     for key, record in expected.items():
         found = tensors[key]
         if (found.dtype, found.shape) != (record.dtype, record.shape):
-            raise StorageError(
+            raise damaged(
+                path,
                 f"array '{key}' is {found.dtype} of shape {found.shape}, but {record.dtype} of shape "
                 f"{record.shape} in the manifest",
-                path=path,
-                hint=RESTORE,
             )
     return tensors
 
@@ -420,9 +402,7 @@ def _restore(state: State, folder: Path) -> Any:
     except (StorageError, MissingExtraError):
         raise
     except Exception as error:
-        raise StorageError(
-            f"the stored values are not a valid {state.kind} ({_words(error)})", path=folder, hint=RESTORE
-        ) from error
+        raise damaged(folder, f"the stored values are not a valid {state.kind} ({_words(error)})") from error
 
 
 def _check_golden(model: Any, golden: State, folder: Path) -> None:
