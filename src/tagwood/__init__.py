@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from tagwood.groups import impute_labels
     from tagwood.metrics import compare, evaluate
     from tagwood.models.disentangled import CopySettings, Disentangled
-    from tagwood.models.ensemble.model import Ensemble
+    from tagwood.models.ensemble import Ensemble
     from tagwood.models.linear_tree import LinearTree, Solver
-    from tagwood.models.softmax_tree.model import SoftmaxTree
+    from tagwood.models.softmax_tree import SoftmaxTree
     from tagwood.neural.encoders.text_encoder import TextEncoder
     from tagwood.neural.miml.model import MimlNetwork
     from tagwood.neural.otseq2set.model import SetGenerator
@@ -60,14 +60,14 @@ _HOMES = {
     "ConcatEncoder": "tagwood.features",
     "Dataset": "tagwood.data",
     "Disentangled": "tagwood.models.disentangled",
-    "Ensemble": "tagwood.models.ensemble.model",
+    "Ensemble": "tagwood.models.ensemble",
     "LabelVocab": "tagwood.data",
     "LinearTree": "tagwood.models.linear_tree",
     "MimlNetwork": "tagwood.neural.miml.model",
     "PrototypeModel": "tagwood.neural.prime.model",
     "Ranking": "tagwood.ranking",
     "SetGenerator": "tagwood.neural.otseq2set.model",
-    "SoftmaxTree": "tagwood.models.softmax_tree.model",
+    "SoftmaxTree": "tagwood.models.softmax_tree",
     "Solver": "tagwood.models.linear_tree",
     "Tag": "tagwood.tagger",
     "Tagger": "tagwood.tagger",

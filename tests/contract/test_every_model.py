@@ -43,7 +43,7 @@ def test_it_is_a_label_model_with_at_most_ten_parameters(case):
     model = case.make()
     assert isinstance(model, LabelModel)
     params = model.get_params(deep=False)
-    assert len(params) <= 10 or type(model).__name__ == "SoftmaxTree"
+    assert len(params) <= 10
     if not isinstance(model, Tagger | Ensemble):  # their parts have threads of their own
         assert {"threads", "seed"} <= set(params)
 

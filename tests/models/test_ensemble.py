@@ -1,4 +1,4 @@
-"""Ensembles: joined rankings by hand, mixed inputs, exact scores of missing candidates, storage, misuse."""
+"""Ensembles: joined rankings, mixed inputs, scores of missing candidates, the joint curve, storage, misuse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from ensemble_problem import LABELS, TEXTS, Fixed, members
 import tagwood
 from tagwood import Ensemble, LinearTree, SoftmaxTree, Tagger, TfidfEncoder
 from tagwood.errors import InputError, NotFittedError
+from tagwood.metrics import evaluate
 from tagwood.models.base import takes_texts
+from tagwood.models.ensemble.fusion import JointLogistic
+from tagwood.models.ensemble.members import Candidates
+from tagwood.ranking import Ranking
 
 
 def test_scaled_scores_are_averaged():
@@ -29,36 +33,16 @@ def test_a_member_that_cannot_score_gives_its_lowest():
     assert Ensemble([one, two], candidates=2, weights=[1, 3]).rank([0], k=2)[0] == [(1, 0.75), (2, 0.375)]
 
 
-def test_places_are_averaged():
-    one, two = Fixed([[0.9, 0.1, 0.2]]), Fixed([[0.0, 1.0, 0.5]])
-    found = Ensemble([one, two], how="rank").rank([0], k=3)[0]
-    assert found == [(0, pytest.approx(2 / 3, abs=1e-5)), (1, pytest.approx(2 / 3, abs=1e-5)), (2, 0.5)]
-
-
-def test_probabilities_need_held_out_rows_and_then_decide():
-    random = np.random.default_rng(0)
-    true = random.integers(0, 4, size=400)
-    good = np.eye(4)[true] * 0.5 + random.random((400, 4)) * 0.4
-    bad = random.random((400, 4)) * 100
-    ensemble = Ensemble([Fixed(good.tolist()), Fixed(bad.tolist())], how="probability")
-    with pytest.raises(NotFittedError, match=r"calibrate\(X, Y\) with held-out rows"):
-        ensemble.rank(np.arange(400))
-    ensemble.calibrate(np.arange(400), [[label] for label in true])
-    found = ensemble.rank(np.arange(400), k=1).labels
-    assert np.mean(found == true) > 0.95
-    assert np.mean(Ensemble(ensemble.members).rank(np.arange(400), k=1).labels == true) < 0.9
-
-
 def test_fit_keeps_rows_back_to_calibrate():
     ensemble = Ensemble(members()).fit(TEXTS * 40, LABELS * 40)
-    assert ensemble.calibrators_ is not None
+    assert ensemble.joint_ is not None
     found = ensemble.rank(["salt of the sea"], k=2)
     assert found.labels.tolist()[0] == 1
     assert 0.8 < found.scores[0] <= 1.0
     assert found.scores[1] < 0.2
     assert ensemble.predict(["salt of the sea"]).toarray().tolist() == [[0, 1]]
-    assert Ensemble(members(), holdout=0.0).fit(TEXTS * 40, LABELS * 40).calibrators_ is None
-    assert Ensemble(members()).fit(TEXTS, LABELS).calibrators_ is None  # too few rows
+    assert Ensemble(members(), holdout=0.0).fit(TEXTS * 40, LABELS * 40).joint_ is None
+    assert Ensemble(members()).fit(TEXTS, LABELS).joint_ is None  # too few rows
 
 
 def test_sets_are_voted():
@@ -99,13 +83,11 @@ def test_a_tagger_takes_an_ensemble(tmp_path):
 
 
 def test_a_stored_ensemble_answers_alike(tmp_path):
-    ensemble = Ensemble(members(), weights=[1, 3], candidates=2).fit(TEXTS, LABELS).calibrate(TEXTS, LABELS)
+    ensemble = Ensemble(members(), weights=[1, 3], candidates=2).fit(TEXTS, LABELS)
     tagwood.save(ensemble, tmp_path / "model")
     again = tagwood.load(tmp_path / "model")
     assert again.rank(TEXTS[:6]) == ensemble.rank(TEXTS[:6])
     assert again.get_params()["weights"] == [1, 3]
-    again.how = ensemble.how = "scaled"
-    assert again.rank(TEXTS[:6]) == ensemble.rank(TEXTS[:6])
 
 
 @pytest.mark.parametrize(
@@ -118,7 +100,7 @@ def test_a_stored_ensemble_answers_alike(tmp_path):
             r"members must have the same labels; got \[1, 2\]",
         ),
         (lambda: Ensemble([Fixed(), Fixed()], weights=[1]), "one positive number for each of the 2 members"),
-        (lambda: Ensemble([Fixed()], how="scald"), "Did you mean 'scaled'"),
+        (lambda: Ensemble([Fixed()], weights=[1]).calibrate([0], [[0]]), "Leave weights out"),
         (lambda: Ensemble([Fixed()], holdout=1), "holdout must be a number from 0.0 to 0.9"),
         (
             lambda: Ensemble(
@@ -173,3 +155,88 @@ def test_members_are_trained_again_on_all_rows_after_calibration():
         scores = [one.model.rank(one.encode(TEXTS[:6])).scores for one in (refitted, first, all_rows)]
         np.testing.assert_array_equal(scores[0], scores[2])
         assert not np.array_equal(scores[0], scores[1])
+
+
+def problem(n_rows=400, n_labels=6, seed=0):
+    """Return true labels, scores that know them and scores of chance, each (n_rows, n_labels)."""
+    random = np.random.default_rng(seed)
+    true = random.integers(0, n_labels, size=n_rows)
+    good = np.eye(n_labels)[true] + 0.7 * random.standard_normal((n_rows, n_labels))
+    return true, good, random.standard_normal(good.shape)
+
+
+def right_cells(true, good):
+    return np.eye(good.shape[1])[true].ravel()
+
+
+def test_a_member_of_chance_hardly_counts_and_one_that_harms_not_at_all():
+    true, good, chance = problem()
+    right = right_cells(true, good)
+    assert JointLogistic.fit([good.ravel(), chance.ravel()], right).shares[0] > 0.9
+    assert JointLogistic.fit([good.ravel(), -good.ravel()], right).shares.tolist() == [1.0, 0.0]
+    both = JointLogistic.fit([-good.ravel(), -good.ravel()], right)
+    assert both.weights.tolist() == [0.0, 0.0]
+    assert both.shares.tolist() == [0.5, 0.5]
+
+
+def test_probabilities_are_right_on_average_and_rise_with_each_score():
+    true, good, chance = problem()
+    right = right_cells(true, good)
+    joint = JointLogistic.fit([good.ravel(), 100 * good.ravel() + 300 * chance.ravel()], right)
+    assert joint([good.ravel(), 100 * good.ravel() + 300 * chance.ravel()]).mean() == pytest.approx(
+        right.mean(), abs=1e-3
+    )
+    assert np.all(np.diff(joint([np.linspace(-2, 2, 9), np.zeros(9)])) > 0)
+
+
+def test_shares_of_one_are_taken_as_log_odds():
+    true, good, chance = problem()
+    right = right_cells(true, good)
+    share = 1 / (1 + np.exp(-3 * good.ravel()))
+    joint = JointLogistic.fit([share, chance.ravel()], right)
+    assert joint.odds == (True, False)
+    np.testing.assert_allclose(
+        joint.weights[0], JointLogistic.fit([3 * good.ravel()], right).weights[0], rtol=0.05
+    )
+
+
+def test_right_cells_are_those_of_the_true_labels():
+    cells = Candidates.of([Ranking.from_lists([[(0, 1.0), (2, 0.5)], [(1, 1.0)]], 3)])
+    assert cells.right(tagwood._sparse.check_labels([[2], [0]])).tolist() == [0.0, 1.0, 0.0]
+
+
+def test_two_half_blind_members_are_better_together():
+    true, good, _ = problem(600)
+    _, noise, other = problem(600, seed=1)
+    one, two = good + noise, 50 * (good + other)
+    given, Y = [Fixed(one.tolist()), Fixed(two.tolist())], [[label] for label in true]
+    first = lambda model: evaluate(Y, model.rank(np.arange(600)), metrics=["P@1"])["P@1"]  # noqa: E731
+    joined = Ensemble(given).calibrate(np.arange(600), Y)
+    assert first(joined) > max(first(Ensemble([member])) for member in given) + 0.02
+    assert Ensemble(given).joint_ is None
+
+
+def test_the_curve_is_stored_and_forgotten_by_the_next_fit(tmp_path):
+    ensemble = Ensemble(members()).fit(TEXTS * 40, LABELS * 40)
+    tagwood.save(ensemble, tmp_path / "model")
+    again = tagwood.load(tmp_path / "model")
+    assert again.rank(TEXTS[:6]) == ensemble.rank(TEXTS[:6])
+    assert again.joint_.plain() == ensemble.joint_.plain()
+    assert again.fit(TEXTS, LABELS).joint_ is None  # too few rows to hold any out
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"weights": [1.0]}, "for each of 2 members"),
+        ({"weights": [-1.0, 1.0]}, "at least 0"),
+        ({"spread": [0.0, 1.0]}, "above 0"),
+        ({"bias": float("nan")}, "finite numbers"),
+        ({"odds": None}, "must have odds, weights, bias and spread"),
+    ],
+)
+def test_a_stored_curve_is_checked(change, words):
+    good = {"odds": [True, False], "weights": [1.0, 2.0], "bias": 0.0, "spread": [1.0, 1.0]}
+    assert JointLogistic.of_plain(good, 2).plain() == good
+    with pytest.raises(InputError, match=words):
+        JointLogistic.of_plain({**good, **change}, 2)

@@ -79,11 +79,13 @@ class Case:
 
 def _text(values: np.ndarray, n_colours: int) -> str:
     """Write a row of features as a text: its words are its larger features, and its colour."""
-    used = np.flatnonzero(values > np.quantile(values[values > 0], 0.3)) if np.any(values) else []
-    return " ".join([f"colour{f % n_colours} word{f}" for f in used])
+    if not np.any(values):
+        return ""
+    used = np.flatnonzero(values > np.quantile(values[values > 0], 0.3))
+    return " ".join(f"colour{f % n_colours} word{f}" for f in used)
 
 
-_SOFTMAX = {"dimension": 16, "epochs": 30, "min_count": 1, "threads": 1}
+_SOFTMAX: dict[str, Any] = {"dimension": 16, "epochs": 30, "min_count": 1, "threads": 1}
 _SETS = {
     "network__hidden": 16,
     "network__layers": 1,

@@ -1,1 +1,5 @@
-"""Several models that answer together."""
+"""Several models that rank as one."""
+
+from tagwood.models.ensemble.model import Ensemble
+
+__all__ = ["Ensemble"]

@@ -1,9 +1,9 @@
-"""`JointLogistic`: what several members say of a label, as one probability. In: their scores. Out: probabilities.
+"""`JointLogistic`: one probability from the scores of several members. In: scores. Out: probabilities.
 
 Decisions
 ---------
-* One logistic curve over the scores of all members, not a mean of probabilities: how much a member counts is learned
-  with it, and a label that two members find likely is likelier than each of them says. On held-out rows of TIBKAT,
+* One logistic curve over the scores of all members, not a mean of probabilities: it learns how much a member counts,
+  and a label that two members find likely is likelier than each of them tells. On held-out rows of TIBKAT,
   Debian and YSO (tree and PRIME, one seed) P@5 was 13.65, 17.59 and 6.00; means of calibrated probabilities with the
   best shares had 13.44, 17.06 and 6.02, and scores scaled to [0, 1] 13.36, 16.96 and 5.50.
 * Scores that are shares of 1 are taken as log odds, others as they are.
@@ -36,7 +36,7 @@ class JointLogistic:
     weights
         (n_members,) factors of log odds or scores, none below 0.
     bias
-        What is added.
+        Constant term.
     spread
         (n_members,) standard deviations of log odds or scores on held-out rows.
 
@@ -94,7 +94,7 @@ class JointLogistic:
 
     @classmethod
     def of_plain(cls, values: Any, n_members: int) -> Self:
-        """Rebuild it from its stored form; `InputError` for one that does not fit."""
+        """Rebuild it from its stored form; `InputError` if it is invalid."""
         try:
             odds = tuple(bool(one) for one in values["odds"])
             weights, spread = (np.array(values[name], dtype=np.float64) for name in ("weights", "spread"))

@@ -1,6 +1,6 @@
-"""The members of an `Ensemble`, and the candidates that they name together.
+"""The members of an `Ensemble`, and the candidates of all of them.
 
-In: models of any kind and their rankings. Out: one opinion per member and candidate, as arrays.
+In: models of any kind and their rankings. Out: one score per member and candidate, as arrays.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from scipy import sparse
 from tagwood.errors import InputError
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import takes_texts
-from tagwood.probabilities.calibration import Calibrator
 from tagwood.ranking import Ranking
 
 Floats = NDArray[np.float64]
-_FEWEST = 100  # held-out rows that are worth a calibration
+_FEWEST = 100  # held-out rows to learn from
 
 
 class Member(NamedTuple):
@@ -52,7 +51,7 @@ class Member(NamedTuple):
         return Member(encoder, model)
 
     def fit(self, rows: Any, Y: Any, options: dict[str, Any]) -> None:
-        """Fit encoder and model; the model is given those options that it knows and that are not None."""
+        """Fit encoder and model; the model gets those options that its `fit` knows and that are not None."""
         if self.encoder is not None:
             self.encoder.fit(rows)
         known = inspect.signature(self.model.fit).parameters
@@ -64,20 +63,20 @@ class Member(NamedTuple):
         return rows if self.encoder is None else self.encoder.transform(rows)
 
     def settled(self) -> Any:
-        """Return a member to train again, which has what the model chose by trials of its own (``settled``)."""
+        """Return a member to train again, with what the model chose by trials of its own (``settled``)."""
         settle = getattr(self.model, "settled", None)
         model = type(self.model)(**self.model.get_params(deep=False)) if settle is None else settle()
         return model if self.encoder is None else (self.encoder, model)
 
     def check(self) -> None:
-        """Raise `InputError` for settings of the model that do not fit."""
+        """Raise `InputError` for a parameter of the model with an invalid value."""
         check = getattr(self.model, "check_params", None)
         if check is not None:
             check()
 
 
 def as_member(value: Any) -> Member:
-    """Return what an ensemble was given as a member: a model, a pair (encoder, model), or a Tagger."""
+    """Return one of `members` as a `Member`: a model, a pair (encoder, model), or a Tagger."""
     if isinstance(value, tuple) and len(value) == 2:
         encoder, model = value
     elif hasattr(value, "encoder_") and hasattr(value, "model_"):  # a fitted Tagger
@@ -93,7 +92,7 @@ def as_member(value: Any) -> Member:
 
 
 class Candidates(NamedTuple):
-    """The labels of each row that some member named.
+    """The labels of each row that some member returned.
 
     cells
         Rising ``row * n_labels + label``.
@@ -121,7 +120,7 @@ class Candidates(NamedTuple):
         return cls(cells, row, starts, first.n_rows, first.n_labels)
 
     def scores(self, ranking: Ranking, model: Any, X: Any) -> Floats:
-        """Return a member's score of each cell: found, asked for, or for want of that its lowest of the row."""
+        """Return a member's score of each cell: from its ranking, by `score_labels`, or its lowest of the row."""
         scores = np.full(self.cells.size, np.nan)
         scores[np.searchsorted(self.cells, _cells(ranking))] = ranking.scores
         missing = np.flatnonzero(np.isnan(scores))
@@ -141,18 +140,8 @@ class Candidates(NamedTuple):
         found: Floats = np.isin(self.cells, rows * np.int64(self.n_labels) + Y.indices).astype(np.float64)
         return found
 
-    def opinion(self, way: str, scores: Floats, found: Ranking, calibrator: Calibrator | None) -> Floats:
-        """Return what a member says of each cell, from 0 to 1."""
-        if way == "rank":
-            return self.places(found)
-        return (
-            self.scaled(scores)
-            if way == "scaled" or calibrator is None
-            else self.calibrated(scores, calibrator)
-        )
-
     def scaled(self, scores: Floats) -> Floats:
-        """Return scores moved and stretched so that those of each row go from 0 to 1."""
+        """Return the scores of each row, scaled to go from 0 to 1."""
         if scores.size == 0:
             return scores
         sizes = np.diff(np.append(self.starts, scores.size))
@@ -160,20 +149,6 @@ class Candidates(NamedTuple):
         high = np.repeat(np.maximum.reduceat(scores, self.starts), sizes)
         scaled: Floats = (scores - low) / np.where(high > low, high - low, 1.0)
         return scaled
-
-    def places(self, ranking: Ranking) -> Floats:
-        """Return 1 / place of each cell in a ranking, 0 where it is not there."""
-        values = np.zeros(self.cells.size)
-        place = np.arange(ranking.labels.size) - np.repeat(ranking.indptr[:-1], np.diff(ranking.indptr))
-        values[np.searchsorted(self.cells, _cells(ranking))] = 1.0 / (place + 1)
-        return values
-
-    def calibrated(self, scores: Floats, calibrator: Calibrator) -> Floats:
-        """Return the probability of each cell."""
-        ranking = self.ranking(scores, self.n_labels)
-        found = np.empty(self.cells.size)
-        found[np.searchsorted(self.cells, _cells(ranking))] = calibrator.transform(ranking).scores
-        return found
 
     def ranking(self, scores: Floats, k: int) -> Ranking:
         """Return the best `k` cells of each row."""
@@ -198,7 +173,7 @@ def fit_members(members: list[Member], rows: Any, Y: Any, options: dict[str, Any
 
 
 def split_rows(n_rows: int, holdout: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows to train on, and those to calibrate on: a share `holdout`, or none where they are too few."""
+    """Return the rows to train on, and those to calibrate on: a share `holdout`, or none if they are too few."""
     count = round(holdout * n_rows)
     order = np.random.default_rng(0).permutation(n_rows)
     cut = count if count >= _FEWEST else 0
@@ -223,7 +198,7 @@ def vote(members: Sequence[Member], shares: Floats, rows: Any) -> sparse.csr_arr
 
 
 def check_weights(weights: Any, n_members: int) -> None:
-    """Raise `InputError` for weights that a user must not give."""
+    """Raise `InputError` for invalid weights."""
     given = np.asarray(weights, dtype=np.float64)
     if given.shape != (n_members,) or not np.all(np.isfinite(given)) or np.any(given <= 0):
         raise InputError(

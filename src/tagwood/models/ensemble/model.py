@@ -1,15 +1,16 @@
-"""`Ensemble`: several models that answer as one. In: models, fitted or not. Out: one ranking of their joined opinions.
+"""`Ensemble`: several models that rank as one. In: models, fitted or not. Out: one ranking from all their scores.
 
 Models that read features and models that read texts may be mixed: a member is then a pair (encoder, model).
 
 Decisions
 ---------
-* Every member names its best candidates, and then scores the candidates of all others too, where it can
-  (`score_labels`): a label that only one member ranks high is not taken for one that the others know nothing of.
+* Every member returns its best candidates, and then scores the candidates of all others too, where it can
+  (`score_labels`): a label that only one member ranks high is not taken as unknown to the others.
 * Scores of different models are not comparable, and members are not equally good. Both are learned from held-out rows,
-  by one logistic curve over all scores (`JointLogistic`): `fit` keeps rows back, and `calibrate` takes them for members
-  that were fitted elsewhere. Without them, each member's scores of a row are brought to [0, 1], which forgets how sure
-  it was: on titles with a weak tree and a strong PRIME, P@1 was 6.4 then, 17.2 with the curve, and 15.6 of PRIME alone.
+  by one logistic curve over all scores (`JointLogistic`): `fit` holds rows out, and `calibrate` takes them for members
+  that were fitted elsewhere. Without them, or with given `weights`, each member's scores of a row are scaled to [0, 1],
+  which discards how sure it was: on titles with a weak tree and a strong PRIME, P@1 was then 6.4, against 17.2 with the
+  curve and 15.6 for PRIME alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from tagwood._check import check_choice, check_float, check_int
+from tagwood._check import check_float, check_int
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError, NotFittedError
 from tagwood.models.base import FittedModel, check_text_rows, check_training_data
@@ -36,12 +37,10 @@ from tagwood.models.ensemble.members import (
     split_rows,
     vote,
 )
-from tagwood.probabilities.calibration import Calibrator
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.storage.state import restore
 
-WAYS = ("auto", "logistic", "probability", "scaled", "rank")
 Floats = NDArray[np.float64]
 
 
@@ -56,22 +55,19 @@ class Ensemble(FittedModel):
         otherwise `fit` trains copies of them. A model that reads features beside one that reads texts needs its
         encoder; `fit` takes TF-IDF for one that has none.
     weights
-        One positive number per member, of what is averaged; default all equal.
-    how
-        ``"logistic"``: one probability of all scores, which learns from held-out rows how much each member counts.
-        Others average ``"probability"`` of each member, ``"scaled"`` scores, or ``"rank"``, 1 / place. ``"auto"``:
-        logistic where there were held-out rows (probability if `weights` are given), otherwise scaled scores.
+        One positive number per member, to average their scaled scores with. Default: learned from held-out rows, or all
+        equal if there are none.
     candidates
-        Labels per row that each member brings in.
+        Labels per row that each member contributes.
     holdout
-        Share of the rows that `fit` keeps back to calibrate and weigh the members, where that is 100 rows or more; 0
-        for none.
+        Share of the rows that `fit` holds out to learn how much each member counts, if that is 100 rows or more; 0 for
+        none.
     refit
         Train the members once more on all rows after that, without trials of their own.
 
     Attributes
     ----------
-    joint_ : JointLogistic, whose `shares` say how much each member counts; None without held-out rows
+    joint_ : JointLogistic, whose `shares` are how much each member counts; None without held-out rows
 
     Examples
     --------
@@ -83,7 +79,6 @@ class Ensemble(FittedModel):
     """
 
     members_: list[Member]
-    calibrators_: list[Calibrator] | None = None
     joint_: JointLogistic | None = None
 
     def __init__(
@@ -91,14 +86,12 @@ class Ensemble(FittedModel):
         members: Sequence[Any],
         *,
         weights: Sequence[float] | None = None,
-        how: str = "auto",
         candidates: int = 100,
         holdout: float = 0.1,
         refit: bool = True,
     ) -> None:
         self.members = members
         self.weights = weights
-        self.how = how
         self.candidates = candidates
         self.holdout = holdout
         self.refit = refit
@@ -133,7 +126,7 @@ class Ensemble(FittedModel):
         label_texts
             One text per label, for members that read them.
         progress
-            Called with a stage's name and the share done.
+            Called with the name of a stage and the share done.
         """
         self.check_params()
         texts = self.takes == "texts"
@@ -142,10 +135,10 @@ class Ensemble(FittedModel):
         else:
             features, labels = check_training_data(X, y)
             rows = features.to_scipy()
-        kept, held = split_rows(labels.shape[0], self.holdout)
+        kept, held = split_rows(labels.shape[0], self.holdout if self.weights is None else 0.0)
         options = {"label_texts": label_texts, "progress": progress}
         members = [member.fresh(texts) for member in self._given()]
-        self.calibrators_ = self.joint_ = None
+        self.joint_ = None
         self.members_ = fit_members(members, some_rows(rows, kept), labels[kept], options)
         if held.size:
             self.calibrate(some_rows(rows, held), labels[held])
@@ -155,12 +148,15 @@ class Ensemble(FittedModel):
         return self
 
     def calibrate(self, X: Any, Y: Any) -> Self:
-        """Learn to turn scores into probabilities, from rows that no member was trained on."""
+        """Learn how much each member counts, from rows that no member was trained on."""
+        if self.weights is not None:
+            raise InputError(
+                "calibrate learns the weights of the members", given="weights", hint="Leave weights out."
+            )
         rows, labels = list(X) if self.takes == "texts" else X, check_labels(Y)
         members = self._ready()
         inputs = [member.encode(rows) for member in members]
         found = [m.model.rank(x, self.candidates) for m, x in zip(members, inputs, strict=True)]
-        self.calibrators_ = [Calibrator().fit(ranking, labels) for ranking in found]
         cells, scores = self._scores(inputs, found)
         self.joint_ = JointLogistic.fit(scores, cells.right(labels))
         return self
@@ -193,17 +189,13 @@ class Ensemble(FittedModel):
         wanted = max(k, self.candidates)
         found = [m.model.rank(x, wanted, **limits) for m, x in zip(members, inputs, strict=True)]
         cells, scores = self._scores(inputs, found)
-        way = self._way()
-        if way == "logistic":
-            assert self.joint_ is not None
+        if self.joint_ is not None:
             return cells.ranking(self.joint_(scores), k)
-        calibrators: Sequence[Calibrator | None] = self.calibrators_ or [None] * len(found)
-        opinions = [cells.opinion(way, *one) for one in zip(scores, found, calibrators, strict=True)]
-        return cells.ranking(self._shares() @ np.stack(opinions), k)
+        return cells.ranking(self._shares() @ np.stack([cells.scaled(one) for one in scores]), k)
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label sets: probabilities of 0.5 and more, or what members with half of the weight predict."""
-        if self._way() in ("logistic", "probability"):
+        if self.joint_ is not None:
             return self.rank(X, k=self.candidates).above(0.5).to_sets()
         rows = list(X) if self.takes == "texts" else X
         return vote(self._ready(), self._shares(), rows)
@@ -217,14 +209,12 @@ class Ensemble(FittedModel):
     def state(self) -> State:
         """Return the stored form: the members, each with its own."""
         members = self._ready()
-        calibrators = self.calibrators_
         parts = {f"model_{place}": member.model.state() for place, member in enumerate(members)}
         parts |= {f"encoder_{i}": m.encoder.state() for i, m in enumerate(members) if m.encoder is not None}
-        parts |= {f"calibrator_{i}": one.state() for i, one in enumerate(calibrators or [])}
         init: dict[str, Any] = {
             "weights": None if self.weights is None else [float(weight) for weight in self.weights]
         }
-        init |= {name: getattr(self, name) for name in ("how", "candidates", "holdout", "refit")}
+        init |= {name: getattr(self, name) for name in ("candidates", "holdout", "refit")}
         joint = None if self.joint_ is None else self.joint_.plain()
         return State("Ensemble", params={"init": init, "members": len(members), "joint": joint}, parts=parts)
 
@@ -239,10 +229,6 @@ class Ensemble(FittedModel):
             members.append((restore(state.part(f"encoder_{place}")), model) if encoded else model)
         ensemble = cls(members, **state.param("init", dict))
         ensemble._ready()
-        if "calibrator_0" in state.parts:
-            ensemble.calibrators_ = [
-                Calibrator.from_state(state.part(f"calibrator_{place}")) for place in places
-            ]
         if state.params.get("joint") is not None:
             ensemble.joint_ = JointLogistic.of_plain(state.param("joint", dict), len(members))
         return ensemble
@@ -252,19 +238,6 @@ class Ensemble(FittedModel):
         cells = Candidates.of(found)
         parts = zip(self._ready(), inputs, found, strict=True)
         return cells, [cells.scores(ranking, member.model, x) for member, x, ranking in parts]
-
-    def _way(self) -> str:
-        """Return how members are joined: ``"auto"`` resolved."""
-        learned = {"logistic": self.joint_ is not None, "probability": self.calibrators_ is not None}
-        if self.how == "auto":
-            wanted = ("logistic", "probability") if self.weights is None else ("probability",)
-            return next((way for way in wanted if learned[way]), "scaled")
-        if not learned.get(self.how, True):
-            raise NotFittedError(
-                f"how={self.how!r} needs calibrated members",
-                hint="Call calibrate(X, Y) with held-out rows, or take how='scaled'.",
-            )
-        return self.how
 
     def _given(self) -> list[Member]:
         if isinstance(self.members, str) or not isinstance(self.members, Sequence) or not self.members:
@@ -301,15 +274,10 @@ class Ensemble(FittedModel):
         """Raise `InputError` for a parameter with an invalid value."""
         for member in self._given():
             member.check()
-        check_choice(self.how, "how", WAYS)
         check_int(self.candidates, "candidates", low=1)
         check_float(self.holdout, "holdout", low=0.0, high=0.9)
         if self.weights is not None:
             check_weights(self.weights, len(self.members))
-            if self.how == "logistic":
-                raise InputError(
-                    "how='logistic' learns how much members count", given="weights", hint="Leave them out."
-                )
 
     def _check_fitted(self) -> None:
         self._ready()

@@ -5,11 +5,11 @@ In: texts and label sets. Out: a ranking whose scores are probabilities that sum
 Decisions
 ---------
 * Training is fastText's: vectors of words and hashed n-grams are averaged, and every decision on the way to a label is
-  a logistic regression on the average. A feature that stands c times counts c-fold, but is read and moved once.
-* Rows are shuffled in every epoch, which fastText leaves to the user, and the rate falls by rows, not by words.
+  a logistic regression on the average. A feature that occurs c times counts c-fold, but is updated once.
+* Rows are shuffled in every epoch, which fastText leaves to the user, and the learning rate falls by rows, not words.
 * `min_count` counts texts, not occurrences, and holds for n-grams too: n-grams of one text are half of all and more.
-  Leaving them out moved P@1 on held-out rows of two sets by -0.3 to +1.2 points (one seed).
-* In new texts n-grams that were not kept count as zero vectors: texts of which little is known then get short averages,
+  Dropping those moved P@1 on held-out rows of two sets by -0.3 to +1.2 points (one seed).
+* In new texts n-grams that were not kept count as zero vectors: texts with few known words then get short averages,
   and with them the more frequent labels. It raised P@1 on held-out rows of cooking questions by 1.2 to 1.5 points.
 * A branch whose labels have no training rows is never taken before all others, as in `LinearTree`.
 * Scores of a row's labels compete, so a label of a row with m labels has about 1/m at best: `predict` keeps the labels
@@ -32,69 +32,17 @@ from tagwood.features.base import label_centroids
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.features.words import WordBags
 from tagwood.models.base import FittedModel, Progress, allowed_labels, check_pairs, check_text_rows
-from tagwood.models.softmax_tree.weights import Plan, check_binary, label_leaves, restore_arrays, train
+from tagwood.models.softmax_tree.weights import SoftmaxPlan, check_binary, label_leaves, restore_arrays, train
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.trees.coding import build_fano_tree, build_huffman_tree
 from tagwood.trees.interpolated import build_interpolated_tree, label_frequencies
 from tagwood.trees.label_tree import LabelTree
 
-# SECTION models.softmax_shape
-# Which label tree a softmax tree uses. In: a tree, or the name or λ of one. Out: a binary tree, one label a leaf.
-
-
 SHAPES = ("interpolated", "balanced", "fano", "huffman")
-_TREE_FEATURES = 512  # largest features of a label that shape the tree, as in LinearTree
-
-
-def _check_shape(shape: Any) -> None:
-    if isinstance(shape, str):
-        check_choice(shape, "tree", SHAPES[1:])
-    else:
-        check_float(shape, "tree", low=0.0, high=2.0)
-
-
-def shape_tree(
-    shape: LabelTree | str | float,
-    texts: Sequence[str],
-    Y: sparse.csr_array,
-    seed: int,
-    threads: int,
-    report: Progress,
-) -> LabelTree:
-    """Return a checked tree over the labels of Y.
-
-    Coding trees need label frequencies only; the others compare labels by the TF-IDF features of their texts.
-    """
-    if isinstance(shape, LabelTree):
-        if shape.n_labels != Y.shape[1]:
-            raise InputError(
-                f"the tree must be over the {Y.shape[1]:,} labels of Y", given=f"{shape.n_labels:,} labels"
-            )
-        return check_binary(shape)
-    _check_shape(shape)
-    frequencies = label_frequencies(Y)
-    if shape in ("huffman", "fano"):
-        report("label tree", 0.0)
-        return (
-            build_huffman_tree(frequencies.marginal)
-            if shape == "huffman"
-            else build_fano_tree(frequencies.coding)
-        )
-    report("label features", 0.0)
-    V = softmax_label_features(texts, Y, threads)
-    report("label tree", 0.0)
-    lam = 0.0 if shape == "balanced" else float(shape)
-    return build_interpolated_tree(V, frequencies, lam=lam, max_leaf_size=1, seed=seed, threads=threads)
-
-
-def softmax_label_features(texts: Sequence[str], Y: sparse.csr_array, threads: int) -> sparse.csr_array:
-    """Return V (n_labels, n_words): the mean of the TF-IDF features of each label's texts, scaled to norm 1."""
-    X = TfidfEncoder(ngrams=(1, 1), min_df=1, threads=threads).fit_transform(texts)
-    return label_centroids(X, Y, max_features=_TREE_FEATURES, threads=threads)
-
-
 _POSITIVES = ("sample", "sum")
+_HASH_BITS = 21  # n-grams are hashed into 2**21 buckets; only buckets in use take memory
+_TREE_FEATURES = 512  # largest features of a label that shape the tree, as in LinearTree
 _EVERYTHING = np.empty(0, dtype=np.uint8)
 
 
@@ -102,7 +50,7 @@ _EVERYTHING = np.empty(0, dtype=np.uint8)
 class SoftmaxTree(FittedModel):
     """Rank labels by a hierarchical softmax on averaged embeddings of words and word n-grams.
 
-    It reads texts itself and takes little time to train and to answer; a `LinearTree` is usually more precise.
+    It reads texts itself and is fast to train and to rank; a `LinearTree` is usually more precise.
 
     Parameters
     ----------
@@ -110,7 +58,7 @@ class SoftmaxTree(FittedModel):
         ``"interpolated"``: a tree of the given `lam`; ``"balanced"``; ``"fano"``; ``"huffman"``, which fastText uses
         and which is the quickest to train and search.
     lam
-        λ from 0 to 2. 0: like labels together, all at about the same depth, which is ``"balanced"``. Towards 2:
+        λ from 0 to 2. 0: similar labels together, all at about the same depth, which is ``"balanced"``. Towards 2:
         frequent labels ever nearer to the root. Against Huffman's tree, λ=1 is clearly ahead on held-out rows where
         training is short (five epochs on many labels), and about level, for P@1 sometimes behind, after 25 epochs:
         try both (docs/experiments/softmax_tree.md).
@@ -119,15 +67,13 @@ class SoftmaxTree(FittedModel):
     epochs
         Passes over the rows.
     learning_rate
-        Of stochastic gradient descent; it falls evenly to 0.
+        Learning rate of stochastic gradient descent; it falls linearly to 0.
     min_count
-        Keep words and buckets of n-grams that stand in at least so many texts.
+        Smallest number of texts with a word, or bucket of n-grams, that is kept.
     ngrams
-        Most words in an n-gram; 1 uses words only.
-    hash_bits
-        N-grams are hashed into 2**hash_bits buckets. Only buckets in use take memory.
+        Most words of an n-gram; 1 uses words only.
     positives
-        Labels of a row that an update learns from: ``"sample"`` draws one, as fastText does; ``"sum"`` takes all.
+        Labels of a row in an update: ``"sample"`` draws one, as fastText does; ``"sum"`` takes all.
     seed, threads
         One thread gives the same model bits every time. Several threads (default all cores) write to the embeddings
         without locks, so that models differ a little from run to run.
@@ -158,7 +104,6 @@ class SoftmaxTree(FittedModel):
         learning_rate: float = 0.5,
         min_count: int = 2,
         ngrams: int = 2,
-        hash_bits: int = 21,
         positives: str = "sample",
         seed: int = 0,
         threads: int | None = None,
@@ -170,7 +115,6 @@ class SoftmaxTree(FittedModel):
         self.learning_rate = learning_rate
         self.min_count = min_count
         self.ngrams = ngrams
-        self.hash_bits = hash_bits
         self.positives = positives
         self.seed = seed
         self.threads = threads
@@ -195,7 +139,7 @@ class SoftmaxTree(FittedModel):
             A binary tree with one label a leaf to use instead of building one; or the name or the λ of one to build
             instead of the constructor's.
         progress
-            Called with a stage's name and the share done, from time to time.
+            Called with the name of a stage and the share done.
         """
         self.check_params()
         threads = check_threads(self.threads)
@@ -204,8 +148,8 @@ class SoftmaxTree(FittedModel):
         wanted = (self.lam if self.tree == "interpolated" else self.tree) if tree is None else tree
         shape = shape_tree(wanted, rows, labels, self.seed, threads, report)
         report("words", 0.0)
-        bags = WordBags.learn(rows, self.min_count, longest=self.ngrams, bits=self.hash_bits, threads=threads)
-        plan = Plan(
+        bags = WordBags.learn(rows, self.min_count, longest=self.ngrams, bits=_HASH_BITS, threads=threads)
+        plan = SoftmaxPlan(
             self.dimension, self.epochs, self.learning_rate, self.positives == "sum", self.seed, threads
         )
         self.arrays_ = train(bags.rows(rows, threads), labels, shape, plan, report)
@@ -236,11 +180,11 @@ class SoftmaxTree(FittedModel):
         return Ranking._of_places(*self._search(texts, k, restrict, exclude)[:3], self.n_labels_)
 
     def search_effort(self, texts: Iterable[str], k: int = 5) -> NDArray[np.int32]:
-        """Return how many decisions the search takes for each text."""
+        """Return the number of decisions that the search evaluates for each text."""
         return self._search(texts, k, None, None)[3]
 
     def predict(self, texts: Iterable[str]) -> sparse.csr_array:
-        """Return the label sets: at most 50 per row, with half the probability of a usual row's label or more."""
+        """Return the label sets: at most 50 per row, with at least half the probability of a label of a usual row."""
         return self.rank(texts, k=50).above(0.5 / self.labels_per_row_).to_sets()
 
     def score_labels(self, texts: Iterable[str], pairs: ArrayLike) -> NDArray[np.float32]:
@@ -314,17 +258,63 @@ class SoftmaxTree(FittedModel):
             raise InputError(
                 "dimension must be a multiple of 8",
                 given=str(self.dimension),
-                hint=f"Take {self.dimension // 8 * 8 + 8}.",
+                hint=f"Use {self.dimension // 8 * 8 + 8}.",
             )
         check_int(self.epochs, "epochs", low=1)
         check_float(self.learning_rate, "learning_rate", above=0.0)
         check_int(self.min_count, "min_count", low=1)
         check_int(self.ngrams, "ngrams", low=1, high=5)
-        check_int(self.hash_bits, "hash_bits", low=8, high=28)
         check_choice(self.positives, "positives", _POSITIVES)
         check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
         check_threads(self.threads)
 
 
 def _ignore(stage: str, share: float) -> None:
-    """Take a report of progress and do nothing."""
+    """Report nothing."""
+
+
+def shape_tree(
+    shape: LabelTree | str | float,
+    texts: Sequence[str],
+    Y: sparse.csr_array,
+    seed: int,
+    threads: int,
+    report: Progress,
+) -> LabelTree:
+    """Return a checked tree over the labels of Y.
+
+    Coding trees need label frequencies only; the others compare labels by the TF-IDF features of their texts.
+    """
+    if isinstance(shape, LabelTree):
+        if shape.n_labels != Y.shape[1]:
+            raise InputError(
+                f"the tree must be over the {Y.shape[1]:,} labels of Y", given=f"{shape.n_labels:,} labels"
+            )
+        return check_binary(shape)
+    _check_shape(shape)
+    frequencies = label_frequencies(Y)
+    if shape in ("huffman", "fano"):
+        report("label tree", 0.0)
+        return (
+            build_huffman_tree(frequencies.marginal)
+            if shape == "huffman"
+            else build_fano_tree(frequencies.coding)
+        )
+    report("label features", 0.0)
+    V = softmax_label_features(texts, Y, threads)
+    report("label tree", 0.0)
+    lam = 0.0 if shape == "balanced" else float(shape)
+    return build_interpolated_tree(V, frequencies, lam=lam, max_leaf_size=1, seed=seed, threads=threads)
+
+
+def softmax_label_features(texts: Sequence[str], Y: sparse.csr_array, threads: int) -> sparse.csr_array:
+    """Return V (n_labels, n_words): the mean of the TF-IDF features of each label's texts, scaled to norm 1."""
+    X = TfidfEncoder(ngrams=(1, 1), min_df=1, threads=threads).fit_transform(texts)
+    return label_centroids(X, Y, max_features=_TREE_FEATURES, threads=threads)
+
+
+def _check_shape(shape: Any) -> None:
+    if isinstance(shape, str):
+        check_choice(shape, "tree", SHAPES[1:])
+    else:
+        check_float(shape, "tree", low=0.0, high=2.0)

@@ -1,6 +1,7 @@
-"""A label tree as a hierarchical softmax sees it: decisions, ways to labels, embeddings.
+"""Arrays and training of a hierarchical softmax: decisions, paths to labels, embeddings.
 
-In: a binary `LabelTree` with one label a leaf, and how many rows each label has. Out: the arrays the kernels take.
+In: bags of words, label sets and a binary `LabelTree` with one label per leaf. Out: the arrays of the kernels. Rows,
+labels and learning rates of an epoch are chosen here; the kernel runs one epoch.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LINE = 64  # bytes of a cache line
 
 
 class SoftmaxArrays(NamedTuple):
-    """A trained model in the order the kernels take it; embeddings are flat."""
+    """The arrays of a trained model in the order of the kernels; embeddings are flat."""
 
     inputs: _F32
     outputs: _F32
@@ -37,7 +38,7 @@ class SoftmaxArrays(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """The learned decisions on the way to each label: 2 · decision, + 1 where it goes to the second child."""
+    """The learned decisions on the path to each label: 2 · decision, + 1 for the second child."""
 
     ptr: NDArray[np.int64]
     steps: _I32
@@ -57,10 +58,9 @@ def check_binary(tree: LabelTree) -> LabelTree:
 
 
 def number_decisions(tree: LabelTree, seen: NDArray[np.bool_]) -> _I32:
-    """Return the decision of each inner node; `seen` (n_labels,) says which labels have training rows.
+    """Return the decision of each inner node; `seen` (n_labels,) marks the labels with training rows.
 
-    Where only one side has such labels, nothing can be learned: the way goes to that side. Where neither has, both
-    are even.
+    If only one side has such labels, nothing can be learned: the path goes to that side. If neither has, both are even.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def number_decisions(tree: LabelTree, seen: NDArray[np.bool_]) -> _I32:
 
 
 def label_paths(tree: LabelTree, decision: _I32) -> Paths:
-    """Return the learned decisions on the way to each label, from the root down.
+    """Return the learned decisions on the path to each label, from the root down.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def label_leaves(tree: LabelTree) -> _I32:
 def restore_arrays(
     state: State, n_features: int, dimension: int, n_labels: int
 ) -> tuple[LabelTree, SoftmaxArrays]:
-    """Return the tree and the arrays of a stored model, after checks that keep the kernels inside them."""
+    """Return the tree and the arrays of a stored model, after checks that keep the kernels within bounds."""
     parent, label_ptr, labels = (
         state.array(name, np.int32, (None,)) for name in ("parent", "label_ptr", "labels")
     )
@@ -132,9 +132,9 @@ def restore_arrays(
 def new_embeddings(n_rows: int, dimension: int) -> _F32:
     """Return a flat array of zeros that starts at a cache line: a row of 128 floats then covers eight, not nine."""
     size = n_rows * dimension
-    room = np.zeros(size + _LINE // 4, dtype=np.float32)
-    start = -room.ctypes.data % _LINE // 4
-    return room[start : start + size]
+    buffer = np.zeros(size + _LINE // 4, dtype=np.float32)
+    start = -buffer.ctypes.data % _LINE // 4
+    return buffer[start : start + size]
 
 
 def start_embeddings(n_rows: int, dimension: int, random: np.random.Generator) -> _F32:
@@ -146,13 +146,7 @@ def start_embeddings(n_rows: int, dimension: int, random: np.random.Generator) -
     return values
 
 
-# SECTION models.softmax_training
-# Training of a softmax tree: epochs of stochastic gradient descent. In: bags, label sets, a tree. Out: embeddings.
-#
-# Which rows, labels and rates come when is decided here; the kernel does one epoch.
-
-
-class Plan(NamedTuple):
+class SoftmaxPlan(NamedTuple):
     """Settings of the training."""
 
     dimension: int
@@ -163,7 +157,9 @@ class Plan(NamedTuple):
     threads: int
 
 
-def train(X: CsrParts, Y: sparse.csr_array, tree: LabelTree, plan: Plan, report: Progress) -> SoftmaxArrays:
+def train(
+    X: CsrParts, Y: sparse.csr_array, tree: LabelTree, plan: SoftmaxPlan, report: Progress
+) -> SoftmaxArrays:
     """Return the arrays of a trained model."""
     random = np.random.default_rng(plan.seed)
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
