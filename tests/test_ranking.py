@@ -70,14 +70,14 @@ def test_equality_looks_at_all_parts():
         ([1, 2], [0, 1], [0.5, 0.4], "must rise from 0"),
         ([0, 2, 1], [0], [0.5], "must rise from 0"),
         ([], [], [], "must rise from 0"),
-        ([0, 2], [0], [0.5], "ending at 2 needs as many labels and scores; got 1 labels and 1 scores"),
+        ([0, 2], [0], [0.5], "ends at 2 must have as many labels and scores; got 1 labels and 1 scores"),
         ([0, 1], [0], [0.5, 0.4], "got 1 labels and 2 scores"),
         ([0, 1], [6], [0.5], "from 0 to 5; got 6 to 6"),
         ([0, 1], [-1], [0.5], "from 0 to 5; got -1 to -1"),
         ([0, 1], [0], [np.nan], "must be numbers; got NaN"),
         ([0, 2], [0, 1], [0.4, 0.5], "must fall inside each row. Use Ranking.from_csr"),
-        ([0, 2], [1, 1], [0.5, 0.4], "only once in a row"),
-        ([0, 20], [*range(19), 3], [0.0] * 20, "only once in a row"),
+        ([0, 2], [1, 1], [0.5, 0.4], "at most once in a row"),
+        ([0, 20], [*range(19), 3], [0.0] * 20, "at most once in a row"),
         ([0, 1], [1.5], [0.5], "labels of a ranking must be a vector of whole numbers; got float64"),
         ([0, 1], [2**32 + 1], [0.5], "fit in 32 bits; got 4294967297"),
         ([0, 1], [-(2**32) + 1], [0.5], "fit in 32 bits"),
@@ -129,7 +129,7 @@ def test_from_csr_keeps_stored_zeros():
     [
         (np.ones((1, 2)), "must be a sparse matrix; got ndarray. Wrap it: scipy.sparse.csr_array"),
         (sparse.csr_array([[np.nan, 1.0]]), "must be numbers; got NaN"),
-        (sparse.csr_array((np.ones(2), np.array([1, 1]), np.array([0, 2])), shape=(1, 3)), "only once"),
+        (sparse.csr_array((np.ones(2), np.array([1, 1]), np.array([0, 2])), shape=(1, 3)), "at most once"),
     ],
 )
 def test_from_csr_refuses_what_cannot_be_ranked(scores, message):

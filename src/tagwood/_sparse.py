@@ -1,7 +1,8 @@
-"""CSR rules in one place: index width, checks of user matrices, row norms, row top-k.
+"""Sparse matrices: validation of user input, index types, row norms and row top-k.
 
-Kernels take `indptr` int64, `indices` int32, `data` float32, all contiguous, columns rising in a row; SciPy widens
-`indices` as soon as `indptr` is int64, so the three arrays travel as `CsrParts` and become a SciPy array at the border.
+In: sparse or dense matrices, or lists of label ids. Out: canonical CSR arrays. Kernels take `indptr` int64, `indices`
+int32, `data` float32, all contiguous, columns rising in a row. SciPy widens `indices` when `indptr` is int64, so the
+three arrays are kept as `CsrParts` and converted to SciPy where users see them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _INT32_MAX = np.iinfo(np.int32).max
 
 
 class CsrParts(NamedTuple):
-    """The arrays of a CSR matrix as the kernels want them."""
+    """The arrays of a CSR matrix with the types of the kernels."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
@@ -34,8 +35,8 @@ class CsrParts(NamedTuple):
         return self.indptr.size - 1
 
     def to_scipy(self) -> sparse.csr_array:
-        """Return a SciPy array that shares `data` and `indices` where SciPy allows it."""
-        # SciPy gives both index arrays the wider of their types: a narrow indptr keeps `indices` as they are.
+        """Return a SciPy array; `data` and `indices` are shared if possible."""
+        # SciPy converts both index arrays to the wider type; an int32 indptr keeps `indices` int32.
         indptr = self.indptr if self.data.size > _INT32_MAX else self.indptr.astype(np.int32)
         return sparse.csr_array((self.data, self.indices, indptr), shape=(self.n_rows, self.n_cols))
 
@@ -70,17 +71,16 @@ def check_features(X: Any, *, n_features: int | None = None, name: str = "X") ->
         )
     check_finite(matrix.data, name)
     if matrix.dtype != np.float32:
-        with np.errstate(over="ignore"):  # said below, as an error
+        with np.errstate(over="ignore"):  # raises an error below
             matrix = matrix.astype(np.float32)
         check_finite(matrix.data, f"{name} in float32")
     return _canonical(matrix)
 
 
 def feature_parts(X: Any, n_features: int) -> CsrParts:
-    """Return the kernel arrays of user features; quick for a CSR matrix that is canonical already.
+    """Return the kernel arrays of user features; fast for a canonical CSR matrix.
 
-    One pass in native code finds what `check_features` looks for; only where something is amiss does the slow way
-    repair it or say what it is.
+    One pass in native code checks the matrix; only if that fails, `check_features` repairs it or raises an error.
     """
     if (
         isinstance(X, sparse.csr_array | sparse.csr_matrix)
@@ -105,7 +105,7 @@ def check_labels(Y: Any, *, n_rows: int | None = None, name: str = "Y") -> spars
     matrix = _canonical(_lists_to_csr(Y, name) if isinstance(Y, list | tuple) else _to_csr(Y, name))
     check_finite(matrix.data, name)
     if matrix.data.size and matrix.data.min() < 0:
-        raise InputError(f"{name} must hold 0 and 1", given=str(matrix.data.min()))
+        raise InputError(f"{name} must contain 0 and 1", given=str(matrix.data.min()))
     if n_rows is not None and matrix.shape[0] != n_rows:
         raise InputError(
             f"{name} must have one row for each of the {n_rows:,} rows of X",
@@ -144,7 +144,7 @@ def _to_csr(value: Any, name: str) -> sparse.csr_array:
             raise InputError(f"{name} must be a matrix", given=f"{value.ndim} dimension(s)")
         try:
             matrix = sparse.csr_array(value)
-        except ValueError as error:  # SciPy looks at the ends of indptr itself
+        except ValueError as error:  # SciPy checks the ends of indptr
             raise InputError(
                 f"{name} must be a valid CSR matrix", given=f"one with a wrong {error}"
             ) from error
@@ -153,7 +153,7 @@ def _to_csr(value: Any, name: str) -> sparse.csr_array:
         matrix = sparse.csr_array(_dense(value, name))
     _check_real(matrix.dtype, name)
     if matrix.shape[1] > _INT32_MAX:
-        raise InputError(f"{name} may have at most {_INT32_MAX:,} columns", given=f"{matrix.shape[1]:,}")
+        raise InputError(f"{name} must have at most {_INT32_MAX:,} columns", given=f"{matrix.shape[1]:,}")
     return matrix
 
 
@@ -166,31 +166,31 @@ def _dense(value: Any, name: str) -> NDArray[Any]:
         raise InputError(
             f"{name} must be a matrix of rows and columns",
             given=f"{array.ndim} dimension(s)",
-            hint="A single row needs to be wrapped: X.reshape(1, -1)." if array.ndim == 1 else None,
+            hint="Reshape a single row: X.reshape(1, -1)." if array.ndim == 1 else None,
         )
     _check_real(array.dtype, name)
-    return array.astype(np.float32) if array.dtype == np.float16 else array  # SciPy knows no float16
+    return array.astype(np.float32) if array.dtype == np.float16 else array  # SciPy does not support float16
 
 
 def _check_real(dtype: np.dtype[Any], name: str) -> None:
     if dtype.kind not in "fiub":
-        raise InputError(f"{name} must hold real numbers", given=f"values of type {dtype}")
+        raise InputError(f"{name} must contain real numbers", given=f"values of type {dtype}")
 
 
 def _lists_to_csr(rows: Iterable[Iterable[int]], name: str) -> sparse.csr_array:
     rows = list(rows)
     if any(isinstance(row, str) or not hasattr(row, "__len__") for row in rows):
-        raise InputError(f"{name} as a list must hold one collection of label ids per row")
+        raise InputError(f"{name} as a list must have one collection of label ids per row")
     sizes = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))  # type: ignore[arg-type]
     flat = [item for row in rows for item in row]
     if not all(isinstance(item, int | np.integer) and not isinstance(item, bool) for item in flat):
         raise InputError(
-            f"{name} must hold whole-number label ids",
+            f"{name} must contain integer label ids",
             hint="To use label names, fit a Tagger, or build a LabelVocab first.",
         )
     ids = np.asarray(flat, dtype=np.int64)
     if ids.size and (ids.min() < 0 or ids.max() >= _INT32_MAX):
-        raise InputError(f"{name} must hold label ids from 0 to {_INT32_MAX - 1:,}")
+        raise InputError(f"{name} must contain label ids from 0 to {_INT32_MAX - 1:,}")
     n_labels = int(ids.max()) + 1 if ids.size else 0
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     return sparse.csr_array((np.ones(ids.size, dtype=np.float32), ids, indptr), shape=(len(rows), n_labels))
@@ -208,7 +208,7 @@ def _check_structure(matrix: sparse.csr_array, name: str) -> None:
 
 
 def _canonical(matrix: sparse.csr_array) -> sparse.csr_array:
-    # SciPy trusts its flag; matrices made by hand or edited in place may carry a wrong one, so look.
+    # The flags of SciPy may be wrong for matrices that were edited in place, so the columns are checked.
     if _kernels.rows_rise(np.ascontiguousarray(matrix.indptr, dtype=np.int64), _as_int32(matrix.indices)):
         return matrix
     matrix = matrix.copy()

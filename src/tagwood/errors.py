@@ -1,7 +1,7 @@
-"""Every error that tagwood raises on purpose: one family, each with what was expected, what came, what to do.
+"""The errors that tagwood raises; each message has what was expected, what was given, and what to do.
 
-The command line maps the family to exit codes and the service maps it to HTTP problems, once each:
-`InputError` and its children are the user's to mend (exit code 2), everything else is ours (exit code 1).
+The command line maps them to exit codes and the service to HTTP problems: `InputError` and its subclasses are caused by
+user input (exit code 2), all others are internal errors (exit code 1).
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from pathlib import Path
 
 
 class TagwoodError(Exception):
-    """Base of the family.
+    """Base class of all errors.
 
     Parameters
     ----------
     expected
-        What should have come, as a clause: ``"k must be at least 1"``.
+        What was expected, as a clause: ``"k must be at least 1"``.
     given
-        What came instead, as a noun phrase: ``"0"``.
+        What was given, as a noun phrase: ``"0"``.
     hint
         What to do next, as a sentence.
 
     Examples
     --------
-    >>> str(InputError("k must be at least 1", given="0", hint="Ask for one label or more."))
-    'k must be at least 1; got 0. Ask for one label or more.'
+    >>> str(InputError("k must be at least 1", given="0", hint="Use 1 or more."))
+    'k must be at least 1; got 0. Use 1 or more.'
     """
 
     def __init__(self, expected: str, *, given: str | None = None, hint: str | None = None) -> None:
@@ -38,11 +38,11 @@ class TagwoodError(Exception):
 
 
 class InputError(TagwoodError, ValueError):
-    """An argument, option or array does not fit."""
+    """An argument, option or array is not valid."""
 
 
 class DataError(InputError):
-    """A data file cannot be read: names the file, the line where there is one, and the reason."""
+    """A data file cannot be read; the message has the file, the line if there is one, and the reason."""
 
     def __init__(
         self, reason: str, *, path: str | Path | None = None, line: int | None = None, hint: str | None = None
@@ -55,7 +55,7 @@ class DataError(InputError):
 
 
 class NotFittedError(InputError):
-    """A model was asked for labels before it was fitted."""
+    """A model was used before it was fitted."""
 
 
 class StorageError(InputError):

@@ -1,6 +1,6 @@
-"""`Ranking`: the ranked labels of each row, what every model returns and every metric takes.
+"""`Ranking`: the ranked labels of each row, which models return and metrics take.
 
-In: labels and scores as models find them. Out: the same, ordered, as arrays, a CSR matrix or label names.
+In: labels and scores. Out: the same in falling order of score, as arrays, a CSR matrix or label names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tagwood.errors import InputError
 
 
 class LabelNames(Protocol):
-    """What knows the names of labels; `tagwood.data.LabelVocab` does."""
+    """The names of labels, for example `tagwood.data.LabelVocab`."""
 
     def name(self, label: int, language: str | None = None) -> str:
         """Return a label's name."""
@@ -33,11 +33,11 @@ class Ranking:
     Parameters
     ----------
     indptr
-        (n_rows + 1,) int64: row i holds the entries ``indptr[i]:indptr[i + 1]``.
+        (n_rows + 1,) int64: row i has the entries ``indptr[i]:indptr[i + 1]``.
     labels
         Label ids, int32, each at most once in a row.
     scores
-        float32, falling inside a row. Scores order labels; only calibrated scores are probabilities.
+        float32, falling in each row. Only calibrated scores are probabilities.
     n_labels
         Size of the label space.
 
@@ -108,7 +108,7 @@ class Ranking:
                 hint="Wrap it: scipy.sparse.csr_array(scores); entries that are 0 are then not returned.",
             )
         scores = sparse.csr_array(scores)
-        if np.isnan(scores.data).any():  # NaN has no place in an order
+        if np.isnan(scores.data).any():  # NaN cannot be ordered
             raise InputError("scores of a ranking must be numbers", given="NaN")
         indptr = np.ascontiguousarray(scores.indptr, dtype=np.int64)
         k = scores.shape[1] if k is None else check_int(k, "k", low=1)
@@ -122,27 +122,27 @@ class Ranking:
         return cls(*ranked, n_labels=int(scores.shape[1]))
 
     @classmethod
-    def _of_places(
+    def from_padded(
         cls, labels: NDArray[np.int32], scores: NDArray[np.float32], found: NDArray[np.int32], n_labels: int
     ) -> Ranking:
-        """Wrap what a search kernel returns: as many places for each row, the first `found` of them used."""
+        """Wrap the result of a search kernel: k places for each row, of which the first `found` are used."""
         n_rows = found.size
-        if n_rows == 1:  # a service asks row by row: the way below takes as long as a search
+        if n_rows == 1:  # single requests of a service: the general case takes as long as a search
             n = int(found[0])
-            return cls._trusted(np.array((0, n), dtype=np.int64), labels[:n], scores[:n], n_labels)
+            return cls.from_trusted(np.array((0, n), dtype=np.int64), labels[:n], scores[:n], n_labels)
         places = labels.size // n_rows if n_rows else 0
         indptr = np.zeros(n_rows + 1, dtype=np.int64)
         np.cumsum(found, out=indptr[1:])
         if indptr[-1] != labels.size:
             used = (np.arange(places) < found[:, None]).ravel()
             labels, scores = labels[used], scores[used]
-        return cls._trusted(indptr, labels, scores, n_labels)
+        return cls.from_trusted(indptr, labels, scores, n_labels)
 
     @classmethod
-    def _trusted(
+    def from_trusted(
         cls, indptr: NDArray[np.int64], labels: NDArray[np.int32], scores: NDArray[np.float32], n_labels: int
     ) -> Ranking:
-        """Wrap arrays that are known to be right: the checks take longer than a search for one row."""
+        """Wrap arrays without checks, which take longer than a search for one row."""
         ranking = object.__new__(cls)
         ranking.__dict__.update(indptr=indptr, labels=labels, scores=scores, n_labels=n_labels)
         return ranking
@@ -177,7 +177,7 @@ class Ranking:
     def merge(
         rankings: Sequence[Ranking], how: str = "mean", weights: Sequence[float] | None = None
     ) -> Ranking:
-        """Join rankings of the same rows into one: an ensemble in one line.
+        """Merge rankings of the same rows into one.
 
         Parameters
         ----------
@@ -199,13 +199,13 @@ class Ranking:
         """
         check_choice(how, "how", ["mean", "max", "rank"])
         if not rankings:
-            raise InputError("merge needs at least one ranking", given="none")
+            raise InputError("merge requires at least one ranking", given="none")
         first = rankings[0]
         if any(r.n_rows != first.n_rows or r.n_labels != first.n_labels for r in rankings):
             raise InputError("rankings to merge must have the same rows and labels")
         share = np.ones(len(rankings)) if weights is None else np.asarray(weights, dtype=np.float64)
         if share.shape != (len(rankings),) or not np.all(share > 0):
-            raise InputError("merge needs one positive weight per ranking", given=str(weights))
+            raise InputError("merge requires one positive weight per ranking", given=str(weights))
         if how != "max":
             share = share / share.sum()
         parts = [r._contributions(w, by_place=how == "rank") for r, w in zip(rankings, share, strict=True)]
@@ -220,7 +220,7 @@ class Ranking:
         return matrix
 
     def to_sets(self) -> sparse.csr_array:
-        """Return the label sets as an (n_rows, n_labels) CSR array of ones, as scikit-learn takes them."""
+        """Return the label sets as an (n_rows, n_labels) CSR array of ones, as in scikit-learn."""
         matrix = self.to_csr()
         matrix.data = np.ones(matrix.data.size, dtype=np.float32)
         return matrix
@@ -246,7 +246,7 @@ def _join(
 ) -> Ranking:
     """Sum, or take the largest of, the contributions to each (row, label), and rank.
 
-    Not by adding sparse matrices: SciPy drops entries whose sum is 0 and takes a missing entry for a 0.
+    Sparse matrices are not added, because SciPy drops entries whose sum is 0 and treats a missing entry as 0.
     """
     rows = np.concatenate([np.repeat(np.arange(r.n_rows), np.diff(r.indptr)) for r in rankings])
     labels = np.concatenate([r.labels for r in rankings])
@@ -283,7 +283,7 @@ def _check_ranking(ranking: Ranking) -> None:
         raise InputError("indptr of a ranking must rise from 0")
     if not indptr[-1] == labels.size == scores.size:
         raise InputError(
-            f"a ranking with indptr ending at {indptr[-1]} needs as many labels and scores",
+            f"a ranking whose indptr ends at {indptr[-1]} must have as many labels and scores",
             given=f"{labels.size} labels and {scores.size} scores",
         )
     if labels.size and (labels.min() < 0 or labels.max() >= ranking.n_labels):
@@ -301,4 +301,4 @@ def _check_ranking(ranking: Ranking) -> None:
             "scores of a ranking must fall inside each row", hint="Use Ranking.from_csr to sort them."
         )
     if not _kernels.rows_distinct(indptr, labels):
-        raise InputError("a label may stand only once in a row of a ranking", given="one that stands twice")
+        raise InputError("a label must occur at most once in a row of a ranking", given="a duplicate")

@@ -258,15 +258,15 @@ def test_features_that_do_not_fit_are_refused(model, rows, ask):
         (np.hstack([X, X]), "got 48"),
         (
             X[0],
-            r"X must be a matrix of rows and columns; got 1 dimension\(s\). A single row needs to be wrapped",
+            r"X must be a matrix of rows and columns; got 1 dimension\(s\). Reshape a single row",
         ),
         (bad, r"X must hold finite numbers; got nan \(1 such values\)"),
         (sparse.csr_array(bad), "X must hold finite numbers"),
         (np.where(np.isnan(bad), np.inf, bad), "X must hold finite numbers; got inf"),
         (np.full((1, 24), 1e300), "X in float32 must hold finite numbers"),
-        (X.astype(complex), "X must hold real numbers; got values of type complex128"),
-        (X.astype(str), "X must hold real numbers"),
-        (X.astype(object), "X must hold real numbers; got values of type object"),
+        (X.astype(complex), "X must contain real numbers; got values of type complex128"),
+        (X.astype(str), "X must contain real numbers"),
+        (X.astype(object), "X must contain real numbers; got values of type object"),
     ]:
         with pytest.raises(InputError, match=message):
             getattr(model, ask)(wrong)
@@ -289,12 +289,12 @@ def test_labels_that_do_not_fit_are_refused_and_the_model_stays_unfitted(case, r
         (Y[:-1], "Y must have one row for each of the 48 rows of X; got 47 rows"),
         (np.zeros_like(Y), "Y must hold at least one label; got none. Check"),
         (np.empty((48, 0)), "Y must hold at least one label"),
-        (-Y, "Y must hold 0 and 1; got -1.0"),
+        (-Y, "Y must contain 0 and 1; got -1.0"),
         (nan, "Y must hold finite numbers"),
         ([[0]] * 47, "Y must have one row for each of the 48 rows of X"),
-        ([["red"]] * 48, "Y must hold whole-number label ids.*LabelVocab"),
-        ([[-1]] * 48, "Y must hold label ids from 0"),
-        ([0] * 48, "Y as a list must hold one collection of label ids per row"),
+        ([["red"]] * 48, "Y must contain integer label ids.*LabelVocab"),
+        ([[-1]] * 48, "Y must contain label ids from 0"),
+        ([0] * 48, "Y as a list must have one collection of label ids per row"),
     ]:
         model = case.make()
         with pytest.raises(InputError, match=message):

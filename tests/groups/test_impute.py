@@ -247,7 +247,7 @@ def test_order_of_the_rows_does_not_matter(planted):
             {"group_labels": np.eye(1)},
             "group_labels must have one row for each of the 2 groups of sample_groups; got 1",
         ),
-        ({"sample_groups": np.array([[1, -1], [0, 1]])}, "sample_groups must hold 0 and 1; got -1"),
+        ({"sample_groups": np.array([[1, -1], [0, 1]])}, "sample_groups must contain 0 and 1; got -1"),
     ],
 )
 def test_misuse_is_named(change, words):

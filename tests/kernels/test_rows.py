@@ -206,12 +206,12 @@ def test_lists_are_merged_as_the_reference_does(seed, n_lists, n_rows, width, k,
 def test_the_result_is_what_ranking_merge_gives():
     labels, scores, found = lists(3, 3, 50, 6, 20)
     rankings = [
-        Ranking._of_places(*(part[one] for part in parts), 20)
+        Ranking.from_padded(*(part[one] for part in parts), 20)
         for one in range(3)
         for parts in [(labels.reshape(3, -1), scores.reshape(3, -1), found.reshape(3, -1))]
     ]
     merged = Ranking.merge(rankings).top(4)
-    ours = Ranking._of_places(*_kernels.merge_lists(labels, scores, found, 3, 4, 2), 20)
+    ours = Ranking.from_padded(*_kernels.merge_lists(labels, scores, found, 3, 4, 2), 20)
     np.testing.assert_array_equal(ours.indptr, merged.indptr)
     np.testing.assert_array_equal(ours.labels, merged.labels)
     np.testing.assert_allclose(ours.scores, merged.scores, rtol=1e-6)

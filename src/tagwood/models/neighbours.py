@@ -265,7 +265,7 @@ class Neighbours(FittedModel):
         label_ptr, labels = self._all_labels()
         found = _kernels.vote_labels(near.ids, weights, near.found, label_ptr, labels, blocked, k, threads)
         share = found[1] / np.repeat(total, k)
-        return Ranking._of_places(found[0], share.astype(np.float32), found[2], self.n_labels_)
+        return Ranking.from_padded(found[0], share.astype(np.float32), found[2], self.n_labels_)
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label sets: labels with at least half of the votes."""
@@ -433,7 +433,7 @@ class Centroids(FittedModel):
         threads = check_threads(self.threads)
         most = min(self.max_features, _QUERY_FEATURES)
         queries = largest_features(feature_parts(X, self.n_features_), most, threads)
-        return Ranking._of_places(*self.index_.nearest(queries, k, blocked, threads), self.n_labels_)
+        return Ranking.from_padded(*self.index_.nearest(queries, k, blocked, threads), self.n_labels_)
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label sets: labels with a cosine of at least 0.5."""

@@ -321,7 +321,7 @@ class Calibrator(Fitted):
                 f"the ranking must be over the {self.n_labels_:,} labels this Calibrator was fitted with",
                 given=f"{ranking.n_labels:,} labels",
             )
-        return Ranking._trusted(ranking.indptr, ranking.labels, self._values(ranking), ranking.n_labels)
+        return Ranking.from_trusted(ranking.indptr, ranking.labels, self._values(ranking), ranking.n_labels)
 
     def state(self) -> State:
         """Return the stored form."""

@@ -272,7 +272,7 @@ class LabelSearch:
 
     def widened(self, ranking: Ranking) -> Ranking:
         """Return a ranking of the model over the whole label table, which may have grown since training."""
-        return Ranking._trusted(ranking.indptr, ranking.labels, ranking.scores, len(self._vocab))
+        return Ranking.from_trusted(ranking.indptr, ranking.labels, ranking.scores, len(self._vocab))
 
     def tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
         """Return the rows of a ranking with names."""

@@ -107,7 +107,7 @@ class TreeRanker(FittedModel):
                 k,
                 check_threads(self.threads),
             )
-        return Ranking._of_places(*places, self.n_labels_)
+        return Ranking.from_padded(*places, self.n_labels_)
 
     def search_effort(
         self, X: Any, k: int = 5, *, beam_width: int = 10, search: str = "exact", max_nodes: int | None = None

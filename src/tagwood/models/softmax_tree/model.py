@@ -177,7 +177,7 @@ class SoftmaxTree(FittedModel):
         restrict, exclude
             Label ids that may, or may not, be returned. The search looks for allowed labels only.
         """
-        return Ranking._of_places(*self._search(texts, k, restrict, exclude)[:3], self.n_labels_)
+        return Ranking.from_padded(*self._search(texts, k, restrict, exclude)[:3], self.n_labels_)
 
     def search_effort(self, texts: Iterable[str], k: int = 5) -> NDArray[np.int32]:
         """Return the number of decisions that the search evaluates for each text."""
