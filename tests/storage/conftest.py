@@ -162,7 +162,8 @@ def rows():
 @pytest.fixture
 def saved(tmp_path, model, rows):
     """A saved model of three files."""
-    return save(model, tmp_path / "model", golden=rows, notes="für später", seed=7)
+    model.seed = 7
+    return save(model, tmp_path / "model", golden=rows, notes="für später")
 
 
 @pytest.fixture
