@@ -320,12 +320,3 @@ def test_models_work_in_scikit_learn(problem):
     assert search.best_score_ > 0.9
     classifiers = search.best_estimator_.with_classifiers(texts, Y)
     assert cross_val_score(classifiers, texts, Y, cv=2).min() > 0.9
-
-
-def test_a_rate_that_is_not_given_is_that_of_the_encoder():
-    model = PrototypeModel(training=PrototypeTraining(patience=2))
-    assert model.resolved_settings().training.learning_rate == 0
-    rates = [model.resolved_settings(TextEncoder(kind)).training.learning_rate for kind in ("bag", "minilm")]
-    assert rates == [3e-3, 2e-4]
-    own = PrototypeModel(training=Training(learning_rate=0.1))
-    assert own.resolved_settings(ENCODER).training.learning_rate == 0.1

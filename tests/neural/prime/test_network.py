@@ -10,7 +10,6 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from tagwood._sparse import check_labels
-from tagwood.errors import InputError
 from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, QueryMemory
 from tagwood.neural.prime.settings import Prototype
 from tagwood.neural.prime.training import new_prototypes
@@ -125,17 +124,3 @@ def test_text_alone_is_a_plain_dual_encoder():
     module, texts = module_of(Prototype(centroids="none", free_vectors=0)), unit(4)
     assert module.network is None
     assert module.prototypes(texts, torch.arange(4)) is texts
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"centroids": "momentun"}, "Did you mean 'momentum'"),
-        ({"momentum": 1.5}, "momentum must be a number from 0.0 to 1.0"),
-        ({"free_vectors": -1}, "free_vectors must be a whole number of at least 0"),
-        ({"hide": 1.0}, "hide must be a number from 0.0 to 0.99"),
-    ],
-)
-def test_misuse_is_named(change, words):
-    with pytest.raises(InputError, match=words):
-        Prototype(**change).check()

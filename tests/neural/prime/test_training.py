@@ -10,8 +10,6 @@ import torch
 from process_group import run_processes
 from prototype_problem import SETTINGS, numbers_of, trained_module, trained_numbers
 
-from tagwood.neural.prime.settings import PRESETS, resolve_settings
-
 
 @pytest.fixture(autouse=True)
 def one_thread():
@@ -57,18 +55,3 @@ def test_every_weight_of_a_prototype_is_trained():
     module = trained_module()
     for (name, weight), other in zip(module.named_parameters(), begin.parameters(), strict=True):
         assert not torch.allclose(weight, other, atol=1e-6), name
-
-
-def test_presets_differ_as_they_say():
-    assert PRESETS["prime"].batches.positives == 2
-    assert PRESETS["prime-lite"].batches.positives == 1
-    assert (PRESETS["ngame"].prototype.centroids, PRESETS["ngame"].prototype.free_vectors) == ("none", 0)
-    assert PRESETS["dual-encoder"].prototype == PRESETS["ngame"].prototype
-    assert not PRESETS["dual-encoder"].batches.clustered
-    assert PRESETS["ngame"].batches.clustered
-    assert (
-        resolve_settings("prime", "minilm").training.learning_rate
-        < resolve_settings("prime", "bag").training.learning_rate
-    )
-    assert resolve_settings("prime", "bag", learning_rate=0.5).training.learning_rate == 0.5
-    assert resolve_settings("prime", "bag", centroids="momentum").prototype.centroids == "momentum"

@@ -74,7 +74,8 @@ class PrototypeModel(FittedModel):
     encoder
         ``"minilm"`` or the path of a folder with weights, of which only a head is trained; ``"bag"`` (fast) or
         ``"small"``, trained from scratch; ``"auto"``: minilm if it is installed and knows the words of the texts
-        (English), otherwise bag; or a `TextEncoder`: training starts from its weights if it is fitted.
+        (English), otherwise bag; or a `TextEncoder`: training starts from its weights if it is fitted (a clone by
+        scikit-learn is not).
     centroids
         Replaces the preset's centroids; see `Prototype`.
     epochs, batch_size, learning_rate

@@ -1,0 +1,46 @@
+"""Presets, learning rates by encoder, and settings that are refused."""
+
+import pytest
+
+from tagwood import PrototypeModel, TextEncoder
+from tagwood.errors import InputError
+from tagwood.neural.prime.settings import PRESETS, Prototype, PrototypeTraining, resolve_settings
+from tagwood.neural.training import Training
+
+
+def test_presets_differ_as_they_say():
+    assert PRESETS["prime"].batches.positives == 2
+    assert PRESETS["prime-lite"].batches.positives == 1
+    assert (PRESETS["ngame"].prototype.centroids, PRESETS["ngame"].prototype.free_vectors) == ("none", 0)
+    assert PRESETS["dual-encoder"].prototype == PRESETS["ngame"].prototype
+    assert not PRESETS["dual-encoder"].batches.clustered
+    assert PRESETS["ngame"].batches.clustered
+    assert (
+        resolve_settings("prime", "minilm").training.learning_rate
+        < resolve_settings("prime", "bag").training.learning_rate
+    )
+    assert resolve_settings("prime", "bag", learning_rate=0.5).training.learning_rate == 0.5
+    assert resolve_settings("prime", "bag", centroids="momentum").prototype.centroids == "momentum"
+
+
+def test_a_rate_that_is_not_given_is_that_of_the_encoder():
+    model = PrototypeModel(training=PrototypeTraining(patience=2))
+    assert model.resolved_settings().training.learning_rate == 0
+    rates = [model.resolved_settings(TextEncoder(kind)).training.learning_rate for kind in ("bag", "minilm")]
+    assert rates == [3e-3, 2e-4]
+    own = PrototypeModel(training=Training(learning_rate=0.1))
+    assert own.resolved_settings(TextEncoder("bag")).training.learning_rate == 0.1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"centroids": "momentun"}, "Did you mean 'momentum'"),
+        ({"momentum": 1.5}, "momentum must be a number from 0.0 to 1.0"),
+        ({"free_vectors": -1}, "free_vectors must be a whole number of at least 0"),
+        ({"hide": 1.0}, "hide must be a number from 0.0 to 0.99"),
+    ],
+)
+def test_misuse_is_named(change, words):
+    with pytest.raises(InputError, match=words):
+        Prototype(**change).check()
