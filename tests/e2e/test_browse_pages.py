@@ -10,7 +10,7 @@ def names(page):
     return page.locator(".index-name").all_inner_texts()
 
 
-def test_labels_are_found_by_prefix_and_in_spite_of_a_slip(visit, server):
+def test_labels_are_found_by_prefix_and_in_spite_of_a_typo(visit, server):
     page = visit(server, "labels")
     expect(page.get_by_text("Most frequent")).to_be_visible()
     field = page.get_by_label("Search labels")
@@ -45,7 +45,7 @@ def test_cards_lead_to_other_cards_and_the_back_button_returns(visit, server):
     expect(page.locator(".label-title")).to_have_text("Beekeeping")
 
 
-def test_a_label_that_does_not_exist_is_said(visit, server):
+def test_an_unknown_label_is_reported(visit, server):
     page = visit(server, "labels/99999")
     expect(page.locator(".label-card .state-bad")).to_contain_text("Not found")
 

@@ -1,4 +1,4 @@
-"""Everybody can use the page: axe-core finds nothing serious, phones do not scroll sideways, policies hold."""
+"""Accessibility and security of the page: axe-core finds nothing serious, phones do not scroll sideways, policies hold."""
 
 import re
 
@@ -31,7 +31,7 @@ def prepare(page, route):
 
 
 def violations(page, rules=()):
-    """What axe-core holds against a page, serious and worse; by all rules, or by those named."""
+    """Serious and critical violations that axe-core finds; by all rules, or by those named."""
     if not AXE.exists():
         pytest.skip(
             "axe-core is not installed; scripts/install-browser.sh installs it where that is possible"

@@ -23,7 +23,7 @@ def enter(page, token):
     page.get_by_role("button", name="Continue").click()
 
 
-def test_a_wrong_token_is_said_and_the_right_one_lets_in(visit, own_server):
+def test_a_wrong_token_is_reported_and_the_right_one_accepted(visit, own_server):
     page = visit(own_server)
     dialog = page.get_by_role("dialog", name="This service requires a token")
     expect(dialog).to_be_visible()
@@ -36,7 +36,7 @@ def test_a_wrong_token_is_said_and_the_right_one_lets_in(visit, own_server):
     assert "correct-horse" not in page.url
 
 
-def test_without_a_token_the_page_says_so_and_asks_again(visit, own_server):
+def test_without_a_token_the_page_reports_it_and_asks_again(visit, own_server):
     page = visit(own_server)
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("alert")).to_contain_text("A token is required")
@@ -59,7 +59,7 @@ def test_a_service_that_goes_away_and_comes_back(visit, own_server):
     expect(page.get_by_label("Text to tag")).to_have_value(ABSTRACT)
 
 
-def test_a_text_that_is_too_long_is_said_before_it_is_sent(visit, server):
+def test_a_text_that_is_too_long_is_reported_before_it_is_sent(visit, server):
     page = visit(server)
     sent = []
     page.on("request", lambda request: sent.append(request.url))
@@ -80,7 +80,7 @@ def test_a_text_that_is_too_long_is_said_before_it_is_sent(visit, server):
         (503, "The service is busy"),
     ],
 )
-def test_refusals_are_said_in_words(visit, server, status, words):
+def test_refusals_are_reported(visit, server, status, words):
     page = visit(server)
     problem = {"detail": "Some words about it."}
     page.route("**/v1/suggest", lambda route: route.fulfill(status=status, json=problem))
@@ -89,7 +89,7 @@ def test_refusals_are_said_in_words(visit, server, status, words):
     expect(page.get_by_role("alert")).to_contain_text("Some words about it.")
 
 
-def test_an_answer_that_is_not_json_is_said(visit, server):
+def test_an_answer_that_is_not_json_is_reported(visit, server):
     page = visit(server)
     page.route("**/v1/suggest", lambda route: route.fulfill(status=200, body="<html>proxy</html>"))
     page.get_by_label("Text to tag").fill(ABSTRACT)

@@ -52,7 +52,7 @@ def test_an_empty_text_offers_an_example(page):
     expect(page.get_by_text("No text yet")).to_be_visible()
 
 
-def test_the_slider_goes_from_few_and_sure_to_many(page):
+def test_the_slider_goes_from_few_and_certain_to_many(page):
     write(page, ABSTRACT)
     slider = page.get_by_role("slider")
     sizes, words = [], []
@@ -112,7 +112,7 @@ def test_why_not_says_where_a_label_was_lost_and_adds_it(page):
     expect(page.get_by_role("list", name="Added by you")).to_have_count(0)
 
 
-def test_a_name_that_no_label_has_is_said(page):
+def test_an_unknown_name_is_reported(page):
     page.get_by_role("combobox", name="Is a label missing?").fill("qqqqqqqq")
     expect(page.get_by_text("No matching label.")).to_be_visible()
 
@@ -165,7 +165,7 @@ def test_a_text_file_is_read_in_its_encoding(page, encoding):
     assert suggested(page)[0] == "Beekeeping"
 
 
-def test_a_file_that_is_no_text_is_refused_in_words(page):
+def test_a_file_that_is_no_text_is_refused_with_a_message(page):
     page.locator(".text-card input[type=file]").set_input_files(
         {"name": "scan.png", "mimeType": "image/png", "buffer": b"\x89PNG"}
     )

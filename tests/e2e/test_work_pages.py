@@ -113,13 +113,13 @@ def test_tagging_can_be_stopped_and_what_is_done_downloaded(visit, server):
     assert len(download(page)) == 100
 
 
-def test_a_table_without_rows_is_refused_in_words(visit, server):
+def test_a_table_without_rows_is_refused_with_a_message(visit, server):
     page = visit(server, "batch")
     page.locator(".batch-setup input[type=file]").set_input_files(table([["text"]]))
     expect(page.get_by_role("alert")).to_contain_text("no rows below its first line")
 
 
-def test_review_stands_only_where_labels_were_known_for_groups(visit, server, group_server):
+def test_review_is_shown_only_where_labels_were_known_for_groups(visit, server, group_server):
     page = visit(server)
     page.get_by_role("link", name="Batch").wait_for()
     expect(page.get_by_role("link", name="Review")).to_have_count(0)
@@ -127,7 +127,7 @@ def test_review_stands_only_where_labels_were_known_for_groups(visit, server, gr
     expect(page.get_by_role("link", name="Review")).to_be_visible()
 
 
-def test_groups_stand_least_certain_first_and_can_be_searched(visit, group_server):
+def test_groups_are_listed_least_certain_first_and_can_be_searched(visit, group_server):
     page = visit(group_server, "review")
     page.locator(".index-list a").first.wait_for()
     shares = [text for text in page.locator(".index-rows").all_inner_texts() if text != "reviewed"]

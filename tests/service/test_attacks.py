@@ -1,4 +1,4 @@
-"""Requests that mean no good: each gets the right 4xx, and the service stays healthy."""
+"""Malicious requests: each gets the right 4xx, and the service stays healthy."""
 
 import json
 import socket
@@ -41,7 +41,7 @@ class Server:
         self._thread.join()
 
     def send(self, *pieces, pause=0.0):
-        """Send bytes and return the answer: status, headers, body; (0, {}, b"") if the door was closed."""
+        """Send bytes and return the answer: status, headers, body; (0, {}, b"") if the connection was closed."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as sock:
             for piece in pieces:
                 try:
@@ -161,18 +161,18 @@ def test_an_endless_body_in_chunks_is_refused(server):
     assert kind(answer) == (413, "body-too-large")
 
 
-def test_a_slow_body_is_given_up(server):
+def test_a_slow_body_times_out(server):
     head = b"POST /v1/suggest HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     answer = server.send(head + b"Content-Length: 100\r\n\r\n", b"{", pause=0.1)
     assert kind(answer) == (408, "timeout")
 
 
-def test_slow_headers_end_with_a_closed_door(server):
+def test_slow_headers_close_the_connection(server):
     assert server.send(b"GET /health HTTP/1.1\r\n", b"X-A: 1\r\n", b"X-B: 2\r\n", pause=0.35)[0] == 0
     assert server.send(b"", pause=0.7)[0] == 0
 
 
-def test_headers_without_end_are_refused(server):
+def test_endless_headers_are_refused(server):
     many = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 1000) for number in range(40))
     assert kind(server.send(b"GET /v1/model HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n")) == (
         431,
@@ -182,7 +182,7 @@ def test_headers_without_end_are_refused(server):
     assert server.send(endless)[0] in (431, 0)
 
 
-def test_what_is_no_http_is_refused(server):
+def test_input_that_is_not_http_is_refused(server):
     assert server.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")[0] in (400, 0)
     assert kind(server.send(b"NONSENSE\r\n\r\n"))[0] == 400
 
@@ -204,7 +204,7 @@ PATHS = [
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_no_path_leads_out(server, path):
+def test_no_path_leaves_the_folder_of_the_page(server, path):
     answer = server.get(path)
     assert kind(answer)[0] in (404, 422)
     assert b"root:" not in answer[2]
@@ -266,7 +266,7 @@ def test_the_right_token_opens_and_health_needs_none(locked):
     assert locked.get("/ready")[0] == 200
 
 
-def test_only_listed_origins_may_read_answers(locked):
+def test_only_listed_origins_are_allowed_by_cors(locked):
     _, headers, _ = locked.get("/health", "Origin: https://library.example")
     assert headers["access-control-allow-origin"] == "https://library.example"
     _, headers, _ = locked.get("/health", "Origin: https://evil.example")

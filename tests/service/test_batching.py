@@ -7,38 +7,38 @@ from tagwood.errors import InputError
 from tagwood.service.batching import RequestBatcher, TagOptions, as_json
 
 
-def run(tagger, questions, *, enabled=True):
-    """Ask all questions at once; return the answers and the sizes of the batches."""
+def run(tagger, requests, *, enabled=True):
+    """Ask all requests at once; return the answers and the sizes of the batches."""
     sizes = []
 
     async def work():
         with ThreadPoolExecutor(1) as pool:
             batcher = RequestBatcher(pool, enabled=enabled, observe=sizes.append)
             return await asyncio.gather(
-                *(batcher.tag(tagger, texts, options) for texts, options in questions),
+                *(batcher.tag(tagger, texts, options) for texts, options in requests),
                 return_exceptions=True,
             )
 
     return asyncio.run(work()), sizes
 
 
-QUESTIONS = [
+REQUESTS = [
     ([f"oak {number}", "sea"][: 1 + number % 2], TagOptions(k=1 + number % 3)) for number in range(30)
 ]
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_answers_are_those_of_single_questions(tagger, enabled):
-    answers, sizes = run(tagger, QUESTIONS, enabled=enabled)
-    for (texts, options), answer in zip(QUESTIONS, answers, strict=True):
+def test_answers_equal_those_of_single_requests(tagger, enabled):
+    answers, sizes = run(tagger, REQUESTS, enabled=enabled)
+    for (texts, options), answer in zip(REQUESTS, answers, strict=True):
         assert answer == [as_json(tags) for tags in tagger.tag(texts, options.k)]
-    assert sum(sizes) == sum(len(texts) for texts, _ in QUESTIONS)
+    assert sum(sizes) == sum(len(texts) for texts, _ in REQUESTS)
 
 
-def test_questions_of_the_same_kind_are_answered_together(tagger):
+def test_requests_with_equal_options_are_answered_together(tagger):
     _, sizes = run(tagger, [(["oak"], TagOptions())] * 20)
     assert sizes == [20]
-    _, sizes = run(tagger, QUESTIONS)
+    _, sizes = run(tagger, REQUESTS)
     assert len(sizes) == 3  # one for each k
     _, sizes = run(tagger, [(["oak"], TagOptions())] * 20, enabled=False)
     assert sizes == [1] * 20
@@ -102,7 +102,7 @@ def test_long_work_leaves_the_loop_free(tagger):
     assert answer[0]["labels"]
 
 
-def test_an_error_reaches_only_those_who_asked_so(tagger):
+def test_an_error_reaches_only_the_requests_of_its_batch(tagger):
     answers, _ = run(
         tagger, [(["oak"], TagOptions()), (["oak"], TagOptions(promise="nonsense")), (["sea"], TagOptions())]
     )
@@ -111,7 +111,7 @@ def test_an_error_reaches_only_those_who_asked_so(tagger):
     assert answers[2][0]["labels"]
 
 
-def test_a_question_given_up_does_not_disturb_others(tagger):
+def test_a_cancelled_request_does_not_affect_others(tagger):
     async def work():
         with ThreadPoolExecutor(1) as pool:
             batcher = RequestBatcher(pool)

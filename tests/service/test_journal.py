@@ -26,7 +26,7 @@ def test_records_are_lines(tmp_path):
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_line_that_a_crash_cut_short_is_closed_off(tmp_path):
+def test_a_line_cut_short_by_a_crash_is_ended(tmp_path):
     path = tmp_path / "book.jsonl"
     path.write_bytes(b'{"n": 1}\n{"n": 2, "te')
     append_lines(path, b'{"n": 3}\n')
@@ -78,7 +78,7 @@ def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
     assert path.read_text() == '{"n":1}\n{"n":3}\n'
 
 
-def test_what_comes_while_the_disk_is_busy_is_written_together(tmp_path, monkeypatch):
+def test_records_that_arrive_during_a_write_is_written_together(tmp_path, monkeypatch):
     calls = []
     real = journal.append_lines
     monkeypatch.setattr(journal, "append_lines", lambda path, lines: calls.append(lines) or real(path, lines))

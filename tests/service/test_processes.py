@@ -1,4 +1,4 @@
-"""A real service: several processes, a model exchanged under load, workers killed, a shutdown in peace."""
+"""A real service: several processes, a model replaced under load, killed workers, a graceful shutdown."""
 
 import json
 import os
@@ -62,7 +62,7 @@ class Load:
             one.result()
 
 
-def test_a_model_exchanged_twenty_times_under_load_fails_no_request(service, models, folder):
+def test_a_model_replaced_twenty_times_under_load_fails_no_request(service, models, folder):
     load = Load(service)
     for number in range(1, 21):
         before = len(load.answers)
@@ -119,7 +119,7 @@ def test_a_killed_worker_comes_back_and_no_acknowledged_feedback_is_lost(service
     assert len(service.worker_pids()) == 2
 
 
-def test_requests_in_work_are_answered_when_the_service_ends(models, tmp_path):
+def test_open_requests_are_answered_when_the_service_ends(models, tmp_path):
     models[0].save(tmp_path / "model")
     service = Service(tmp_path / "model", "--max", "text_chars=10000")
     with ThreadPoolExecutor(8) as pool:

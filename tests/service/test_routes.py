@@ -99,7 +99,7 @@ def test_a_promise_needs_probabilities(settings):
         ({}, "#/texts"),
     ],
 )
-def test_what_does_not_fit_is_named(client, body, pointer):
+def test_invalid_fields_are_named(client, body, pointer):
     content = problem(client.post("/v1/suggest", json=body), 422, "invalid-request")
     assert content.errors[0].pointer == pointer
     assert content.detail
@@ -272,7 +272,7 @@ def test_without_a_group_model_there_is_nothing_to_review(client):
     problem(client.get("/v1/groups"), 404, "not-found")
 
 
-def test_limits_stand_in_the_document(tagger):
+def test_limits_are_in_the_document(tagger):
     app = create_app(tagger, ServiceSettings(limits=RequestLimits(k=7, texts=3)))
     schema = app.openapi()["components"]["schemas"]["SuggestRequest"]["properties"]
     assert schema["k"]["maximum"] == 7

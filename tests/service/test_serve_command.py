@@ -67,7 +67,7 @@ def test_origins_are_schemes_and_hosts(origin):
         ServiceSettings(origins=(origin,))
 
 
-def test_settings_survive_the_way_to_a_worker(tmp_path):
+def test_settings_can_be_sent_to_a_worker(tmp_path):
     settings = ServiceSettings(
         limits=RequestLimits(k=7),
         token="long-enough",

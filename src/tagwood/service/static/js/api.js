@@ -4,7 +4,7 @@
 const BASE = new URL("v1/", new URL("./", document.baseURI));
 const TOKEN = "tagwood-token";
 
-/** What went wrong: `kind` is one of gone, token, limit, missing, busy, fault. */
+/** An error for the user: `kind` is one of gone, token, limit, missing, busy, fault. */
 export class Problem extends Error {
   constructor(kind, title, detail, status = 0) {
     super(detail || title);

@@ -1,6 +1,6 @@
-// Tables as text: reading CSV and TSV as spreadsheets write them (quotes, line breaks inside quotes, BOM), and writing CSV.
+// Reading CSV and TSV files of spreadsheets (quotes, line breaks inside quotes, BOM), and writing CSV.
 
-/** The separator that splits the first line into most fields: comma, semicolon or tab. */
+/** Return the separator (comma, semicolon or tab) that splits the first line into the most fields. */
 export function separator(text) {
   const counts = { ",": 0, ";": 0, "\t": 0 };
   let quoted = false;
@@ -12,7 +12,7 @@ export function separator(text) {
   return Object.entries(counts).reduce((best, one) => (one[1] > best[1] ? one : best))[0];
 }
 
-/** Rows of fields. Lines without any character are left out. */
+/** Return rows of fields; empty lines are skipped. */
 export function parse(text, mark = separator(text)) {
   const rows = [];
   let row = [];

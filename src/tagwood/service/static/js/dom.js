@@ -1,16 +1,16 @@
-// Building elements. Strings always become text nodes, so nothing that comes from a model or a user is read as HTML.
+// Creating elements. Strings always become text nodes, so input from models and users is never parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * Make an element: h("button", {class: "primary", onclick: f, disabled: true}, "Save").
- * `vars` sets CSS variables; true and false set and leave out attributes; functions become listeners.
+ * Create an element: h("button", {class: "primary", onclick: f, disabled: true}, "Save").
+ * `vars` sets CSS variables; true sets and false omits an attribute; functions become listeners.
  */
 export function h(tag, props, ...children) {
   return fill(document.createElement(tag), props, children);
 }
 
-/** Make an SVG element. */
+/** Create an SVG element. */
 export function s(tag, props, ...children) {
   return fill(document.createElementNS(SVG, tag), props, children);
 }
@@ -32,7 +32,7 @@ export function setVars(element, values) {
   for (const [name, value] of Object.entries(values)) element.style.setProperty(name, String(value));
 }
 
-/** A name or text from outside: kept apart from its surroundings, whatever its direction of writing. */
+/** A name or text from outside, isolated from the writing direction around it. */
 export function bdi(text) {
   return h("bdi", null, text);
 }
@@ -45,7 +45,7 @@ export function put(element, ...children) {
   return element;
 }
 
-/** Put the focus on a heading, and bring it into sight where it is not. */
+/** Focus a heading, and scroll to it if it is not visible. */
 export function goTo(heading) {
   if (!heading) return;
   heading.focus({ preventScroll: true });
@@ -55,13 +55,13 @@ export function goTo(heading) {
 
 let last = 0;
 
-/** An id that no other element has. */
+/** Return an id that no other element has. */
 export function uniqueId(prefix) {
   last += 1;
   return `${prefix}-${last}`;
 }
 
-/** A function that runs `task` once, `wait` ms after its last call; `.now()` runs it at once. */
+/** Return a function that runs `task` once, `wait` ms after its last call; `.now()` runs it immediately. */
 export function debounce(task, wait) {
   let timer = 0;
   const later = (...values) => {

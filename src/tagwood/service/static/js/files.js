@@ -1,6 +1,6 @@
-// Files in and out: reading what was dropped, handing over what was made, the clipboard.
+// Reading files, downloads and the clipboard.
 
-/** A file as text: by its byte order mark, else UTF-8, else Windows-1252 as older spreadsheets write it. */
+/** Read a file as text: by its byte order mark, else UTF-8, else Windows-1252 (older spreadsheets). */
 export async function readText(file) {
   const bytes = new Uint8Array(await file.arrayBuffer());
   const mark = [bytes[0], bytes[1]];
@@ -13,7 +13,7 @@ export async function readText(file) {
   }
 }
 
-/** What a file is, by its name: "table", "text" or "other". */
+/** Return the kind of a file by its name: "table", "text" or "other". */
 export function fileKind(file) {
   const name = file.name.toLowerCase();
   if (/\.(csv|tsv|tab)$/.test(name) || file.type === "text/csv") return "table";
@@ -21,7 +21,7 @@ export function fileKind(file) {
   return "other";
 }
 
-/** Hand a file over to the user. `parts` is a list of strings. */
+/** Let the user download a file; `parts` is a list of strings. */
 export function download(name, parts, type = "text/plain") {
   const address = URL.createObjectURL(new Blob(parts, { type: `${type};charset=utf-8` }));
   const link = document.createElement("a");
@@ -33,7 +33,7 @@ export function download(name, parts, type = "text/plain") {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** Put text on the clipboard; also where the page is not on a secure address. */
+/** Copy text to the clipboard, even if the page was not loaded over HTTPS. */
 export async function copy(text) {
   if (navigator.clipboard && window.isSecureContext) {
     await navigator.clipboard.writeText(text);

@@ -1,4 +1,4 @@
-// Numbers and dates in words. The page is in English; grouping of digits follows it.
+// Formatting of numbers and texts, in English.
 
 const WHOLE = new Intl.NumberFormat("en");
 
@@ -35,7 +35,7 @@ export function duration(seconds) {
   return `${(seconds / 3600).toFixed(1)} h`;
 }
 
-/** A text cut to `longest` characters, never inside one. */
+/** Cut a text to `longest` characters. */
 export function cut(text, longest = 160) {
   const characters = Array.from(text.replace(/\s+/g, " ").trim());
   return characters.length <= longest ? characters.join("") : `${characters.slice(0, longest - 1).join("")}…`;

@@ -23,7 +23,7 @@ const PATHS = {
   up: "M10 16V4m0 0L5.5 8.5M10 4l4.5 4.5",
 };
 
-/** An icon; it is decoration, so the button around it needs a name of its own. */
+/** A decorative icon; the button around it needs an accessible name. */
 export function icon(name, size = 18) {
   return s(
     "svg",

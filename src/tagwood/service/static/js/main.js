@@ -86,7 +86,7 @@ function languageChoice(languages) {
   );
 }
 
-/** "de" -> "German"; a code that the browser does not know stays as it is. */
+/** "de" -> "German"; an unknown code is returned unchanged. */
 function languageName(code) {
   try {
     return new Intl.DisplayNames("en", { type: "language" }).of(code);
@@ -101,7 +101,7 @@ function languageName(code) {
  */
 async function show(moved = false) {
   if (!context) return;
-  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/"); // names and numbers: nothing to decode
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/"); // names and numbers need no decoding
   const page = available().find((one) => one.name === name) ?? PAGES[0];
   for (const link of document.querySelectorAll("#nav a")) {
     if (link.dataset.page === page.name) link.setAttribute("aria-current", "page");

@@ -1,4 +1,4 @@
-// The page Batch: a table in, the same table with labels out. Rows go to the service in small portions.
+// The Batch page: a table in, the same table with labels out. Rows are sent in small portions.
 import { api } from "../api.js";
 import { line, parse, separator, textColumn } from "../csv.js";
 import { bdi, h, put, uniqueId } from "../dom.js";
@@ -91,7 +91,7 @@ class BatchPage {
     put(this.preview, h("ul", { class: "texts" }, sample.map((text) => h("li", null, h("p", { dir: "auto" }, cut(text, 120) || "(empty)")))));
   }
 
-  /** Tag from row `this.done` on; stops at a problem, and goes on from there when asked. */
+  /** Tag all rows; after an error the user can continue with the remaining ones. */
   async run() {
     this.stop();
     this.results = [];
@@ -118,7 +118,7 @@ class BatchPage {
     }
   }
 
-  /** The next rows: at most a hundred, and not more than a request may hold. */
+  /** The next rows: at most a hundred, within the limits of a request. */
   portion() {
     const { rows, column } = this.table;
     const found = [];
@@ -204,7 +204,7 @@ class BatchPage {
     );
   }
 
-  /** Write the table with four more columns; labels stand in the form that `tagwood train` reads. */
+  /** Download the table with four more columns; `tagwood train` can read the labels. */
   save() {
     const { name, header, rows } = this.table;
     const taken = new Set(header.map((one) => one.trim().toLowerCase()));
@@ -220,7 +220,7 @@ class BatchPage {
   }
 }
 
-/** Names in one cell: between semicolons, or as a JSON list where a name holds one itself. */
+/** Names in one cell: separated by semicolons, or as a JSON list if a name contains one. */
 function labelCell(names) {
   return names.some((name) => /[;|]/.test(name)) ? JSON.stringify(names) : names.join(";");
 }

@@ -1,4 +1,4 @@
-// The page Labels: search on the left, everything about one label on the right.
+// The Labels page: search on the left, everything about one label on the right.
 import { api } from "../api.js";
 import { bdi, debounce, goTo, h, put } from "../dom.js";
 import { cut, percent, plural } from "../format.js";
@@ -115,7 +115,7 @@ function part(title, ...content) {
   return h("section", { class: "stack-small" }, h("h3", null, title), content);
 }
 
-/** A URI as a link if it is one of the web, else as text. */
+/** A URI as a link if it is a web address, else as text. */
 function address(uri) {
   return /^https?:\/\//i.test(uri) ? h("a", { href: uri, rel: "noreferrer noopener", target: "_blank" }, uri) : h("code", null, uri);
 }

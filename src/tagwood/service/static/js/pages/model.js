@@ -1,4 +1,4 @@
-// The page Model: what it is, how good it is on texts it did not see, how far its probabilities can be trusted.
+// The Model page: what the model is, its quality on held-out texts, and the reliability of its probabilities.
 import { h } from "../dom.js";
 import { count, decimal, duration, percent } from "../format.js";
 import { chart, ticks } from "../parts/chart.js";

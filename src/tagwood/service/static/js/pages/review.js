@@ -1,4 +1,4 @@
-// The page Review, for models trained from labels of groups: which sample got which label, how sure, and corrections.
+// The Review page, for models trained from group labels: the label of each sample, its confidence, and corrections.
 // In: groups with imputed labels. Out: corrections, stored by the service and exported as JSONL that `train` reads.
 import { api } from "../api.js";
 import { bdi, debounce, goTo, h, put } from "../dom.js";
@@ -118,7 +118,7 @@ class ReviewPage {
     return this.next(draft.group);
   }
 
-  /** Go on to the next group of the list that nobody has looked at. */
+  /** Open the next group of the list that is not reviewed. */
   next(group) {
     const links = [...this.list.querySelectorAll("a")];
     const here = links.findIndex((link) => Number(link.dataset.group) === group);
@@ -133,7 +133,7 @@ class ReviewPage {
     this.export.lastChild.textContent = saved === 0 ? "Export corrections" : `Export ${plural(saved, "group")} as JSONL`;
   }
 
-  /** Export what the service has stored, or else what was accepted in this page. */
+  /** Export what the service has stored, else what was accepted on this page. */
   async save() {
     try {
       const lines = this.stored ? [await api.corrections()] : this.accepted();

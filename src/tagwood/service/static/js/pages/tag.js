@@ -1,4 +1,4 @@
-// The page Tag: a text, its labels, why, and what the user thinks of them.
+// The Tag page: a text, its labels, their explanations, and the user's decisions.
 import { api, connection } from "../api.js";
 import { debounce, h, put } from "../dom.js";
 import { fileKind, readText } from "../files.js";

@@ -1,4 +1,4 @@
-// The page Tree: the label tree as an icicle that can be walked through, and what the chosen branch holds.
+// The Tree page: the label tree as an icicle plot to zoom into, and the labels of the chosen branch.
 import { api } from "../api.js";
 import { bdi, h, put } from "../dom.js";
 import { count, plural } from "../format.js";
@@ -52,7 +52,7 @@ class TreePage {
     return this.stores.get(this.tree);
   }
 
-  /** Show a node at full width; `found` is the id of a label to point out. */
+  /** Show a node at full width; `found` is the id of a label to highlight. */
   async go(node, found = null) {
     const store = this.store();
     this.found = found;
@@ -72,7 +72,7 @@ class TreePage {
     }
   }
 
-  /** A click on the widest cell goes up, on any other goes there. */
+  /** A click on the topmost cell zooms out, on any other zooms in. */
   choose(node) {
     if (this.icicle.root?.node === node) this.up();
     else this.go(node);

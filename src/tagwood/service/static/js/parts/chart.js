@@ -6,7 +6,7 @@ const HEIGHT = 300;
 const PAD = { left: 46, right: 18, top: 14, bottom: 42 };
 
 /**
- * Make a chart.
+ * Create a chart.
  * axes: x and y with {label, min, max, ticks, format, scale}; series: {name, points: [{x, y, note, big}], kind: "line"|"dots", tone}.
  */
 export function chart({ title, x, y, series, diagonal = false }) {
@@ -52,7 +52,7 @@ function legend(series) {
   return h("ul", { class: "legend", "aria-hidden": "true" }, series.map((one) => h("li", null, h("span", { class: `legend-line tone-${one.tone}` }), one.name)));
 }
 
-/** The numbers, for those who cannot or do not want to read a picture. */
+/** The numbers as a table, for users who cannot see the chart. */
 function table(title, x, y, series) {
   const rows = [...new Set(series.flatMap((one) => one.points.map((point) => point.x)))].sort((a, b) => a - b);
   const cell = (one, value) => {
@@ -76,7 +76,7 @@ function table(title, x, y, series) {
   );
 }
 
-/** Round steps between two numbers. */
+/** Round tick values between two numbers. */
 export function ticks(min, max, wanted = 5) {
   const rough = (max - min) / wanted || 1;
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -3,8 +3,8 @@ import { debounce, h, put, uniqueId } from "../dom.js";
 import { icon } from "../icons.js";
 
 /**
- * Make a combobox.
- * `find(query, signal)` gives items, `show(item)` their nodes, `take(item)` is called with the chosen one.
+ * Create a combobox.
+ * `find(query, signal)` returns items, `show(item)` their nodes; `take(item)` is called with the chosen one.
  */
 export function combobox({ label, placeholder, find, show, take, hideLabel = false }) {
   const listId = uniqueId("list");

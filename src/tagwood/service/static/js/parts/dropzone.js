@@ -1,4 +1,4 @@
-// Taking files: a place to drop them on, and the button that opens the file dialog.
+// Opening files: by drag and drop, or with a button that opens the file dialog.
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
 

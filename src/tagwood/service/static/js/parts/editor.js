@@ -1,8 +1,8 @@
-// A text field that grows with its text and can show marks behind the words.
-// A hidden copy of the text lies under the field, has the same lines, sets the height and carries the marks.
+// A text field that grows with its text and can highlight words.
+// A hidden copy of the text under the field sets the height and holds the highlights.
 import { h, put } from "../dom.js";
 
-/** Make an editor; `change(text)` is called when the user writes. */
+/** Create an editor; `change(text)` is called on every edit. */
 export function editor({ label, placeholder, change }) {
   const area = h("textarea", {
     class: "editor-area",
@@ -31,7 +31,7 @@ export function editor({ label, placeholder, change }) {
       area.value = value;
       plain();
     },
-    /** Mark pieces [{text, weight}] that together are the text; other pieces clear the marks. */
+    /** Highlight segments [{text, weight}] of the text; segments of another text clear the highlights. */
     mark(segments) {
       if (!segments || segments.map((one) => one.text).join("") !== area.value) return plain();
       const most = Math.max(...segments.map((one) => one.weight ?? 0), 0);

@@ -5,7 +5,7 @@ import { count, cut, decimal, percent, plural } from "../format.js";
 const FOR = 6;
 const AGAINST = 3;
 
-/** The card of an explanation as the service gives it. */
+/** The card of an explanation, from an answer of /v1/explain. */
 export function explanationCard(found) {
   return h(
     "div",

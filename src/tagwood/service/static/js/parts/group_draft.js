@@ -1,4 +1,4 @@
-// A group under review: the labels of its samples as the user has them now, and how a sample is shown.
+// A group under review: the current labels of its samples, and the view of a sample.
 import { bdi, h } from "../dom.js";
 import { percent } from "../format.js";
 import { icon } from "../icons.js";
@@ -23,13 +23,13 @@ export class GroupDraft {
     return this.samples.filter((sample, n) => ids(sample) !== ids(this.original[n])).length;
   }
 
-  /** Take a label off a sample. */
+  /** Remove a label from a sample. */
   remove(from, id) {
     this.samples[from].labels = this.samples[from].labels.filter((label) => label.id !== id);
     this.saved = false;
   }
 
-  /** Give a label of the group to a sample. */
+  /** Add a label of the group to a sample. */
   give(to, id) {
     const { labels } = this.samples[to];
     if (labels.some((label) => label.id === id)) return;
@@ -43,14 +43,14 @@ export class GroupDraft {
     return { samples: this.samples.map(({ row, labels }) => ({ row, labels: labels.map((label) => label.id) })) };
   }
 
-  /** One line of JSONL for each sample, as the service would store it and `tagwood train --corrections` reads it. */
+  /** One JSON line per sample, in the form that the service stores and `tagwood train --corrections` reads. */
   lines() {
     const named = ({ name, uri }) => (uri ? { label: name, uri } : { label: name });
     return this.samples.map(({ row, text, labels }) => `${JSON.stringify({ row, from_group: this.name, text, labels: labels.map(named) })}\n`);
   }
 }
 
-/** A sample with its labels; `draw(place)` shows the group anew and puts the focus on a place. */
+/** A sample with its labels; `draw(place)` redraws the group and moves the focus to a place. */
 export function sampleRow(draft, sample, n, draw) {
   const missing = draft.labels.filter((label) => !sample.labels.some((own) => own.id === label.id));
   return h(

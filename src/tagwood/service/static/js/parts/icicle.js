@@ -1,5 +1,5 @@
 // The picture of a label tree: a row of cells for each level, as wide as the training texts below. Cells are buttons.
-// Zooming moves the cells that stay; arrows go to parent, child and siblings, Enter zooms, Escape goes up.
+// Arrow keys move to parent, child and siblings, Enter zooms in, Escape zooms out.
 import { bdi, h, setVars } from "../dom.js";
 import { plural } from "../format.js";
 
@@ -18,7 +18,7 @@ export class Icicle {
     new ResizeObserver(() => this.fit()).observe(this.element);
   }
 
-  /** Draw a node of a store at full width; `found` is the id of a label to point out. */
+  /** Draw a node of a store at full width; `found` is the id of a label to highlight. */
   draw(store, root, found = null) {
     const next = store.cells(root, LEVELS, LEAST);
     const keep = new Set(next.map((cell) => cell.key));
@@ -33,7 +33,7 @@ export class Icicle {
     this.focusable(`n${root}`);
   }
 
-  /** Say which cells are too narrow for a line of words. */
+  /** Mark the cells that are too narrow for text. */
   fit() {
     const width = this.element.clientWidth || 1000;
     for (const { element, width: share } of this.cells.values()) {
@@ -74,14 +74,14 @@ export class Icicle {
     );
   }
 
-  /** Move cells that are no longer shown out of the picture, then remove them. */
+  /** Move cells that are no longer shown out of view, then remove them. */
   leave(keep, toward, rootDepth) {
     for (const [key, cell] of this.cells) {
       if (keep.has(key)) continue;
       this.cells.delete(key);
       const { element } = cell;
       element.inert = true;
-      element.removeAttribute("data-key"); // the cell may come back before this one is gone
+      element.removeAttribute("data-key"); // the same cell may be shown again before this one is removed
       element.classList.add("cell-leaving");
       if (toward) {
         const depth = cell.node?.depth ?? cell.parent.depth + 1;

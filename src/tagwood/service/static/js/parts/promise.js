@@ -18,7 +18,7 @@ export function steps(model) {
   }));
 }
 
-/** Promises on precision, the balance, then on recall: only those that give more labels than the one before. */
+/** Promises of precision, the balance, then recall: only those that give more labels than the previous one. */
 function inOrder(promises) {
   const found = [];
   for (const one of promises) if (found.length === 0 || !one.kept || one.size >= found.at(-1).size) found.push(one);
@@ -39,7 +39,7 @@ function meaning(one) {
   return `On average ${decimal(one.size, 1)} labels per text${review}.`;
 }
 
-/** The step to begin with: the first promise that leaves few texts without a label, or five labels. */
+/** The initial step: the first promise that leaves few texts without labels, or five labels. */
 function firstStep(all) {
   if (!("promise" in all[0].ask)) return Math.min(4, all.length - 1);
   const good = all.findIndex((one) => one.kept && one.size >= 1 && one.review < 0.2);

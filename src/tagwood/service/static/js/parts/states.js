@@ -1,8 +1,8 @@
-// What stands where content is not (yet): loading, empty, gone wrong. Also short messages in a corner.
+// Placeholders for content (loading, empty, failed) and short messages in a corner.
 import { h, put } from "../dom.js";
 import { icon } from "../icons.js";
 
-/** Grey lines in the shape of what is coming; said aloud as "Loading". */
+/** Grey lines in place of the content; screen readers say "Loading". */
 export function loading(lines = 4) {
   return h(
     "div",
@@ -12,12 +12,12 @@ export function loading(lines = 4) {
   );
 }
 
-/** A calm note where there is nothing to show. */
+/** A note for an empty place. */
 export function empty(title, text, ...actions) {
   return h("div", { class: "state" }, h("p", { class: "state-title" }, title), text && h("p", null, text), actions.length > 0 && h("div", { class: "row" }, actions));
 }
 
-/** A problem in words, with a way to try again. */
+/** An error message with a button to retry. */
 export function failed(problem, retry) {
   return h(
     "div",
@@ -29,8 +29,8 @@ export function failed(problem, retry) {
 }
 
 /**
- * Fill `place` with what `task` gives: loading first, then the content or the problem.
- * A newer call for the same place makes an older one stop.
+ * Fill `place` with the result of `task`: first a placeholder, then the content or the error.
+ * A newer call for the same place cancels an older one.
  */
 export async function fillWith(place, task, { lines = 4, keep = false } = {}) {
   running.get(place)?.abort();
@@ -52,7 +52,7 @@ export async function fillWith(place, task, { lines = 4, keep = false } = {}) {
 
 const running = new WeakMap();
 
-/** Say something short in the corner. */
+/** Show a short message in the corner. */
 export function toast(text, kind = "good") {
   const box = document.getElementById("toasts");
   const note = h("div", { class: `toast toast-${kind}` }, icon(kind === "good" ? "check" : "warn"), h("span", null, text));

@@ -8,11 +8,11 @@ import { icon } from "../icons.js";
 import { empty, toast } from "./states.js";
 import { labelRow } from "./tag_rows.js";
 
-const NEXT = 5; // less certain labels that are shown at first,
-const LIKELY = 0.02; // if they are at least so probable
+const NEXT = 5; // less certain labels shown initially,
+const LIKELY = 0.02; // if they have at least this probability
 
 export class TagResult {
-  /** `explain(id)` is called when a label is opened, `marks(null)` when none is open any more. */
+  /** `explain(id)` is called when a label is opened, `unmark()` when none is open any more. */
   constructor({ explain, unmark, feedback }) {
     this.explain = explain;
     this.unmark = unmark;
@@ -88,7 +88,7 @@ export class TagResult {
     if (this.open !== null) this.explain(id);
   }
 
-  /** Open a label and go there. */
+  /** Open a label and focus it. */
   jump(id) {
     if (this.open !== id) this.toggle(id);
     this.row(id).querySelector(".label-main").focus();
@@ -111,7 +111,7 @@ export class TagResult {
     this.render();
   }
 
-  /** The labels as the user would keep them: suggested and not rejected, accepted, added. */
+  /** The labels that the user keeps: suggested and not rejected, accepted, added. */
   result() {
     const wanted = (id) => this.decisions.get(id) === "accepted" || (this.kept.has(id) && this.decisions.get(id) !== "rejected");
     return [...this.added.values(), ...this.found.filter((one) => wanted(one.id))];

@@ -1,4 +1,4 @@
-// The rows of the page Tag: a label with its bar, decisions and explanation; the card of a missing label.
+// Rows of the Tag page: a label with its bar, decisions and explanation; the card of a missing label.
 import { bdi, h, put, uniqueId } from "../dom.js";
 import { decimal, percent } from "../format.js";
 import { icon } from "../icons.js";
@@ -15,7 +15,7 @@ export function labelOption(label) {
 }
 
 /**
- * One label of the result. `look` says how: kind (kept, other, added), decision, open.
+ * One label of the result. `look` has its state: kind (kept, other, added), decision, open.
  * `actions` has toggle(id), decide(id, decision) and drop(id).
  */
 export function labelRow(label, look, actions) {
@@ -63,7 +63,7 @@ export function labelRow(label, look, actions) {
   return row;
 }
 
-/** Keys on a label: arrows go up and down, A accepts, R rejects. */
+/** Keys on a label: arrows move up and down, A accepts, R rejects. */
 function keys(event, row, label, actions) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const key = event.key.toLowerCase();
@@ -77,7 +77,7 @@ function keys(event, row, label, actions) {
   event.preventDefault();
 }
 
-/** Why a label is not among the suggested ones, with a way to add it. */
+/** Why a label was not suggested, with a button to add it. */
 export function missingCard(found, { add, close }) {
   return h(
     "div",

@@ -1,7 +1,7 @@
 // The dialog that asks for the service's token. It is kept for this browser tab only.
 import { h, put, uniqueId } from "../dom.js";
 
-/** Ask for a token; `refused` says that the last one was wrong. Gives the token, or null if the user cancels. */
+/** Ask for a token; `refused`: the last one was wrong. Resolves to the token, or null if the user cancels. */
 export function askToken(refused) {
   return new Promise((resolve) => {
     const id = uniqueId("token");

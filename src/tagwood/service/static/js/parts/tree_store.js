@@ -1,4 +1,4 @@
-// The part of a label tree that was loaded so far, and where its nodes lie.
+// The part of a label tree that is loaded so far, and the layout of its nodes.
 // In: answers of /v1/tree. Out: rectangles in shares of the width, by level.
 import { api } from "../api.js";
 
@@ -15,7 +15,7 @@ export class TreeStore {
     this.trees = 1;
   }
 
-  /** Load a node with a few levels below it, unless that was done. */
+  /** Load a node with a few levels below it, unless it is loaded. */
   async load(node, signal) {
     if (this.loaded.has(node)) return;
     const answer = await api.tree({ tree: this.tree, node, depth: AHEAD, language: this.language() }, signal);
@@ -41,7 +41,7 @@ export class TreeStore {
     return found;
   }
 
-  /** The loaded children of a node in their order; none unless all of them are loaded. */
+  /** The children of a node in order; empty unless all of them are loaded. */
   childrenOf(node) {
     const found = [...(this.children.get(node) ?? [])].sort((a, b) => a - b);
     return found.length === this.nodes.get(node).children ? found : [];
