@@ -186,7 +186,7 @@ def test_propensity_scored_metrics_know_the_fitted_rows(data, tmp_path):
     ("change", "message"),
     [
         ({"metric": "P"}, "requires a number of labels"),
-        ({"metric": "depth@5"}, "must say how good the labels are; got depth@5"),
+        ({"metric": "depth@5"}, "must measure the quality of labels; got depth@5"),
         ({"minutes": 0}, "minutes must be a number greater than 0"),
         ({"holdout": 0.0}, "holdout must be a number from 0.01 to 0.9"),
         ({"max_trials": 0}, "max_trials must be a whole number"),

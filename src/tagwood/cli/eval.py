@@ -71,13 +71,13 @@ def eval_command(
     model = predictions.is_dir()
     constants = check_options(metric, propensity, slices=slices, trained=model or train is not None)
     if model:
-        problem = rank_truth(predictions, truth, metric, train=train, data_format=format, limit=limit)
+        data = rank_truth(predictions, truth, metric, train=train, data_format=format, limit=limit)
     else:
-        problem = read_problem(predictions, truth, train=train, data_format=format, limit=limit)
-    if problem.n_unknown:
-        say(f"{problem.n_unknown:,} predicted labels are unknown to {truth.name}; they count as wrong.")
+        data = read_data(predictions, truth, train=train, data_format=format, limit=limit)
+    if data.n_unknown:
+        say(f"{data.n_unknown:,} predicted labels are unknown to {truth.name}; they count as wrong.")
     report = measure(
-        problem,
+        data,
         metrics=metric or None,
         propensity=constants,
         confidence=confidence,
@@ -87,14 +87,14 @@ def eval_command(
     if metrics_file is not None:
         metrics_file.write_text(report.to_json() + "\n", encoding="utf-8")
     if results_file is not None:
-        write_label_scores(problem, results_file)
+        write_label_scores(data, results_file)
     if json:
         print_json(report.to_dict())
     else:
         print_data(report.to_table())
 
 
-class Comparison(NamedTuple):
+class EvalData(NamedTuple):
     """The ranking, the true labels and the training labels, all over one label table.
 
     `sets` are measured by metrics of label sets, where they are not the whole ranking.
@@ -108,14 +108,14 @@ class Comparison(NamedTuple):
     sets: Ranking | None = None
 
 
-def read_problem(
+def read_data(
     predictions: Path,
     truth: Path,
     *,
     train: Path | None = None,
     data_format: str | None = None,
     limit: int | None = None,
-) -> Comparison:
+) -> EvalData:
     """Read predictions, true and training labels over one label table, which gains the labels that files name."""
     from tagwood.data import read_dataset
     from tagwood.data.predictions import read_ranking
@@ -124,7 +124,7 @@ def read_problem(
     known = None if training is None or training.vocab.names is None else training.vocab
     rows = read_dataset(truth, data_format, vocab=known, on_unknown="error" if known is None else "add")
     ranking, vocab = read_ranking(predictions, _widest(rows, training), on_unknown="add")
-    return Comparison(
+    return EvalData(
         ranking if limit is None else ranking.top(limit),
         widen(rows.labels, len(vocab)),
         None if training is None else widen(training.labels, len(vocab)),
@@ -133,20 +133,20 @@ def read_problem(
     )
 
 
-def measure(problem: Comparison, **options: Any) -> Report:
-    """Return the report of a problem; `options` are those of `tagwood.metrics.evaluate`."""
+def measure(data: EvalData, **options: Any) -> Report:
+    """Return the report of a data; `options` are those of `tagwood.metrics.evaluate`."""
     from tagwood.metrics import evaluate, parse_metrics
 
-    options["train_labels"] = problem.train
+    options["train_labels"] = data.train
     wanted = options.pop("metrics", None)
-    if problem.sets is None or not wanted:
-        return evaluate(problem.truth, problem.ranking, metrics=wanted, **options)
+    if data.sets is None or not wanted:
+        return evaluate(data.truth, data.ranking, metrics=wanted, **options)
     names = parse_metrics(wanted)
     halves = [
-        evaluate(problem.truth, ranking, metrics=[str(name) for name in some], **options)
+        evaluate(data.truth, ranking, metrics=[str(name) for name in some], **options)
         for ranking, some in (
-            (problem.ranking, [name for name in names if name.k is not None]),
-            (problem.sets, [name for name in names if name.k is None]),
+            (data.ranking, [name for name in names if name.k is not None]),
+            (data.sets, [name for name in names if name.k is None]),
         )
         if some
     ]
@@ -204,22 +204,22 @@ def parse_propensity(text: str) -> str | tuple[float, float]:
     return a, b
 
 
-def write_label_scores(problem: Comparison, path: Path) -> None:
+def write_label_scores(data: EvalData, path: Path) -> None:
     """Write one line for each label that is true or was returned: counts, precision, recall and F1."""
     import numpy as np
 
     from tagwood.data.files import open_for_writing
     from tagwood.metrics import LabelCounts, label_scores
 
-    scores = label_scores(problem.truth, problem.ranking if problem.sets is None else problem.sets)
-    seen = None if problem.train is None else LabelCounts.of(problem.train).counts
+    scores = label_scores(data.truth, data.ranking if data.sets is None else data.sets)
+    seen = None if data.train is None else LabelCounts.of(data.train).counts
     columns = ["label", "name", *(["train_rows"] if seen is not None else [])]
     columns += ["true_rows", "returned_rows", "hits", "precision", "recall", "f1"]
     precision, recall, f1 = scores.precision, scores.recall, scores.f1
     with open_for_writing(path) as file:
         file.write("\t".join(columns) + "\n")
         for label in np.flatnonzero(scores.true + scores.returned).tolist():
-            name = " ".join(problem.vocab.name(label).split())
+            name = " ".join(data.vocab.name(label).split())
             cells = [label, name, *([seen[label]] if seen is not None else [])]
             cells += [scores.true[label], scores.returned[label], scores.hits[label]]
             cells += [f"{value[label]:.6g}" for value in (precision, recall, f1)]
@@ -245,7 +245,7 @@ def rank_truth(
     train: Path | None = None,
     data_format: str | None = None,
     limit: int | None = None,
-) -> Comparison:
+) -> EvalData:
     """Rank the texts of a dataset with a model and return what is measured.
 
     Labels unknown to the model are added to the label table and count as missed.
@@ -263,7 +263,7 @@ def rank_truth(
     names = parse_metrics(metrics) if metrics else []
     k = limit or max([name.k for name in names if name.k is not None], default=5)
     n_labels = rows.n_labels
-    return Comparison(
+    return EvalData(
         _wider(tagger.rank(rows.texts, k=k), n_labels),
         rows.labels,
         widen(training, n_labels) if training is not None else _counts(tagger, n_labels),

@@ -71,7 +71,7 @@ def tune_threshold(
         say(f"{model}: the rule for sets is now {found.threshold.rule}, was {before}")
 
 
-class Found(NamedTuple):
+class Cuts(NamedTuple):
     """All cuts, and the best of each kind; without probabilities there are no promises."""
 
     n_rows: int
@@ -85,7 +85,7 @@ class Found(NamedTuple):
 
 def measure_cuts(
     tagger: Tagger, data: Path, metric: str, data_format: str | None = None, docs_limit: int | None = None
-) -> Found:
+) -> Cuts:
     """Rank the texts of a dataset and measure every rule that cuts the rankings to sets."""
     from tagwood.tuning import thresholds as cuts
 
@@ -98,10 +98,10 @@ def measure_cuts(
         promises = cuts.measure_rules(Y, ranking, cut, metric)
         own = cuts.measure_rules(Y, ranking, cut, metric, [tagger.sets.rule])
     best = cuts.best_cut(thresholds, metric), cuts.best_cut(sizes, metric)
-    return Found(ranking.n_rows, thresholds, sizes, promises, own, *best)
+    return Cuts(ranking.n_rows, thresholds, sizes, promises, own, *best)
 
 
-def report(found: Found, metric: str) -> None:
+def report(found: Cuts, metric: str) -> None:
     """Print the tables."""
     shown = [cut for cut in found.thresholds if _is_shown(cut, found.threshold)]
     print_data(cut_table("threshold", shown, metric, found.threshold))
@@ -135,7 +135,7 @@ def cut_table(heading: str, cuts: list[Cut], metric: str, best: Cut | None) -> A
     return table
 
 
-def as_dict(found: Found, metric: str, rule: str) -> dict[str, Any]:
+def as_dict(found: Cuts, metric: str, rule: str) -> dict[str, Any]:
     """Return all cuts as JSON."""
     return {
         "metric": metric,

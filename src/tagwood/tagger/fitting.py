@@ -1,6 +1,9 @@
-"""The steps of `Tagger.fit`: features, labels of rows, tree, model, probabilities.
+"""The steps of `Tagger.fit`: features, labels of rows, model, probabilities; and its settings.
 
-In: a `Dataset` and settings. Out: fitted parts.
+In: texts and labels in any form, or a `Dataset`. Out: fitted parts.
+
+Decisions: one half of the held-out rows fits the calibration, the other half the set rules, so that a promise rests on
+rows that nothing else was fitted to. The second half stays with the model, so that any promise can be fitted later.
 """
 
 from __future__ import annotations
@@ -31,8 +34,70 @@ from tagwood.ranking import Ranking
 from tagwood.storage import State
 from tagwood.tagger.search import LabelSearch
 
-# SECTION tagger.training_data
-# From what users pass to `Tagger.fit` to a `Dataset`: names, ids or matrices in, label sets over one table out.
+Progress = Callable[[str, float], None]
+
+CANDIDATES = 50  # labels per text from which sets are chosen
+MARGIN = 0.2  # a label is certain for a row if the cosines of the others in its group are lower by this share
+SHARED = 0.8  # `margin` of `impute_labels` for rows to learn from
+WORTH_REFITTING = 0.02  # share of held-out rows above which the model is trained again on all rows
+
+
+@dataclass(frozen=True)
+class GroupRule:
+    """How labels of groups become labels of rows; see `tagwood.impute_labels`.
+
+    With `soft`, models that accept weights learn from all rows of a group that are close to a label; other models, and
+    the review, use the closest row only.
+    """
+
+    method: str = "eagle"
+    steps: int = 20
+    step_size: float = 0.03
+    contrast: float = 1.0
+    soft: bool = True
+
+    def check(self) -> None:
+        """Raise `InputError` for an invalid value."""
+        check_choice(self.method, "method", ["baseline", "eagle-0", "eagle"])
+        check_int(self.steps, "steps", low=0)
+        check_float(self.step_size, "step_size", above=0.0)
+        check_float(self.contrast, "contrast", low=0.0, high=1.0)
+        if not isinstance(self.soft, bool):
+            raise InputError("soft must be true or false", given=repr(self.soft))
+
+
+@dataclass(frozen=True)
+class SetRules:
+    """How rankings become label sets.
+
+    Parameters
+    ----------
+    rule
+        Which labels `predict` returns: ``"f1"``, ``"precision>=0.9"``, ``"recall>=0.8"``, ``"threshold>=0.5"`` or
+        ``"top-5"``.
+    holdout
+        Share of the rows that `fit` holds out to turn scores into probabilities; with 0, scores are those of the
+        model. At least `smallest` and at most `largest` rows are held out.
+    refit
+        Train again on all rows afterwards, if more than 2 % were held out. This doubles the time and gives a better
+        model. Probabilities and promises are then those of the model that did not see the held-out rows; with False,
+        that model is kept and the guarantee is exact.
+    """
+
+    rule: str = "f1"
+    holdout: float = 0.1
+    smallest: int = 50
+    largest: int = 10_000
+    refit: bool = True
+
+    def check(self) -> None:
+        """Raise `InputError` for an invalid value."""
+        parse_rule(self.rule)
+        check_float(self.holdout, "holdout", low=0.0, high=0.9)
+        check_int(self.smallest, "smallest", low=2)
+        check_int(self.largest, "largest", low=self.smallest)
+        if not isinstance(self.refit, bool):
+            raise InputError("refit must be true or false", given=repr(self.refit))
 
 
 def training_data(
@@ -104,7 +169,7 @@ def label_sets(
 
 
 def _in_order(row: Iterable[Any]) -> list[int | str | Named]:
-    """Return the labels of a row; those of a set sorted, since sets of strings come in another order each time."""
+    """Return the labels of a row; those of a set are sorted, because sets of strings have no fixed order."""
     items = [int(item) if isinstance(item, np.integer) else item for item in row]
     if isinstance(row, set | frozenset):
         items.sort(key=lambda item: (type(item).__name__, item))
@@ -131,15 +196,6 @@ def _texts(texts: Iterable[str]) -> list[str]:
     return list(texts)
 
 
-# SECTION tagger.probabilities
-# `Probabilities`: calibrated scores and set rules, learned from rows that the model did not see.
-#
-# In: the model's rankings of held-out rows and their true labels. Out: rankings of probabilities, label sets.
-#
-# Decisions: one half of the held-out rows fits the calibration, the other half the rules, so that a promise rests on
-# rows that nothing else was fitted to. Both halves stay with the model: any promise can be asked for later.
-
-
 @dataclass
 class Probabilities:
     """A calibrator with the held-out rows that set rules are fitted on."""
@@ -164,7 +220,7 @@ class Probabilities:
         return self.rules[promise]
 
     def cut(self, ranking: Ranking, promise: str) -> tuple[Ranking, NDArray[np.bool_]]:
-        """Cut a ranking of probabilities to label sets; also return which rows need a person's eye."""
+        """Cut a ranking of probabilities to label sets; also return which rows need review."""
         return self.rule(promise).apply(ranking)
 
     def state(self) -> State:
@@ -194,78 +250,6 @@ class Probabilities:
         truth = check_labels(sparse.csr_array((ones, true, ends), shape=(indptr.size - 1, n_labels)))
         calibrator = Calibrator.from_state(state.part("calibrator"))
         return cls(calibrator, Ranking(indptr, labels, scores, n_labels), truth)
-
-
-# SECTION tagger.settings
-# Settings of a Tagger beside its encoder and model: how group labels and label sets are made.
-
-
-@dataclass(frozen=True)
-class GroupRule:
-    """How labels of groups become labels of rows; see `tagwood.impute_labels`.
-
-    With `soft`, models that count entries by weight learn from all rows of a group that come near a label; others, and
-    those who review, get the closest row alone.
-    """
-
-    method: str = "eagle"
-    steps: int = 20
-    step_size: float = 0.03
-    contrast: float = 1.0
-    soft: bool = True
-
-    def check(self) -> None:
-        """Raise `InputError` for a value that does not fit."""
-        check_choice(self.method, "method", ["baseline", "eagle-0", "eagle"])
-        check_int(self.steps, "steps", low=0)
-        check_float(self.step_size, "step_size", above=0.0)
-        check_float(self.contrast, "contrast", low=0.0, high=1.0)
-        if not isinstance(self.soft, bool):
-            raise InputError("soft must be true or false", given=repr(self.soft))
-
-
-@dataclass(frozen=True)
-class SetRules:
-    """How rankings become label sets.
-
-    Parameters
-    ----------
-    rule
-        Which labels `predict` returns: ``"f1"``, ``"precision>=0.9"``, ``"recall>=0.8"``, ``"threshold>=0.5"`` or
-        ``"top-5"``.
-    holdout
-        Share of the rows that `fit` keeps from training to turn scores into probabilities; 0 keeps none, and scores
-        stay what the model gives. Fewer than `smallest` rows are not worth it, and more than `largest` not needed.
-    refit
-        Train once more on all rows after that, if more than 2 % were kept. It takes as long again and gives a better
-        model. Probabilities and promises are then those of the model that did not see the held-out rows; False keeps
-        that model, and the guarantee exact.
-    """
-
-    rule: str = "f1"
-    holdout: float = 0.1
-    smallest: int = 50
-    largest: int = 10_000
-    refit: bool = True
-
-    def check(self) -> None:
-        """Raise `InputError` for a value that does not fit."""
-        parse_rule(self.rule)
-        check_float(self.holdout, "holdout", low=0.0, high=0.9)
-        check_int(self.smallest, "smallest", low=2)
-        check_int(self.largest, "largest", low=self.smallest)
-        if not isinstance(self.refit, bool):
-            raise InputError("refit must be true or false", given=repr(self.refit))
-
-
-Progress = Callable[[str, float], None]
-
-CANDIDATES = 50  # labels per text that sets are chosen from
-MARGIN = (
-    0.2  # a row gets a label without doubt if the others of its group are this share of its cosine behind
-)
-SHARED = 0.8  # `margin` of `impute_labels` for rows to learn from
-WORTH_REFITTING = 0.02  # share of held-out rows above which the model is trained again on all
 
 
 class Parts(NamedTuple):
@@ -323,24 +307,20 @@ def fresh(part: Any) -> Any:
 
 
 def settled(model: Any) -> Any:
-    """Return a model to train again on more rows: what it chose by trials of its own is not tried again."""
+    """Return a model to train again on more rows, with the choices that it made by trials."""
     settle = getattr(model, "settled", None)
     return model if settle is None else settle()
 
 
 def default_encoder(model: LabelModel, **options: Any) -> TfidfEncoder:
-    """Return the encoder of a Tagger that was given none.
-
-    A model that reads texts itself leaves little to it: labels of groups, similar texts, descriptions of new labels.
-    For that, words are enough.
-    """
+    """Return the encoder of a Tagger without one: for models that read texts themselves, single words suffice."""
     return TfidfEncoder(**({"ngrams": (1, 1)} | options if takes_texts(model) else options))
 
 
 def split_holdout(data: Dataset, sets: SetRules, seed: int) -> tuple[Dataset, Dataset | None]:
-    """Return the rows to train on and the rows to keep for probabilities, if there are enough.
+    """Return the rows to train on, and the rows held out for probabilities if there are enough.
 
-    Where labels are known per group only, none are kept: the true labels of single rows are not known.
+    None are held out where labels are known for groups only, because the true labels of single rows are unknown.
     """
     kept = min(round(sets.holdout * data.n_rows), sets.largest)
     if data.groups is not None or kept < sets.smallest:
@@ -383,7 +363,7 @@ def impute_rows(
     margin: float = SHARED,
     threads: int | None = None,
 ) -> Imputed:
-    """Share the labels of groups among the rows that come near them."""
+    """Share the labels of groups among the rows that are close to them."""
     return impute_labels(
         X,
         grouped.sample_groups,
@@ -399,4 +379,4 @@ def impute_rows(
 
 
 def _ignore(stage: str, share: float) -> None:
-    """Take a report of progress and do nothing."""
+    """Ignore a progress report."""

@@ -1,6 +1,7 @@
-"""`LabelSearch`: texts to rankings and tags, with masked labels left out. The hot path of a Tagger.
+"""`LabelSearch`: from texts to rankings and tags, without masked labels; the time-critical path of a Tagger.
 
-In: texts. Out: `Ranking`s of ids, `Tags` of names. One short text goes from the encoder to the model as plain arrays.
+In: texts. Out: `Ranking`s of ids, `Tags` of names. A short text goes from the encoder to the model as plain arrays.
+Also: labels as users name them, changes of the label table, and labels known by their descriptions only.
 """
 
 from __future__ import annotations
@@ -29,13 +30,188 @@ from tagwood.models.linear_tree import TreeRanker
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 
-# SECTION tagger.label_keys
-# Labels as users name them: names, URIs or ids in, ids of the label table out; and changes of the table.
-
-
 Label: TypeAlias = str | int
 
-_SEARCHED = 200_000  # looking for a near name in more would take seconds
+_SEARCHED = 200_000  # searching more names for a similar one would take seconds
+_MANY_ROWS = 64
+
+
+class Tag(NamedTuple):
+    """One suggested label."""
+
+    label: int
+    name: str
+    uri: str | None
+    score: float
+
+
+class Tags(tuple[Tag, ...]):
+    """The labels of one text, best first; `review` is True where a promise cannot be kept and review is needed.
+
+    Examples
+    --------
+    >>> tags = Tags([Tag(3, "oak", None, 0.9)])
+    >>> tags[0].name, len(tags), tags.review
+    ('oak', 1, False)
+    """
+
+    review = False
+
+    def __new__(cls, tags: Iterable[Tag] = (), *, review: bool = False) -> Self:
+        """Wrap tags."""
+        made = super().__new__(cls, tags)
+        if review:
+            made.review = True
+        return made
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the labels."""
+        return [tag.name for tag in self]
+
+
+# Constructors without their Python layers: a batch makes hundreds of thousands of tags.
+_NEW_TAG = cast(Callable[[Iterable[object]], Tag], partial(tuple.__new__, Tag))
+_NEW_TAGS = cast(Callable[[Iterable[Tag]], Tags], partial(tuple.__new__, Tags))
+
+
+class LabelSearch:
+    """Ranks texts with encoder and model, and turns label ids into names."""
+
+    def __init__(self, encoder: Encoder, model: LabelModel, vocab: LabelVocab) -> None:
+        self._vocab = vocab
+        self._model: Any = model
+        # Linear trees take the arrays of the encoder; other models take SciPy arrays.
+        direct = isinstance(model, TreeRanker) and hasattr(encoder, "transform_parts")
+        self._encode: Any = getattr(encoder, "transform_parts" if direct else "transform")
+        if takes_texts(model):
+            self._encode = list
+        self._masked = masked_ids(vocab)
+        self._n_known = int(getattr(model, "n_labels_", len(vocab)))
+        # Names and URIs by language, filled as they are needed.
+        self._names: dict[str | None, tuple[dict[int, str], dict[int, str | None]]] = {}
+
+    def features(self, texts: list[str]) -> Any:
+        """Return the features of texts as the model takes them."""
+        return self._encode(texts)
+
+    def rank(self, texts: list[str], k: int, restrict: list[int] | None, exclude: list[int]) -> Ranking:
+        """Return the model's best `k` labels of each text."""
+        known = self._n_known
+        options: dict[str, Any] = {}
+        if restrict is not None:
+            options["restrict"] = [label for label in restrict if label < known]
+        if left_out := [label for label in self._masked + exclude if label < known]:
+            options["exclude"] = left_out
+        if options and not options.keys() <= inspect.signature(self._model.rank).parameters.keys():
+            raise InputError(
+                "restrict, exclude and masked labels need a model whose rank takes them",
+                given=type(self._model).__name__,
+            )
+        ranking: Ranking = self._model.rank(self._encode(texts), k=k, **options)
+        return ranking
+
+    def left_out(self, restrict: list[int] | None, exclude: list[int]) -> list[int]:
+        """Return all labels that must not be returned."""
+        others = [] if restrict is None else sorted(set(range(len(self._vocab))) - set(restrict))
+        return self._masked + exclude + others
+
+    def widened(self, ranking: Ranking) -> Ranking:
+        """Return a ranking of the model over the whole label table, which may have grown since training."""
+        return Ranking.from_trusted(ranking.indptr, ranking.labels, ranking.scores, len(self._vocab))
+
+    def tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
+        """Return the rows of a ranking with names."""
+        if ranking.n_rows < _MANY_ROWS:
+            return self._tags(ranking, review, language)
+        with _no_collection():
+            return self._tags(ranking, review, language)
+
+    def _tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
+        names, uris = self._names.setdefault(language, ({}, {}))
+        labels = ranking.labels.tolist()
+        for label in set(labels).difference(names):
+            names[label], uris[label] = self._vocab.name(label, language), self._vocab.uri(label)
+        uri: Iterable[str | None] = repeat(None)
+        if self._vocab.uris is not None:
+            uri = map(uris.__getitem__, labels)
+        columns = zip(labels, map(names.__getitem__, labels), uri, ranking.scores.tolist(), strict=False)
+        found = list(map(_NEW_TAG, columns))
+        ends = ranking.indptr.tolist()
+        if review is None:
+            return [_NEW_TAGS(found[begin:end]) for begin, end in pairwise(ends)]
+        places = zip(pairwise(ends), review.tolist(), strict=True)
+        return [Tags(found[begin:end], review=doubt) for (begin, end), doubt in places]
+
+
+def similarity_encoder(model: LabelModel, encoder: Encoder) -> Encoder:
+    """Return the encoder that measures similarity of texts: that of a model that reads texts, or the Tagger's."""
+    own = getattr(model, "encoder_", None) if takes_texts(model) else None
+    return encoder if own is None else own
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the garbage collector: it would scan all tags again and again, and none is in a cycle."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTexts:
+    """Labels without training texts, known by a text that describes them.
+
+    Their score is the cosine of text and description. They are usable at once; the next training replaces them.
+    """
+
+    labels: NDArray[np.int32]
+    texts: StringTable
+    encoder: Encoder
+
+    @classmethod
+    def of(cls, texts: Mapping[int, str], encoder: Encoder) -> LabelTexts:
+        """Build from texts by label id."""
+        order = sorted(texts)
+        labels = np.array(order, dtype=np.int32)
+        return cls(labels, StringTable.from_strings(texts[label] for label in order), encoder)
+
+    def to_dict(self) -> dict[int, str]:
+        """Return the texts by label id."""
+        return dict(zip(self.labels.tolist(), self.texts, strict=True))
+
+    def join(self, ranking: Ranking, texts: list[str], k: int, left_out: Iterable[int]) -> Ranking:
+        """Return the best `k` labels of each text among those of a ranking and those described here."""
+        cosines = sparse.coo_array(self._unit(texts) @ self._features.T)
+        labels = self.labels[cosines.col]
+        use = (cosines.data > 0) & ~np.isin(labels, list(left_out))
+        shape = (ranking.n_rows, ranking.n_labels)
+        cells = (cosines.data[use], (cosines.row[use], labels[use]))
+        own = Ranking.from_csr(sparse.csr_array(sparse.coo_array(cells, shape=shape)))
+        return Ranking.merge([ranking, own], how="max").top(k)
+
+    @cached_property
+    def _features(self) -> sparse.csr_array:
+        return self._unit(list(self.texts))
+
+    def _unit(self, texts: list[str]) -> sparse.csr_array:
+        return normalize_rows(sparse.csr_array(self.encoder.transform(texts)))
+
+    def state(self) -> State:
+        """Return the stored form."""
+        arrays: dict[str, NDArray[Any]] = {"blob": self.texts.blob, "offsets": self.texts.offsets}
+        return State("LabelTexts", arrays={**arrays, "labels": self.labels})
+
+    @classmethod
+    def from_state(cls, state: State, encoder: Encoder) -> LabelTexts:
+        """Rebuild from the stored form and the encoder of the same model."""
+        labels = state.array("labels", np.int32, (None,))
+        offsets = state.array("offsets", np.int64, (labels.size + 1,))
+        return cls(labels, StringTable(state.array("blob", np.uint8, (None,)), offsets), encoder)
 
 
 def find_label(vocab: LabelVocab, label: Label) -> int:
@@ -112,9 +288,9 @@ def with_texts(
 
 
 def teach_labels(model: Any, vocab: LabelVocab, described: Mapping[int, str]) -> dict[int, str]:
-    """Let a model take in the labels that are new in the table, if it can; return the descriptions that are left.
+    """Add the new labels of the table to a model with ``add_labels(texts)``; return the remaining descriptions.
 
-    A model that can has ``add_labels(texts)``; labels without a description have their name.
+    Labels without a description are described by their name.
     """
     if not hasattr(model, "add_labels"):
         return dict(described)
@@ -125,192 +301,5 @@ def teach_labels(model: Any, vocab: LabelVocab, described: Mapping[int, str]) ->
 
 
 def masked_ids(vocab: LabelVocab) -> list[int]:
-    """Return the ids of labels that are not to be suggested."""
+    """Return the ids of masked labels."""
     return [] if vocab.removed is None else np.flatnonzero(vocab.removed).tolist()
-
-
-# SECTION tagger.label_texts
-# `LabelTexts`: labels that no training text has, known by a text that describes them and usable at once.
-#
-# In: label ids and texts. Out: rankings with these labels added; their score is the cosine of text and description. The
-# next training replaces this stopgap.
-
-
-@dataclass(frozen=True, eq=False)
-class LabelTexts:
-    """Descriptions of labels."""
-
-    labels: NDArray[np.int32]
-    texts: StringTable
-    encoder: Encoder
-
-    @classmethod
-    def of(cls, texts: Mapping[int, str], encoder: Encoder) -> LabelTexts:
-        """Build from texts by label id."""
-        order = sorted(texts)
-        labels = np.array(order, dtype=np.int32)
-        return cls(labels, StringTable.from_strings(texts[label] for label in order), encoder)
-
-    def to_dict(self) -> dict[int, str]:
-        """Return the texts by label id."""
-        return dict(zip(self.labels.tolist(), self.texts, strict=True))
-
-    def join(self, ranking: Ranking, texts: list[str], k: int, left_out: Iterable[int]) -> Ranking:
-        """Return the best `k` labels of each text among those of a ranking and those described here."""
-        likeness = sparse.coo_array(self._unit(texts) @ self._features.T)
-        labels = self.labels[likeness.col]
-        use = (likeness.data > 0) & ~np.isin(labels, list(left_out))
-        shape = (ranking.n_rows, ranking.n_labels)
-        cells = (likeness.data[use], (likeness.row[use], labels[use]))
-        own = Ranking.from_csr(sparse.csr_array(sparse.coo_array(cells, shape=shape)))
-        return Ranking.merge([ranking, own], how="max").top(k)
-
-    @cached_property
-    def _features(self) -> sparse.csr_array:
-        return self._unit(list(self.texts))
-
-    def _unit(self, texts: list[str]) -> sparse.csr_array:
-        return normalize_rows(sparse.csr_array(self.encoder.transform(texts)))
-
-    def state(self) -> State:
-        """Return the stored form."""
-        arrays: dict[str, NDArray[Any]] = {"blob": self.texts.blob, "offsets": self.texts.offsets}
-        return State("LabelTexts", arrays={**arrays, "labels": self.labels})
-
-    @classmethod
-    def from_state(cls, state: State, encoder: Encoder) -> LabelTexts:
-        """Rebuild from the stored form and the encoder of the same model."""
-        labels = state.array("labels", np.int32, (None,))
-        offsets = state.array("offsets", np.int64, (labels.size + 1,))
-        return cls(labels, StringTable(state.array("blob", np.uint8, (None,)), offsets), encoder)
-
-
-# SECTION tagger.tags
-# `Tag` and `Tags`: what a Tagger answers. In: label ids and scores. Out: names, URIs, and a word on trust.
-
-
-class Tag(NamedTuple):
-    """One suggested label."""
-
-    label: int
-    name: str
-    uri: str | None
-    score: float
-
-
-class Tags(tuple[Tag, ...]):
-    """The labels of one text, best first; `review` says that a promise cannot be kept and a person should look.
-
-    Examples
-    --------
-    >>> tags = Tags([Tag(3, "oak", None, 0.9)])
-    >>> tags[0].name, len(tags), tags.review
-    ('oak', 1, False)
-    """
-
-    review = False
-
-    def __new__(cls, tags: Iterable[Tag] = (), *, review: bool = False) -> Self:
-        """Wrap tags."""
-        made = super().__new__(cls, tags)
-        if review:
-            made.review = True
-        return made
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the labels."""
-        return [tag.name for tag in self]
-
-
-# Tag(...) and Tags(...) without their Python layers: a batch makes hundreds of thousands.
-_NEW_TAG = cast(Callable[[Iterable[object]], Tag], partial(tuple.__new__, Tag))
-_NEW_TAGS = cast(Callable[[Iterable[Tag]], Tags], partial(tuple.__new__, Tags))
-_MANY_ROWS = 64
-
-
-class LabelSearch:
-    """Asks encoder and model, and knows the names of what they answer."""
-
-    def __init__(self, encoder: Encoder, model: LabelModel, vocab: LabelVocab) -> None:
-        self._vocab = vocab
-        self._model: Any = model
-        # Models outside the package take SciPy arrays; the linear tree also takes the encoder's own.
-        direct = isinstance(model, TreeRanker) and hasattr(encoder, "transform_parts")
-        self._encode: Any = getattr(encoder, "transform_parts" if direct else "transform")
-        if takes_texts(model):
-            self._encode = list
-        self._masked = masked_ids(vocab)
-        self._n_known = int(getattr(model, "n_labels_", len(vocab)))
-        # Names and URIs by language, as far as they were asked for.
-        self._names: dict[str | None, tuple[dict[int, str], dict[int, str | None]]] = {}
-
-    def features(self, texts: list[str]) -> Any:
-        """Return the features of texts as the model takes them."""
-        return self._encode(texts)
-
-    def rank(self, texts: list[str], k: int, restrict: list[int] | None, exclude: list[int]) -> Ranking:
-        """Return the model's best `k` labels of each text."""
-        known = self._n_known
-        options: dict[str, Any] = {}
-        if restrict is not None:
-            options["restrict"] = [label for label in restrict if label < known]
-        if left_out := [label for label in self._masked + exclude if label < known]:
-            options["exclude"] = left_out
-        if options and not options.keys() <= inspect.signature(self._model.rank).parameters.keys():
-            raise InputError(
-                "restrict, exclude and masked labels need a model whose rank takes them",
-                given=type(self._model).__name__,
-            )
-        ranking: Ranking = self._model.rank(self._encode(texts), k=k, **options)
-        return ranking
-
-    def left_out(self, restrict: list[int] | None, exclude: list[int]) -> list[int]:
-        """Return all labels that must not be returned."""
-        others = [] if restrict is None else sorted(set(range(len(self._vocab))) - set(restrict))
-        return self._masked + exclude + others
-
-    def widened(self, ranking: Ranking) -> Ranking:
-        """Return a ranking of the model over the whole label table, which may have grown since training."""
-        return Ranking.from_trusted(ranking.indptr, ranking.labels, ranking.scores, len(self._vocab))
-
-    def tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
-        """Return the rows of a ranking with names."""
-        if ranking.n_rows < _MANY_ROWS:
-            return self._tags(ranking, review, language)
-        with _no_collection():
-            return self._tags(ranking, review, language)
-
-    def _tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
-        names, uris = self._names.setdefault(language, ({}, {}))
-        labels = ranking.labels.tolist()
-        for label in set(labels).difference(names):
-            names[label], uris[label] = self._vocab.name(label, language), self._vocab.uri(label)
-        uri: Iterable[str | None] = repeat(None)
-        if self._vocab.uris is not None:
-            uri = map(uris.__getitem__, labels)
-        columns = zip(labels, map(names.__getitem__, labels), uri, ranking.scores.tolist(), strict=False)
-        found = list(map(_NEW_TAG, columns))
-        ends = ranking.indptr.tolist()
-        if review is None:
-            return [_NEW_TAGS(found[begin:end]) for begin, end in pairwise(ends)]
-        places = zip(pairwise(ends), review.tolist(), strict=True)
-        return [Tags(found[begin:end], review=doubt) for (begin, end), doubt in places]
-
-
-def similarity_encoder(model: LabelModel, encoder: Encoder) -> Encoder:
-    """Return the encoder that measures similarity of texts: that of a model that reads texts, or the Tagger's."""
-    own = getattr(model, "encoder_", None) if takes_texts(model) else None
-    return encoder if own is None else own
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Hold the garbage collector back: it would look through all tags again and again, and none is in a cycle."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

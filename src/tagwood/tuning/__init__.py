@@ -1,7 +1,6 @@
-"""Search for better settings: recipes by trial (`tune`), thresholds by table (`measure_cuts`).
+"""Search for better settings: recipes by trials (`search`, `study`), set rules by measurement (`thresholds`).
 
-In: a dataset, a recipe, ranges; or rankings and their truth. Out: the best recipe, the best threshold. Order of the
-modules: ranges, trial (one measurement), study (many, kept in a folder), search; cuts (thresholds).
+In: a dataset, a recipe, ranges; or rankings and their true labels. Out: the best recipe, the best threshold.
 """
 
 from tagwood.tuning.search import tune

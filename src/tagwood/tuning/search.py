@@ -1,7 +1,7 @@
-"""`tune`: try recipes for some minutes and keep the best. In: a dataset, a recipe, ranges. Out: `Tuned`, and files.
+"""`tune`: try recipes within a time limit and keep the best. In: a dataset, a recipe, ranges. Out: `Tuned`, and files.
 
-The folder holds ``study.log`` (all trials), ``ranges.toml`` and ``best.toml`` (written anew at each improvement). The
-same call on the same folder continues the search.
+The folder holds ``study.log`` (all trials), ``ranges.toml`` and ``best.toml`` (rewritten at each improvement). The same
+call on the same folder continues the search.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from tagwood.metrics.measures import MetricName, parse_metric
 from tagwood.recipe import Recipe
 from tagwood.tuning.study import Ranges, Study, Tuned, default_ranges, open_study, with_settings
 
-# SECTION tuning.trial
-# One trial: fit a recipe on some rows and measure it on others. In: a recipe and a split. Out: a number.
-
-
+BEST, RANGES = "best.toml", "ranges.toml"
 _LOWER_IS_BETTER = ("hamming",)
+Report = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to fit on, rows to measure on, and what is measured."""
+    """Rows to fit on, rows to measure on, and the metric."""
 
     fitted: Dataset
     held: Dataset
@@ -46,7 +44,7 @@ def split_rows(data: Dataset, metric: str, holdout: float, seed: int) -> Split:
     name = parse_metric(metric)
     if name.family == "depth":
         raise InputError(
-            "the metric of a search must say how good the labels are", given=str(name), hint="Such as P@5."
+            "the metric of a search must measure the quality of labels", given=str(name), hint="Such as P@5."
         )
     if data.texts is None:
         raise InputError("a search for settings needs texts", given="features only")
@@ -76,7 +74,7 @@ def measure(recipe: Recipe, split: Split, progress: Callable[[str, float], None]
         recipe = recipe.override(["sets.holdout=0.0"])
     tagger = recipe.override(["model.keep_texts=0"]).tagger()
     fitted, held = split.fitted, split.held
-    tagger.fit(fitted.texts or (), fitted.labels, vocab=fitted.vocab, progress=progress)
+    tagger.fit(fitted, progress=progress)
     progress("measuring", 0.0)
     texts = held.texts or ()
     ranking = tagger.rank(texts, k=split.metric.k or 1) if ranked else tagger.rank_sets(texts)
@@ -84,13 +82,8 @@ def measure(recipe: Recipe, split: Split, progress: Callable[[str, float], None]
     return evaluate(held.labels, ranking, metrics=[str(split.metric)], train_labels=counts)[str(split.metric)]
 
 
-BEST, RANGES = "best.toml", "ranges.toml"
-
-Report = Callable[[str, float], None]
-
-
-class _TimeUp(Exception):  # noqa: N818  it is no error
-    """The time is over in the middle of a trial."""
+class _TimeUp(Exception):  # noqa: N818  not an error
+    """The time limit was reached during a trial."""
 
 
 def tune(
@@ -108,38 +101,38 @@ def tune(
     progress: Report | None = None,
     each: Callable[[Tuned], None] | None = None,
 ) -> Tuned:
-    """Search for the settings that do best on rows held out from the training data.
+    """Search for the settings that are best on rows held out from the training data.
 
-    The first trial is the recipe as given; the others change what `ranges` name (optuna's TPE sampler). Ctrl-C ends
-    the search and raises `KeyboardInterrupt`; every finished trial is in the folder then, and the next call goes on
-    from there. The value of the best of many trials is a little too good: measure the chosen recipe on other rows.
+    The first trial is the recipe as given; the others vary the settings in `ranges` (optuna's TPE sampler). Ctrl-C ends
+    the search and raises `KeyboardInterrupt`; finished trials are stored, and the next call continues from there. The
+    value of the best of many trials is a little optimistic: measure the chosen recipe on other rows.
 
     Parameters
     ----------
     data
-        Training rows with texts and labels. Test rows have no place here.
+        Training rows with texts and labels, without test rows.
     folder
-        Where the trials are kept; a folder with another search raises `InputError`.
+        Where the trials are stored; a folder with another search raises `InputError`.
     recipe
-        Where to begin; default: the defaults.
+        Settings to start from; default: the defaults.
     ranges
-        What may change; default: `default_ranges`.
+        Settings to vary; default: `default_ranges`.
     metric
         Any metric name, such as ``"P@5"``, ``"nDCG@5"``, ``"PSP@5"``, ``"micro-F1"``.
     minutes
-        Time for this call. A trial that is under way then is given up, except for the first one.
+        Time limit of this call. A trial that is running then is abandoned, except for the first one.
     max_trials
-        Stop after so many trials of this call.
+        Stop after this many trials.
     holdout
         Share of the rows to measure on.
     seed
-        Of the held-out rows and of the search.
+        Seed of the search and of the choice of held-out rows.
     threads
-        Of each trial; default all cores.
+        Threads of each trial; default all cores.
     progress
-        Called with words and the share of the time that is used.
+        Called with a description and the share of the time used.
     each
-        Called with what is found so far, before each trial.
+        Called with the trials so far, before each trial.
     """
     check_float(minutes, "minutes", above=0)
     check_float(holdout, "holdout", low=0.01, high=0.9)
@@ -171,7 +164,7 @@ def tune(
 
 
 class _Search:
-    """The loop's body and what it needs."""
+    """One call of `tune`: runs trials until the time limit."""
 
     def __init__(
         self,
@@ -188,7 +181,7 @@ class _Search:
         self.begin, self.seconds, self.progress = begin, seconds, progress
 
     def try_next(self, study: Study) -> bool:
-        """Run a trial; return False when the time is over."""
+        """Run a trial; return False after the time limit."""
         before = study.trials()
         if before and self._share() >= 1:
             return False
@@ -210,7 +203,7 @@ class _Search:
             return False
         except (InputError, MemoryError) as error:
             study.fail(number, str(error) or type(error).__name__)
-            if not before:  # the recipe as given does not work: neither will the others
+            if not before:  # if the recipe as given fails, so will the others
                 raise
             return True
         study.tell(number, value, monotonic() - start)
@@ -229,7 +222,7 @@ class _Search:
 
 
 def _without_threads(recipe: Recipe) -> Recipe:
-    """Return the recipe without the number of threads, on which results do not depend."""
+    """Return the recipe without the number of threads, which does not change results."""
     sections = {
         section: {key: value for key, value in values.items() if (section, key) != ("model", "threads")}
         for section, values in recipe.sections.items()

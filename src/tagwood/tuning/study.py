@@ -1,10 +1,12 @@
-"""`Study`: the trials of a search, kept in a folder by optuna, so that a search can be stopped and continued.
+"""`Ranges` of settings, and `Study`: the trials of a search, stored in a folder, so that it can be continued.
 
-In: ranges. Out: settings to try next; the trials that were measured. The only module that imports optuna.
+In: TOML with the sections and keys of a recipe; a list holds choices, ``{low, high}`` a span (of integers if both ends
+are), with ``log = true`` or a ``step``. Out: settings to try next, and the finished trials. Only this module
+imports optuna.
 
-Decisions: the file is optuna's journal, lines that are only ever appended. A process that is killed while it writes
-leaves at most an unfinished last line, which is cut off when the folder is opened again; one process at a time holds
-the folder.
+Decisions: the trials are optuna's journal, a file to which lines are appended. A process that is killed while it writes
+leaves at most an unfinished last line, which is removed when the folder is opened again. One process at a time uses the
+folder.
 """
 
 from __future__ import annotations
@@ -25,21 +27,8 @@ if TYPE_CHECKING:
     import optuna
 
 
-# SECTION tuning.ranges
-# Ranges: which settings of a recipe a search may change, and between which values.
-#
-# In: TOML with the sections and keys of a recipe; a list holds choices, ``{low, high}`` a span (whole numbers if both
-# ends are), with ``log = true`` or a ``step`` if wanted. Out: `Ranges`, checked against the recipe.
-#
-# Examples
-# --------
-# >>> ranges = parse_ranges("[model]\ncost = {low = 0.1, high = 10, log = true}\nlink = ['l2-hinge', 'l3-hinge']")
-# >>> list(ranges.of), ranges.of["model.link"].values
-# (['model.C', 'model.link'], ('l2-hinge', 'l3-hinge'))  # noqa: ERA001
-
-
-# What is left out is left out on purpose: n_trees (more are always a little better and cost as much again),
-# character n-grams (many times slower on long texts; put them into a file of ranges for short ones).
+# Not searched on purpose: n_trees (more are always a little better and cost as much again), and character n-grams (many
+# times slower on long texts; for short texts, add them to a file of ranges).
 DEFAULT_RANGES = """\
 [features]
 ngrams = [[1, 1], [1, 2], [1, 3]]
@@ -67,13 +56,13 @@ class Choice:
     values: tuple[Any, ...]
 
     def ends(self) -> tuple[Any, ...]:
-        """Return the values whose validity speaks for all."""
+        """Return the values to check: if they are valid, all are."""
         return self.values
 
 
 @dataclass(frozen=True)
 class Span:
-    """Numbers from `low` to `high`; whole ones if both ends are. `log` draws evenly in the logarithm."""
+    """Numbers from `low` to `high`; integers if both ends are. `log` samples evenly in the logarithm."""
 
     low: float
     high: float
@@ -82,11 +71,11 @@ class Span:
 
     @property
     def whole(self) -> bool:
-        """Whether only whole numbers are meant."""
+        """Whether the values are integers."""
         return isinstance(self.low, int) and isinstance(self.high, int)
 
     def ends(self) -> tuple[Any, ...]:
-        """Return the values whose validity speaks for all."""
+        """Return the values to check: if they are valid, all are."""
         return self.low, self.high
 
 
@@ -187,7 +176,7 @@ def _span(name: str, value: dict[str, Any]) -> Span:
 
 JOURNAL = "study.log"
 _NAME = "tagwood"
-_DIGITS = 3  # of a number that is tried: nobody wants to read more in a recipe
+_DIGITS = 3  # significant digits of a number in a recipe
 
 
 class Trial(NamedTuple):
@@ -201,18 +190,18 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search found: the finished trials, best first.
+    """The result of a search: its finished trials, best first.
 
     Parameters
     ----------
     metric
-        What was measured.
+        Name of the metric.
     trials
         Trial 0 is the recipe as it was given, without changes.
     failures
-        Why trials gave no result, by their numbers.
+        Reasons of failed trials, by number.
     given
-        The recipe that the search began with.
+        The recipe that the search started from.
     held_out
         Number of rows that the metric was measured on.
     """
@@ -229,14 +218,14 @@ class Tuned:
         return with_settings(self.given, self.trials[0].settings) if self.trials else self.given
 
     def to_toml(self) -> str:
-        """Return the best recipe as TOML, with a line on where it comes from."""
+        """Return the best recipe as TOML, with a comment on its origin."""
         best = self.trials[0]
         words = f"# {self.metric} {best.value:.4f} on {self.held_out:,} held-out rows, trial {best.number}.\n"
         return words + self.recipe.to_toml()
 
 
 class Study:
-    """Trials in a folder; made by `open_study`."""
+    """The trials in a folder; see `open_study`."""
 
     def __init__(self, study: optuna.Study, ranges: Ranges) -> None:
         self._study = study
@@ -245,19 +234,19 @@ class Study:
         self._running: dict[int, optuna.Trial] = {}
 
     def ask(self) -> tuple[int, dict[str, Any]]:
-        """Return the number and the settings of the next trial; the first one to succeed changes nothing."""
+        """Return the number and the settings of the next trial; the first one to succeed is the recipe as given."""
         trial = self._study.ask(self._spaces if self.trials() else {})
         self._running[trial.number] = trial
         return trial.number, self._settings(trial.params)
 
     def tell(self, number: int, value: float, seconds: float) -> None:
-        """Keep the result of a trial."""
+        """Store the result of a trial."""
         trial = self._running.pop(number)
         trial.set_user_attr("seconds", seconds)
         self._study.tell(trial, value)
 
     def fail(self, number: int, reason: str) -> None:
-        """Keep the reason why a trial has no result."""
+        """Store the reason why a trial failed."""
         from optuna.trial import TrialState
 
         trial = self._running.pop(number)
@@ -265,7 +254,7 @@ class Study:
         self._study.tell(trial, state=TrialState.FAIL)
 
     def trials(self) -> list[Trial]:
-        """Return the finished trials, best first; of equal ones the first."""
+        """Return the finished trials, best first; earlier ones first among equals."""
         from optuna.study import StudyDirection
         from optuna.trial import TrialState
 
@@ -283,7 +272,7 @@ class Study:
         return sorted(found, key=lambda trial: (sign * trial.value, trial.number))
 
     def failures(self) -> dict[int, str]:
-        """Return the reasons of failed trials; those that were cut off by a time limit or a kill have none."""
+        """Return the reasons of failed trials; those that were interrupted have none."""
         trials = self._study.get_trials(deepcopy=False)
         return {t.number: t.user_attrs["reason"] for t in trials if t.user_attrs.get("reason")}
 
@@ -295,9 +284,9 @@ class Study:
 def open_study(
     folder: Path, about: Mapping[str, str], ranges: Ranges, *, lower_is_better: bool, seed: int
 ) -> Iterator[Study]:
-    """Open the study of a folder, or begin one; nobody else can use it meanwhile.
+    """Open the study of a folder, or start one, and lock it.
 
-    `about` says what the trials have in common; a folder with another search raises `InputError`.
+    `about` describes what the trials have in common; a folder with another search raises `InputError`.
     """
     optuna = _optuna()
     folder.mkdir(parents=True, exist_ok=True)
@@ -327,7 +316,7 @@ def _load(optuna: Any, folder: Path, *, lower_is_better: bool) -> Any:
     from optuna.trial import TrialState
 
     path = folder / JOURNAL
-    _mend(path)
+    _repair(path)
     try:
         storage = JournalStorage(JournalFileBackend(str(path), JournalFileOpenLock(str(path))))
         direction = "minimize" if lower_is_better else "maximize"
@@ -335,8 +324,8 @@ def _load(optuna: Any, folder: Path, *, lower_is_better: bool) -> Any:
             storage=storage, study_name=_NAME, direction=direction, load_if_exists=True
         )
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            study.tell(trial.number, state=TrialState.FAIL)  # of a process that was stopped
-    except Exception as error:  # whatever a file that optuna did not write makes it raise
+            study.tell(trial.number, state=TrialState.FAIL)  # left by a process that was stopped
+    except Exception as error:  # of any kind, if optuna did not write the file
         raise InputError(
             f"{path} must be the journal of a search",
             given=f"{type(error).__name__}: {str(error)[:80]}",
@@ -345,8 +334,8 @@ def _load(optuna: Any, folder: Path, *, lower_is_better: bool) -> Any:
     return study
 
 
-def _mend(path: Path) -> None:
-    """Cut off an unfinished last line and a lock that a killed process left; the folder is ours now."""
+def _repair(path: Path) -> None:
+    """Remove an unfinished last line and a lock that a killed process left; the folder is locked by this process."""
     Path(f"{path}.lock").unlink(missing_ok=True)
     if path.is_file():
         content = path.read_bytes()
@@ -355,7 +344,7 @@ def _mend(path: Path) -> None:
 
 
 def _check_same(study: optuna.Study, folder: Path, about: Mapping[str, str]) -> None:
-    """Compare what a study says about itself with what is wanted; a new one is told."""
+    """Raise `InputError` if a study is of another search; a new one stores its description."""
     known = study.user_attrs.get("about")
     if known is None:
         study.set_user_attr("about", dict(about))
@@ -399,7 +388,7 @@ def _plain(ranges: Ranges) -> dict[str, Any]:
 def _distribution(values: Choice | Span) -> Any:
     from optuna import distributions
 
-    if isinstance(values, Choice):  # optuna takes plain values only, so lists go as JSON
+    if isinstance(values, Choice):  # optuna takes plain values only, so lists become JSON
         return distributions.CategoricalDistribution([json.dumps(value) for value in values.values])
     if values.whole:
         step = 1 if values.step is None else int(values.step)

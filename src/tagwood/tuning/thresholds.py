@@ -1,4 +1,4 @@
-"""Where to cut a ranking into label sets: every threshold, every number of labels, every promise, measured.
+"""Measure every rule that cuts a ranking to label sets: thresholds, fixed numbers of labels, promises.
 
 In: rankings of rows that the model was not trained on, and their true labels. Out: a `Cut` per rule, and the best one.
 """
@@ -17,10 +17,10 @@ from tagwood.metrics.measures import SETS, parse_metric
 from tagwood.ranking import Ranking
 
 METRICS = ("micro-P", "micro-R", "micro-F1", "macro-F1", "example-F1")
-"""What every cut is measured by."""
+"""The metrics of every cut."""
 
 THRESHOLDS = (0.001, 0.002, 0.005, *(step / 100 for step in range(1, 100)))
-"""Thresholds that are tried: a set rule is a short text, and nobody can tell 0.314 from 0.31."""
+"""Thresholds to try, in steps of 0.01 above 0.01."""
 
 PROMISES = (
     "f1",
@@ -30,7 +30,7 @@ PROMISES = (
 
 
 class Cut(NamedTuple):
-    """A set rule and how it did: labels per row, measures by name, share of rows that are flagged for review."""
+    """A set rule and its results: labels per row, measures by name, share of rows flagged for review."""
 
     rule: str
     labels: float
