@@ -130,12 +130,9 @@ def impute_labels(
     ----------
     X
         (n_rows, n_features) sparse or dense matrix.
-    sample_groups
-        (n_rows, n_groups) 0/1 matrix: 1 where the row is in the group; or a list with the group numbers of each row. A
-        row may be in several groups or in none.
-    group_labels
-        (n_groups, n_labels) 0/1 matrix: 1 where the group has the label; or a list with the label ids of each
-        group.
+    sample_groups, group_labels
+        (n_rows, n_groups) and (n_groups, n_labels) 0/1 matrices, or lists with the group numbers of each row and the
+        label ids of each group; see `GroupedLabels`.
     method
         ``"eagle"``; ``"eagle-0"``: the embedding is the mean of all rows of the label's groups, nothing is learned;
         ``"baseline"``: every row has every label of its groups, which is better where the rows of a group are so alike
@@ -159,11 +156,6 @@ def impute_labels(
     threads
         Number of threads, default all cores. The result is the same for any number.
 
-    Returns
-    -------
-    Imputed
-        `.labels` (CSR, 0/1), `.similarity` and `.weights` of each assignment.
-
     Examples
     --------
     Three orders of two products each. Label 0 is in the first and second, label 1 in the second and third:
@@ -175,21 +167,16 @@ def impute_labels(
     [[1, 0], [0, 0], [1, 0], [0, 1], [0, 1], [0, 0]]
     """
     check_choice(method, "method", _METHODS)
-    check_int(steps, "steps", low=0)
-    check_float(step_size, "step_size", above=0.0)
-    check_float(contrast, "contrast", low=0.0, high=1.0)
     check_float(margin, "margin", low=0.0, high=1.0)
+    _check_steps(steps, step_size, contrast)
     workers = check_threads(threads)
     groups, matrix = _check_problem(X, sample_groups, group_labels)
     if method == "baseline":
         return _spread(groups)
     arrays = _KernelArrays(matrix, groups, contrast, seed, workers)
+    n_steps = steps if method == "eagle" else 0
     indptr, rows, similarity, weights = _kernels.impute_groups(
-        *arrays.values,
-        steps if method == "eagle" else 0,
-        step_size,
-        margin if soft else 0.0,
-        workers,
+        *arrays.values, n_steps, step_size, margin if soft else 0.0, workers
     )
     labels = np.repeat(np.arange(groups.n_labels, dtype=np.int32), np.diff(indptr))
     return Imputed.from_triples(
@@ -222,9 +209,7 @@ def embed_labels(
     >>> embed_labels(X, groups, labels).toarray().tolist()
     [[1.0], [-1.0]]
     """
-    check_int(steps, "steps", low=0)
-    check_float(step_size, "step_size", above=0.0)
-    check_float(contrast, "contrast", low=0.0, high=1.0)
+    _check_steps(steps, step_size, contrast)
     workers = check_threads(threads)
     groups, matrix = _check_problem(X, sample_groups, group_labels)
     arrays = _KernelArrays(matrix, groups, contrast, seed, workers)
@@ -330,6 +315,12 @@ def keep_closest(imputed: Imputed, groups: GroupedLabels) -> Imputed:
     keep = np.zeros(imputed.labels.nnz, dtype=bool)
     keep[entry[near]] = True
     return imputed.entries(keep)
+
+
+def _check_steps(steps: int, step_size: float, contrast: float) -> None:
+    check_int(steps, "steps", low=0)
+    check_float(step_size, "step_size", above=0.0)
+    check_float(contrast, "contrast", low=0.0, high=1.0)
 
 
 def _check_problem(X: Any, sample_groups: Any, group_labels: Any) -> tuple[GroupedLabels, sparse.csr_array]:

@@ -1,6 +1,7 @@
-"""Every format brings the same dataset back: identical CSR matrices, names, and whatever else it can hold."""
+"""Every format restores the same dataset, as far as it can contain it, and is described in the docs."""
 
 import gzip
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tagwood.data import (
     read_records,
     write_dataset,
 )
+from tagwood.data import records as fields
 from tagwood.errors import InputError
 
 # What each format cannot hold: the comparison leaves exactly this out.
@@ -178,3 +180,13 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path):
     with pytest.raises(InputError, match="__label__"):
         write_dataset(bad, tmp_path / "data.ft")
     assert list(tmp_path.iterdir()) == []
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "data-formats.md"
+
+
+@pytest.mark.parametrize(
+    "word", [*FORMATS, *fields.TITLE, *fields.BODY, *fields.LABELS, *fields.ID, *fields.GROUP]
+)
+def test_the_docs_page_names_every_format_and_field(word):
+    assert f"`{word}`" in PAGE.read_text(encoding="utf-8")

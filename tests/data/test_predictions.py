@@ -172,7 +172,7 @@ def test_matrices_without_order_or_with_repeated_labels_are_refused(tmp_path):
             read_ranking(tmp_path / "odd.npz")
     twice = sparse.csr_array((np.ones(2), np.array([1, 1]), np.array([0, 2])), shape=(1, 3))
     sparse.save_npz(tmp_path / "twice.npz", twice)
-    with pytest.raises(DataError, match="only once"):
+    with pytest.raises(DataError, match="at most once"):
         read_ranking(tmp_path / "twice.npz")
 
 
