@@ -1,4 +1,4 @@
-"""Accessibility and security of the page: axe-core finds nothing serious, phones do not scroll sideways, policies hold."""
+"""Accessibility and security: axe-core finds nothing serious, phones do not scroll sideways, policies hold."""
 
 import re
 
