@@ -16,7 +16,7 @@ from scipy import sparse
 from benchmarks import SHARED
 from benchmarks.measure import Meter, least_cpu_seconds
 from benchmarks.report import Page, machine, machine_line, number, table
-from experiments.grouping import random_groups
+from experiments.eagle.grouping import random_groups
 from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
 from tagwood.groups import impute_labels

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from experiments.eagle.grouping import clustered_groups, random_groups
 from experiments.eagle.problems import THREADS, Problem, docstrings, groups_of, load, mentions
-from experiments.grouping import clustered_groups, random_groups
 from tagwood.groups import impute_from_scores, impute_labels
 
 Job = tuple[str, Callable[[], dict[str, Any]]]

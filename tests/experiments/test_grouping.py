@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.grouping import clustered_groups, random_groups
+from experiments.eagle.grouping import clustered_groups, random_groups
 from tagwood.errors import InputError
 
 

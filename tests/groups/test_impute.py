@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from experiments.grouping import random_groups
+from experiments.eagle.grouping import random_groups
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
 from tagwood.groups import (

@@ -1,6 +1,6 @@
 """`tagwood demo`: all steps on real text: corpus, statistics, training, evaluation, three questions.
 
-In: nothing. Out: tables, or one JSON object. The corpus is `data.pydocs`; it needs no network.
+In: nothing. Out: tables, or one JSON object. The corpus is `tagwood.demo`; it needs no network.
 """
 
 from __future__ import annotations

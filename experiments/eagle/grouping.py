@@ -1,7 +1,6 @@
-"""Grouping rules for experiments: hide known labels of rows behind groups of rows.
+"""Grouping rules: hide the known labels of rows behind groups of rows.
 
-In: a number of rows, or the rows X. Out: the (n_rows, n_groups) matrix that `GroupedLabels` and
-`impute_labels` take.
+In: a number of rows, or the rows X. Out: the (n_rows, n_groups) matrix that `GroupedLabels` and `impute_labels` take.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tagwood.errors import InputError
 
 
 def random_groups(n_rows: int, size: int, *, seed: int = 0) -> sparse.csr_array:
-    """Put rows into groups of `size` by chance; where it does not divide `n_rows`, the last group is smaller.
+    """Put rows into random groups of `size`; the last group may be smaller.
 
     Examples
     --------
@@ -37,7 +36,7 @@ def random_groups(n_rows: int, size: int, *, seed: int = 0) -> sparse.csr_array:
 def clustered_groups(
     X: Any, depth: int, *, noise: float = 0.0, seed: int = 0, threads: int | None = None
 ) -> sparse.csr_array:
-    """Put like rows together: balanced spherical 2-means, `depth` times over, gives 2^depth groups.
+    """Group similar rows: balanced spherical 2-means, applied `depth` times, gives 2^depth groups.
 
     Parameters
     ----------
@@ -46,9 +45,8 @@ def clustered_groups(
     depth
         Number of times the rows are halved; at most log2(n_rows).
     noise
-        From 0 (clusters of the rows as they are) to 1 (groups by chance): each row is clustered as the
-        mixture (1 - noise) * its own features + noise * those of another row drawn by chance. So noise stays
-        as sparse as X.
+        From 0 (clusters) to 1 (random groups): each row is clustered as the mixture (1 - noise) * its own features +
+        noise * those of a random row, which is as sparse as X.
     seed, threads
         Same seed, same groups, for any number of threads.
 
