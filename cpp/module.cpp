@@ -7,6 +7,7 @@
 
 namespace tagwood {
 void bind_groups(nanobind::module_ &m);
+void bind_names(nanobind::module_ &m);
 void bind_neighbours(nanobind::module_ &m);
 void bind_rows(nanobind::module_ &m);
 void bind_softmax(nanobind::module_ &m);
@@ -16,6 +17,7 @@ void bind_tree(nanobind::module_ &m);
 
 NB_MODULE(_native, m) {
   tagwood::bind_groups(m);
+  tagwood::bind_names(m);
   tagwood::bind_neighbours(m);
   tagwood::bind_rows(m);
   tagwood::bind_softmax(m);

@@ -320,3 +320,17 @@ def vote_labels(
     k: int,
     threads: int,
 ) -> tuple[_I32, _F32, _I32]: ...
+def prefix_words(
+    name_ptr: _I64, name_words: _I32, weight: _F32, min_coverage: float
+) -> tuple[_I64, _I32]: ...
+def match_names(
+    name_ptr: _I64,
+    name_words: _I32,
+    weight: _F32,
+    word_ptr: _I64,
+    by_word: _I32,
+    min_coverage: float,
+    indptr: _I64,
+    words: _I32,
+    threads: int,
+) -> tuple[_I64, _I32, _F32, _I32, _I32, _F32]: ...

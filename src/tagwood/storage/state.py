@@ -241,6 +241,7 @@ MODULES: Final[dict[str, str]] = {
     "LabelIndex": "tagwood.neural.prime.label_index",
     "LinearTree": "tagwood.models.linear_tree.model",
     "MimlNetwork": "tagwood.neural.miml.model",
+    "NameMatcher": "tagwood.models.name_matcher",
     "Neighbours": "tagwood.models.neighbours",
     "SetGenerator": "tagwood.neural.otseq2set.model",
     "PrototypeClassifiers": "tagwood.neural.prime.classifiers",
