@@ -348,7 +348,7 @@ class NameMatcher(FittedModel):
         best = order[np.sort(np.unique(cells, return_index=True)[1])]  # a label's best name
         indptr = np.concatenate([[0], np.cumsum(np.bincount(at[best], minlength=len(rows)))]).astype(np.int64)
         scores = (1 / (1 + np.exp(-logits[best]))).astype(np.float32)
-        return Ranking._trusted(indptr, labels[best], scores, self.n_labels_).top(k)
+        return Ranking.from_trusted(indptr, labels[best], scores, self.n_labels_).top(k)
 
     def predict(self, texts: Iterable[str]) -> sparse.csr_array:
         """Return the label sets: labels with a probability of at least 0.5."""

@@ -137,7 +137,7 @@ def largest_features(rows: CsrParts, most: int, threads: int) -> CsrParts:
     return CsrParts(indptr, indices, _kernels.normalize_rows(indptr, data, threads), rows.n_cols)
 
 
-class Segment(NamedTuple):
+class IndexedRows(NamedTuple):
     """Rows that were indexed together, and their labels."""
 
     row_index: RowIndex
@@ -337,7 +337,7 @@ class Neighbours(FittedModel):
         )
         if not rising or (labels.size and (labels.min() < 0 or labels.max() >= model.n_labels_)):
             raise InputError("the labels of stored rows must fit together", given="others")
-        model.segments_ = [Segment(index, label_ptr, labels)]
+        model.segments_ = [IndexedRows(index, label_ptr, labels)]
         model.dead_ = np.zeros(index.n_rows, dtype=np.uint8)
         return model
 
@@ -347,10 +347,10 @@ class Neighbours(FittedModel):
         check_int(self.max_features, "max_features", low=1)
         check_threads(self.threads)
 
-    def _segment(self, features: CsrParts, Y: sparse.csr_array) -> Segment:
+    def _segment(self, features: CsrParts, Y: sparse.csr_array) -> IndexedRows:
         rows = largest_features(features, self.max_features, check_threads(self.threads))
         labels = csr_parts(Y)
-        return Segment(RowIndex.build(rows), labels.indptr, labels.indices)
+        return IndexedRows(RowIndex.build(rows), labels.indptr, labels.indices)
 
     def _votes(self, near: Places) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the weight of each place, 0 where it is not used, and the sum of each query's weights."""
