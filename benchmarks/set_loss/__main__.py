@@ -163,11 +163,7 @@ def measure_step(rows: int, steps: int, words: int, hidden: int, seconds: float)
 def measure(scale: float) -> dict[str, Any]:
     """Return all measures; `scale` is a factor of the seconds spent on each point."""
     seconds = {what: scale * value for what, value in SECONDS.items()}
-    result: dict[str, Any] = {
-        "machine": machine(),
-        "torch": torch.__version__,
-        "threads": 1,
-    }
+    result: dict[str, Any] = {"machine": machine(), "torch": torch.__version__, "threads": 1}
     result["plans"] = [
         measure_plans(*shape, kind, seconds["plans"])
         for kind in ("about 5", "1 to steps")

@@ -81,11 +81,7 @@ def measure(problem: Problem, groups: sparse.csr_array, settings: dict[str, Any]
 
 
 def oracle(problem: Problem) -> dict[str, Any]:
-    return {
-        "right": 100.0,
-        **problem.score(problem.fit(problem.Y)),
-        "test_rows": problem.X_test.shape[0],
-    }
+    return {"right": 100.0, **problem.score(problem.fit(problem.Y)), "test_rows": problem.X_test.shape[0]}
 
 
 def table2(name: str, part: Part) -> Iterator[Job]:
