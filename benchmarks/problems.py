@@ -25,6 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks import CACHE, SHARED, synthetic
+from tagwood.data import Dataset, read_dataset
 
 SYNTHETIC_TEST_ROWS = 20_000
 QUICK_ROWS = (2_000, 500)
@@ -126,6 +127,17 @@ def synthetic_problem(name: str, make: Callable[[], synthetic.Problem], words: s
         return made.X_train, made.Y_train, made.X_test[:some], made.Y_test[:some]
 
     return Problem(name, parts, propensity="amazon", words=words)
+
+
+def read_splits(name: str) -> tuple[Dataset, Dataset]:
+    """Return training and test rows of a set of ../shared/data; test labels without training rows are skipped."""
+    folder = SHARED / name
+    if not folder.exists():
+        raise SystemExit(f"{name} is not in ../shared/data")
+    if (folder / "X.trn.npz").exists():
+        return read_dataset(folder, split="train"), read_dataset(folder, split="test")
+    train = read_dataset(folder / "train.jsonl.gz")
+    return train, read_dataset(folder / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
 
 
 def _text_problem(name: str, n_grams: int = 1, hubs: bool = True) -> Problem:

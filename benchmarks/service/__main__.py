@@ -67,8 +67,7 @@ def main() -> None:
     model = data.model
     bodies = [json.dumps({"texts": text, "k": K}) for text in data.texts]
     ours = script("tagwood", "application/json", bodies)
-    earlier = PAGE.load(options.out)["rows"] if options.only_memory else []
-    rows = [Load(**row) for row in earlier] or measure_loads(wrk, ours, data, options)
+    rows = measure_loads(wrk, ours, data, options)
     memory: list[dict[str, float]] = []
     long_load = None
     if options.minutes:
@@ -79,7 +78,7 @@ def main() -> None:
         "rows": [asdict(row) for row in rows],
         "memory": memory,
         "long_load": None if long_load is None else asdict(long_load),
-        "settings": {key: value for key, value in vars(options).items() if key not in ("out", "only_memory")},
+        "settings": {key: value for key, value in vars(options).items() if key != "out"},
         "versions": {name: version(name) for name in ("tagwood", *(() if options.no_annif else ("annif",)))},
     }
     if any(row.errors for row in [*rows, *([long_load] if long_load else [])]):
@@ -108,11 +107,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
         "--minutes", type=float, default=10, help="of load for the memory measurement; 0 skips it"
-    )
-    parser.add_argument(
-        "--only-memory",
-        action="store_true",
-        help="measure memory, which needs no quiet machine; keep the rest",
     )
     parser.add_argument("--no-annif", action="store_true")
     return parser.parse_args()

@@ -17,8 +17,8 @@ import torch
 from scipy import sparse
 
 from benchmarks import SHARED
+from benchmarks.problems import read_splits
 from benchmarks.report import Page, machine, machine_line, number, table
-from tagwood.data import read_dataset
 from tagwood.metrics import set_scores
 from tagwood.neural.otseq2set import DecodingSettings, NetworkSettings, SetGenerator, SetTraining
 
@@ -38,8 +38,7 @@ TRAINING = SetTraining(batch_size=64, learning_rate=0.004)
 
 def read_rows(name: str, n_train: int, n_test: int) -> tuple[list[str], Any, list[str], Any]:
     """Return texts and labels of some training and test rows; all labels of the training file stay."""
-    train = read_dataset(SHARED / name / "train.jsonl.gz")
-    test = read_dataset(SHARED / name / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
+    train, test = read_splits(name)
     found: list[Any] = []
     for part, wanted in ((train, n_train), (test, n_test)):
         rows = np.flatnonzero(np.diff(part.labels.indptr))

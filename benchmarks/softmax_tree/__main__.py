@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from benchmarks import CACHE, SHARED
+from benchmarks import CACHE
 from benchmarks.measure import JobFailedError, run_job
 from benchmarks.peers import interpreter, version
+from benchmarks.problems import read_splits
 from benchmarks.report import Page, machine, machine_line, number, table
 from tagwood import Ranking
-from tagwood.data import Dataset, read_dataset
+from tagwood.data import Dataset
 from tagwood.metrics import evaluate
 from tagwood.trees import lambda_grid
 
@@ -78,8 +79,7 @@ def words(text: str, most: int) -> str:
 
 def prepare(name: str, n_rows: int | None = None) -> Problem:
     """Write the files of a set; `n_rows` limits the training rows."""
-    train = read_dataset(SHARED / name / "train.jsonl.gz")
-    test = read_dataset(SHARED / name / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
+    train, test = read_splits(name)
     order = np.random.default_rng(0).permutation(train.n_rows)[:n_rows]
     most = SETS[name]
     folder = WORK / name

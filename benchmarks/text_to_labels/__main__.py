@@ -42,7 +42,8 @@ WAYS = (
 
 def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
     """Train every tool on a set, then predict in turns, so that a slow moment of the machine affects all."""
-    jobs, trained = [], []
+    jobs: list[tuple[dict[str, Any], Path]] = []
+    trained: dict[str, dict[str, Any]] = {}
     for way in WAYS:
         folder = CACHE / "texts" / (f"{name}-quick" if args.quick else name) / way.tool
         job = {
@@ -53,7 +54,7 @@ def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
         }
         job |= {"threads": args.threads, "limit": 2_000 if args.quick else 0}
         jobs.append((job, folder))
-        trained.append(_train(job, folder, args))
+        trained[way.tool] = trained.get(way.tool) or _train(job, folder, args)
     asked: list[list[dict[str, Any]]] = [[] for _ in WAYS]
     for turn in range(1 if args.quick else TURNS):
         for answers, way, (job, folder) in zip(asked, WAYS, jobs, strict=True):
@@ -63,26 +64,25 @@ def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
         {
             "set": name,
             **way._asdict(),
-            **fit,
+            **trained[way.tool],
             **{key: median(answer[key] for answer in answers) for key in answers[0]},
         }
-        for way, fit, answers in zip(WAYS, trained, asked, strict=True)
+        for way, answers in zip(WAYS, asked, strict=True)
     ]
 
 
 def _train(job: dict[str, Any], folder: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """Train, unless an earlier model was trained in the same way."""
+    """Train; an earlier model of libpecos with the same settings is used again."""
     done = folder / "trained.json"
     key = {"version": version(job["tool"]), "threads": job["threads"], "limit": job["limit"]}
-    if done.exists() and not (args.fresh and str(done) not in args.trained):
+    if job["tool"] == "pecos" and done.exists() and not args.fresh:
         content = json.loads(done.read_text())
-        if content["key"] == key and (job["tool"] == "pecos" or args.keep or str(done) in args.trained):
+        if content["key"] == key:
             return content["figures"]
     shutil.rmtree(folder, ignore_errors=True)
     print(f"{Path(job['data']).name}: {job['tool']}: training", flush=True)
     figures = _run({**job, "step": "train"}, folder / "train.txt", args)
     done.write_text(json.dumps({"key": key, "figures": figures}))
-    args.trained.add(str(done))
     return figures
 
 
@@ -141,11 +141,9 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60, help="time limit of a step")
-    parser.add_argument("--fresh", action="store_true", help="train libpecos again as well")
-    parser.add_argument("--keep", action="store_true", help="also use tagwood's earlier model")
+    parser.add_argument("--fresh", action="store_true", help="train libpecos again")
     parser.add_argument("--quick", action="store_true", help="2,000 rows of each set, to try it out")
     args = parser.parse_args()
-    args.trained = set()
     content: dict[str, Any] = {"machine": machine(), "sets": {}}
     content["versions"] = f"libpecos {version('pecos')}, tagwood {version('tagwood')}"
     for name in args.data:

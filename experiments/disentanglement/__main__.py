@@ -23,7 +23,6 @@ from experiments.disentanglement.data import (
     Rows,
     distinct,
     fuse,
-    held_out,
     read_set,
     read_with_embeddings,
 )
@@ -242,7 +241,7 @@ def timed(rows: Rows, repeats: int, models: list[str]) -> Iterator[dict[str, Any
 
 def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for name in args.data:
-        rows = held_out(read_set(name)) if args.held_out else read_set(name)
+        rows = read_set(name)
         if "fused" in args.what:
             yield from fused(rows, args.k, args.modes)
         if "difficulty" in args.what:
@@ -282,14 +281,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="of timed fits")
     parser.add_argument("--dense-data", default="tate-subjects")
     parser.add_argument("--rows", type=int, default=12_000, help="training rows with embeddings")
-    parser.add_argument(
-        "--held-out", action="store_true", help="measure on held-out training rows and only print"
-    )
     args = parser.parse_args()
     for row in run(args):
         print(json.dumps(row, ensure_ascii=False), flush=True)
-        if not args.held_out:
-            PAGE.save(args.out, replace_row(PAGE.load(args.out, []), row, KEY))
+        PAGE.save(args.out, replace_row(PAGE.load(args.out, []), row, KEY))
     PAGE.write(args.out, page_blocks(PAGE.load(args.out, [])))
 
 

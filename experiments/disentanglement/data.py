@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from benchmarks import CACHE, SHARED
-from benchmarks.problems import amazon_problems, real_problems
+from benchmarks import CACHE
+from benchmarks.problems import amazon_problems, read_splits, real_problems
 from tagwood._sparse import check_labels, normalize_rows
-from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
 from tagwood.features.base import label_centroids
 from tagwood.trees import build_balanced_tree
@@ -49,20 +48,6 @@ def read_set(name: str) -> Rows:
         for part in ("X.trn", "Y.trn", "X.tst", "Y.tst")
     )
     return Rows(name, X, check_labels(Y), X_test, check_labels(Y_test), problem.propensity)
-
-
-def held_out(rows: Rows, n_rows: int = 5000, seed: int = 0, stretch: int = 50) -> Rows:
-    """Return a part of the training rows to measure on, in place of the test rows: for choosing settings.
-
-    They are taken in stretches, because neighbouring rows often come from one source and resemble each other.
-    """
-    place = np.arange(rows.X.shape[0]) // stretch
-    chosen = np.random.default_rng(seed).permutation(int(place[-1]) + 1)[: n_rows // stretch]
-    held = np.flatnonzero(np.isin(place, chosen))
-    rest = np.flatnonzero(~np.isin(place, chosen))
-    known = np.flatnonzero(np.bincount(rows.Y[rest].indices, minlength=rows.Y.shape[1]))
-    Y, Y_held = (check_labels(rows.Y[part][:, known]) for part in (rest, held))
-    return replace(rows, X=rows.X[rest], Y=Y, X_test=rows.X[held], Y_test=Y_held)
 
 
 def distinct(rows: Rows) -> NDArray[np.int64]:
@@ -104,9 +89,8 @@ def neighbour_order(rows: Rows) -> NDArray[np.int64]:
 
 def read_with_embeddings(name: str, n_train: int, n_test: int) -> tuple[Rows, Rows]:
     """Return a text set with TF-IDF features, and with MiniLM embeddings beside them."""
-    train = read_dataset(SHARED / name / "train.jsonl.gz")
+    train, test = read_splits(name)
     train = train.rows(np.arange(min(n_train, train.n_rows)))
-    test = read_dataset(SHARED / name / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
     test = test.rows(np.arange(min(n_test, test.n_rows)))
     used = np.flatnonzero(np.bincount(train.labels.indices, minlength=train.n_labels))
     encoder = TfidfEncoder(ngrams=(1, 1), threads=1)

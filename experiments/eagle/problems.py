@@ -10,10 +10,9 @@ from hashlib import blake2b
 import numpy as np
 from scipy import sparse
 
-from benchmarks import SHARED
+from benchmarks.problems import read_splits
 from tagwood import demo as pydocs
 from tagwood._sparse import normalize_rows
-from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
 from tagwood.metrics import evaluate
 from tagwood.models.linear_tree import LinearTree
@@ -67,22 +66,14 @@ class Problem:
 @lru_cache(maxsize=2)
 def load(name: str, n_rows: int) -> Problem:
     """Read a set: `n_rows` training rows drawn at random, and its test rows."""
-    folder = SHARED / name
-    if not folder.exists():
-        raise SystemExit(f"{name} is not in ../shared/data")
-    random = np.random.default_rng(0)
-    if (folder / "X.trn.npz").exists():
-        train, test = (read_dataset(folder, split=part) for part in ("train", "test"))
-        rows = random.permutation(train.n_rows)[:n_rows]
+    train, test = read_splits(name)
+    train = train.rows(np.random.default_rng(0).permutation(train.n_rows)[:n_rows])
+    if train.texts is None:
         X, X_test = normalize_rows(train.features), normalize_rows(test.features)
-        X, Y = X[rows], train.labels[rows]
     else:
-        train = read_dataset(folder / "train.jsonl.gz")
-        train = train.rows(random.permutation(train.n_rows)[:n_rows])
-        test = read_dataset(folder / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
         encoder = TfidfEncoder(ngrams=(1, 1), threads=THREADS)
-        X, X_test, Y = encoder.fit_transform(train.texts), encoder.transform(test.texts), train.labels
-    return Problem(X, Y, X_test, test.labels)
+        X, X_test = encoder.fit_transform(train.texts), encoder.transform(test.texts)
+    return Problem(X, train.labels, X_test, test.labels)
 
 
 @lru_cache(maxsize=1)

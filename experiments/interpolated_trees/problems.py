@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from benchmarks import SHARED
+from benchmarks.problems import read_splits
 from benchmarks.synthetic import power_law
 from tagwood._sparse import normalize_rows
-from tagwood.data import read_dataset
 from tagwood.features import TfidfEncoder
 from tagwood.features.base import label_centroids
 
@@ -30,15 +29,10 @@ class Problem:
         self, name: str, n_rows: int | None, threads: int, encoder: TfidfEncoder | None = None
     ) -> None:
         self.name, self.threads = name, threads
-        folder = SHARED / name
-        if not folder.exists():
-            raise SystemExit(f"{name} is not in ../shared/data")
-        if (folder / "X.trn.npz").exists():
-            train, test = (read_dataset(folder, split=part) for part in ("train", "test"))
+        train, test = read_splits(name)
+        if train.texts is None:
             self.X, self.X_test = normalize_rows(train.features), normalize_rows(test.features)
         else:
-            train = read_dataset(folder / "train.jsonl.gz")
-            test = read_dataset(folder / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
             encoder = TfidfEncoder(ngrams=(1, 1), threads=threads) if encoder is None else encoder
             self.X, self.X_test = encoder.fit_transform(train.texts), encoder.transform(test.texts)
         self.Y, self.Y_test = train.labels, test.labels

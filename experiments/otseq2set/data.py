@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks import SHARED
+from benchmarks.problems import read_splits
 from tagwood._sparse import check_labels
-from tagwood.data import read_dataset
 from tagwood.data.dataset import Dataset
 from tagwood.demo import build
 from tagwood.metrics import set_scores
@@ -76,7 +76,7 @@ class TextSet:
 def read_set(name: str) -> TextSet:
     """Return a set as `CUTS` says; the same rows each time."""
     cut, source = CUTS[name], name.removesuffix(_LARGER)
-    train, test = build() if source == "docstrings" else _read_shared(source)
+    train, test = build() if source == "docstrings" else read_splits(source)
     counts = np.bincount(train.labels.indices, minlength=train.n_labels)
     labels = np.sort(np.argsort(-counts, kind="stable")[: cut.labels])
     whole, rest = (_cut(part, labels, cut.words) for part in (train, test))
@@ -105,13 +105,6 @@ def set_measures(Y: sparse.csr_array, found: sparse.csr_array) -> dict[str, floa
         **{name: round(100 * value, 2) for name, value in values.items()},
         "size_error": round(float(error), 3),
     }
-
-
-def _read_shared(name: str) -> tuple[Dataset, Dataset]:
-    if not (SHARED / name).exists():
-        raise SystemExit(f"{name} is not in ../shared/data")
-    train = read_dataset(SHARED / name / "train.jsonl.gz")
-    return train, read_dataset(SHARED / name / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
 
 
 def _cut(part: Dataset, labels: np.ndarray, words: int) -> Part:

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from benchmarks import SHARED
+from benchmarks.problems import read_splits
 from benchmarks.report import Page, columns_table, replace_row
 from tagwood import SoftmaxTree
-from tagwood.data import read_dataset
 from tagwood.metrics import evaluate
 from tagwood.models.softmax_tree.model import softmax_label_features
 from tagwood.plots import Chart, Mark, chart_svg
@@ -110,10 +109,7 @@ def measure(model: SoftmaxTree, test: TextRows) -> dict[str, float]:
 
 def read_rows(name: str, n_rows: int | None = None) -> tuple[TextRows, TextRows]:
     """Return training and test rows of a set; test rows without a known label are left out."""
-    if not (SHARED / name).exists():
-        raise SystemExit(f"{name} is not in ../shared/data")
-    train = read_dataset(SHARED / name / "train.jsonl.gz")
-    test = read_dataset(SHARED / name / "test.jsonl.gz", vocab=train.vocab, on_unknown="skip")
+    train, test = read_splits(name)
     most = SETS.get(name, 0)
     pair = [TextRows([_cut(text, most) for text in part.texts or ()], part.labels) for part in (train, test)]
     if n_rows is not None:
