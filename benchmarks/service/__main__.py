@@ -92,7 +92,7 @@ def main() -> None:
 def measure_loads(wrk: str, lua: Path, data: Prepared, options: argparse.Namespace) -> list[Load]:
     """Measure tagwood with and without batching of requests, and Annif."""
     rows: list[Load] = []
-    for title, flags in (("tagwood", []), ("tagwood, no batching", ["--no-gather"])):
+    for title, flags in (("tagwood", []), ("tagwood, no batching", ["--no-batching"])):
         with Server(tagwood_command(data.model, options.workers, flags), "/ready") as server:
             for connections in (1, options.connections):
                 rows.append(run_wrk(wrk, server.url("/v1/suggest"), lua, title, connections, options.seconds))

@@ -9,8 +9,8 @@ from ensemble_problem import LABELS, TEXTS, Fixed, members
 import tagwood
 from tagwood import Ensemble, LinearTree, SoftmaxTree, Tagger, TfidfEncoder
 from tagwood.errors import InputError, NotFittedError
+from tagwood.features.base import takes_texts
 from tagwood.metrics import evaluate
-from tagwood.models.base import takes_texts
 from tagwood.models.ensemble.fusion import JointLogistic
 from tagwood.models.ensemble.members import Candidates
 from tagwood.ranking import Ranking

@@ -9,7 +9,7 @@ from scipy import sparse
 from tagwood import Ranking
 from tagwood.errors import InputError, StorageError
 from tagwood.storage import State, load, read_manifest, save, storable
-from tagwood.storage.golden import find_deviation, record_golden
+from tagwood.storage.save_load import find_deviation, record_golden
 
 
 @pytest.mark.parametrize("form", ["csr_array", "csr_matrix", "columns", "dense", "float64"])

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tagwood.errors import StorageError
-from tagwood.storage import hashing, load, read_manifest, save, save_load
+from tagwood.storage import folder as hashing
+from tagwood.storage import load, read_manifest, save, save_load
 
 
 @pytest.fixture

@@ -80,9 +80,9 @@ def test_scikit_learn_clones_and_searches(library):
     assert repr(copy) == repr(tagger)
     scores = cross_val_score(tagger, texts, labels, cv=2)
     assert np.all(scores > 0.3)
-    search = GridSearchCV(
-        tagger, {"sets": [SetRules(holdout=0), SetRules(rule="top-2", holdout=0)]}, cv=2
-    ).fit(texts, labels)
+    search = GridSearchCV(tagger, {"encoder__ngrams": [(1, 1), (1, 2)], "model__C": [1.0, 2.0]}, cv=2).fit(
+        texts, labels
+    )
     assert search.best_score_ == pytest.approx(max(search.cv_results_["mean_test_score"]))
     assert search.predict(texts[:3]).shape[0] == 3
 

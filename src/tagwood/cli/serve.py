@@ -50,8 +50,8 @@ def serve(
         list[str] | None,
         typer.Option("--max", help="Limit of a request, such as texts=100 or text_chars=50000 (repeatable)."),
     ] = None,
-    no_gather: Annotated[
-        bool, typer.Option("--no-gather", help="Answer each request on its own instead of in batches.")
+    no_batching: Annotated[
+        bool, typer.Option("--no-batching", help="Answer each request on its own instead of in batches.")
     ] = False,
     reload_seconds: Annotated[
         float,
@@ -75,7 +75,7 @@ def serve(
         hosts=() if not is_loopback(host) else (*_LOOPBACK, *(allow_host or ())),
         feedback=None if no_feedback else feedback or beside(model, "feedback"),
         corrections=None if no_feedback else beside(feedback or model, "corrections"),
-        batch_requests=not no_gather,
+        batch_requests=not no_batching,
         threads=jobs,
         reload_seconds=reload_seconds,
         log_texts=log_texts,

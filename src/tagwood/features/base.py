@@ -101,6 +101,19 @@ class Encoder(Protocol):
         ...
 
 
+def takes_texts(model: object) -> bool:
+    """Whether `fit` and `rank` of a model take texts instead of features: ``takes = "texts"``.
+
+    Examples
+    --------
+    >>> class Reader:
+    ...     takes = "texts"
+    >>> takes_texts(Reader()), takes_texts(object())
+    (True, False)
+    """
+    return getattr(model, "takes", "features") == "texts"
+
+
 def label_centroids(
     X: Any, Y: Any, max_features: int | None = None, threads: int | None = None
 ) -> sparse.csr_array:

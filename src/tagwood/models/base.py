@@ -24,7 +24,7 @@ from scipy import sparse
 from tagwood._check import Fitted
 from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts
 from tagwood.errors import InputError
-from tagwood.features.base import check_texts
+from tagwood.features.base import check_texts, takes_texts
 from tagwood.metrics import evaluate
 from tagwood.ranking import Ranking
 from tagwood.storage import State
@@ -115,19 +115,6 @@ class FittedModel(Fitted):
             classifier_tags=ClassifierTags(multi_label=True),
             input_tags=InputTags(sparse=True),
         )
-
-
-def takes_texts(model: object) -> bool:
-    """Whether `fit` and `rank` of a model take texts instead of features: ``takes = "texts"``.
-
-    Examples
-    --------
-    >>> class Reader:
-    ...     takes = "texts"
-    >>> takes_texts(Reader()), takes_texts(object())
-    (True, False)
-    """
-    return getattr(model, "takes", "features") == "texts"
 
 
 def reads_label_texts(model: Any) -> bool:

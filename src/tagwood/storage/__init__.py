@@ -1,7 +1,7 @@
 """Model folders: `save` and `load` for any model, as JSON and safetensors, with checksums and without pickle.
 
-`state` defines what is stored, `tensors` and `folder` the file formats, `hashing` the integrity checks;
-`publish` moves a finished folder into place, `golden` compares results, `save_load` has the two functions.
+`state` defines what is stored, `tensors` and `folder` the file formats and checksums; `publish` moves a finished folder
+into place, `save_load` has the two functions.
 """
 
 from tagwood.storage.folder import Manifest, read_manifest

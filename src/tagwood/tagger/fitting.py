@@ -23,11 +23,11 @@ from tagwood.data.dataset import Dataset
 from tagwood.data.records import LabelIds, Named, label_matrix
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
-from tagwood.features.base import Encoder
+from tagwood.features.base import Encoder, takes_texts
 from tagwood.features.concat import ConcatEncoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.groups import GroupedLabels, Imputed, impute_labels, keep_closest, share_within
-from tagwood.models.base import LabelModel, takes_texts
+from tagwood.models.base import LabelModel
 from tagwood.probabilities.calibration import Calibrator
 from tagwood.probabilities.sets import SetRule, fit_set_rule, parse_rule
 from tagwood.ranking import Ranking

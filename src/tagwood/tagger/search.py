@@ -24,8 +24,8 @@ from tagwood._check import check_int
 from tagwood._sparse import normalize_rows
 from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.errors import InputError
-from tagwood.features.base import Encoder
-from tagwood.models.base import LabelModel, takes_texts
+from tagwood.features.base import Encoder, takes_texts
+from tagwood.models.base import LabelModel
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.ranking import Ranking
 from tagwood.storage import State

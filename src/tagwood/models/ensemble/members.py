@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood.errors import InputError
+from tagwood.features.base import takes_texts
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.models.base import takes_texts
 from tagwood.ranking import Ranking
 
 Floats = NDArray[np.float64]
