@@ -56,16 +56,6 @@ def test_splits_are_disjoint_whole_and_repeatable():
     assert data.split(0.2, seed=4)[1].ids != test.ids
 
 
-def test_whole_groups_stay_on_one_side():
-    groups = [f"g{row // 4}" for row in range(80)] + [""] * 20
-    train, test = Dataset([[0]] * 100, groups=groups).split(0.3, whole_groups=True)
-    assert test.n_rows > 0
-    assert not set(train.groups) & set(test.groups) - {""}
-    assert train.groups.count("") + test.groups.count("") == 20
-    with pytest.raises(InputError, match="requires a dataset with groups"):
-        Dataset([[0]]).split(whole_groups=True)
-
-
 def test_group_codes_number_groups_by_first_appearance(data):
     codes, names = data.group_codes()
     assert (codes.tolist(), names) == ([0, 1, 0, -1], ["g", "h"])

@@ -107,12 +107,8 @@ class Dataset:
             ids=_pick(self.ids, order),
         )
 
-    def split(
-        self, fraction: float = 0.2, *, seed: int = 0, whole_groups: bool = False
-    ) -> tuple[Dataset, Dataset]:
+    def split(self, fraction: float = 0.2, *, seed: int = 0) -> tuple[Dataset, Dataset]:
         """Split the rows at random into the rest and `fraction` of them; both keep the row order.
-
-        With `whole_groups`, whole groups are drawn, so that no group is on both sides.
 
         Examples
         --------
@@ -122,19 +118,9 @@ class Dataset:
         """
         check_float(fraction, "fraction", low=0.0, high=1.0)
         random = np.random.default_rng(check_int(seed, "seed", low=0))
-        units = np.arange(self.n_rows)
-        if whole_groups:
-            if self.groups is None:
-                raise InputError("whole_groups requires a dataset with groups", given="one without")
-            codes, _ = self.group_codes()
-            alone = codes < 0
-            codes[alone] = codes.max(initial=-1) + 1 + np.arange(alone.sum())
-            units = codes
-        n_units = int(units.max(initial=-1)) + 1
-        drawn = np.zeros(n_units, dtype=np.bool_)
-        drawn[random.permutation(n_units)[: round(fraction * n_units)]] = True
-        mask = drawn[units]
-        return self.rows(~mask), self.rows(mask)
+        drawn = np.zeros(self.n_rows, dtype=np.bool_)
+        drawn[random.permutation(self.n_rows)[: round(fraction * self.n_rows)]] = True
+        return self.rows(~drawn), self.rows(drawn)
 
     def with_labels(self, labels: Any) -> Dataset:
         """Return the same rows with other label sets over the same vocabulary."""

@@ -6,7 +6,6 @@ In: a `Dataset` and optionally a test set. Out: `DatasetStatistics`, which ``tag
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -94,10 +93,6 @@ class DatasetStatistics:
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values."""
         return asdict(self) | {"warnings": list(self.warnings)}
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """Return the figures as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
 
 
 def compute_statistics(data: Dataset, test: Dataset | None = None) -> DatasetStatistics:

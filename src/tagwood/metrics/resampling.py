@@ -7,10 +7,9 @@ of repeats, so that memory is bounded by the rows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,9 +21,6 @@ from tagwood.metrics.measures import LabelSums, RowSums, parse_metric, prepare
 from tagwood.metrics.propensity import Propensity
 from tagwood.metrics.report import markdown_table, show
 from tagwood.ranking import Ranking
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _BLOCK = 4_000_000  # numbers in memory at once: repeats of a block times rows (or labels)
 
@@ -66,23 +62,9 @@ class Comparison:
         """Return plain dicts, lists and numbers."""
         return asdict(self)
 
-    def to_json(self, indent: int | None = 2) -> str:
-        """Return the comparison as JSON."""
-        return json.dumps(self.to_dict(), indent=indent)
-
     def to_markdown(self) -> str:
         """Return the comparison as a Markdown table."""
         return markdown_table(self._cells())
-
-    def to_table(self) -> Table:
-        """Return the comparison as a rich table."""
-        from rich.table import Table
-
-        header, *rows = self._cells()
-        table = Table(*header, caption=f"{self.n_rows:,} rows", caption_justify="left")
-        for row in rows:
-            table.add_row(*row)
-        return table
 
     def _cells(self) -> list[list[str]]:
         header = ["metric", "first", "second", "difference", f"{100 * self.confidence:g} % interval", "p"]
