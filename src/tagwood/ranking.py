@@ -151,7 +151,7 @@ class Ranking:
         """Keep the best `k` labels of each row."""
         k = check_int(k, "k", low=1)
         place = np.arange(self.labels.size) - np.repeat(self.indptr[:-1], np.diff(self.indptr))
-        return self._keep(place < k)
+        return self.keep(place < k)
 
     def above(self, threshold: float | ArrayLike) -> Ranking:
         """Keep the labels with a score of at least `threshold` (one number, or one per row)."""
@@ -163,7 +163,7 @@ class Ranking:
                 f"threshold must be one number or one for each of the {self.n_rows} rows",
                 given=f"an array of shape {limit.shape}",
             )
-        return self._keep(self.scores >= limit)
+        return self.keep(self.scores >= limit)
 
     def rows(self, index: ArrayLike) -> Ranking:
         """Return the rows of `index`, in that order."""
@@ -229,7 +229,8 @@ class Ranking:
         """Return (name, score) pairs per row."""
         return [[(vocab.name(label, language), score) for label, score in row] for row in self]
 
-    def _keep(self, mask: NDArray[np.bool_]) -> Ranking:
+    def keep(self, mask: NDArray[np.bool_]) -> Ranking:
+        """Return the entries where `mask` is true, one per entry."""
         kept = np.concatenate([[0], np.cumsum(mask)])
         return Ranking(kept[self.indptr], self.labels[mask], self.scores[mask], self.n_labels)
 

@@ -1,7 +1,7 @@
-"""`SetRule`: how many of a row's labels to return, with a promise; `fit_set_rule` finds it on held-out rows.
+"""`SetRule`: how many labels of a row to return, with a promise; `fit_set_rule` fits it on held-out rows.
 
 In: calibrated probabilities of held-out rows and their true labels. Out: a rule that cuts later probabilities into
-label sets and says which rows a person should look at.
+label sets and tells which rows need manual review.
 
 Decisions
 ---------
@@ -11,7 +11,11 @@ Decisions
 * "f1" maximises the F1 of all rows together. Its best sets hold every label with a probability of at least half the F1
   that is reached, so one threshold on good probabilities is optimal. "row-f1" maximises the mean F1 of rows.
 * Thresholds are tried in a fixed order from the one where the test is strongest: for precision the promised value
-  itself (labels above it raise the gain, labels below lower it), for recall 0.
+  itself (labels above it raise the gain, labels below lower it), for recall 0. They are tried until the first one fails
+  (Learn then Test; Angelopoulos et al., 2021), so trying many costs nothing.
+* The tests bet against "the mean is at most 0" (Waudby-Smith and Ramdas, 2024). Bets are the variance-adaptive ones for
+  a known number of rows; the test may stop at any row (Ville). Rows are taken in an order shuffled by a fixed seed,
+  because files are often sorted.
 """
 
 from __future__ import annotations
@@ -33,153 +37,11 @@ from tagwood.probabilities.calibration import MonotoneCurve
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
-# SECTION models.set_parsing
-# The rules a user can write: ``"precision>=0.9"``, ``"f1"``, ``"top-5"`` and the others of `FORMS`.
-#
-# In: text. Out: what kind of rule, and its number.
-
-
 FORMS = ("precision>=0.9", "recall>=0.8", "f1", "row-f1", "threshold>=0.5", "top-5")
 _SHARE = re.compile(r"(precision|recall|threshold)\s*>=\s*(\d*\.?\d+|\d+\.)(%?)")
 _TOP = re.compile(r"top-(\d{1,9})")
-
-
-class RuleText(NamedTuple):
-    """A parsed rule: its kind and, where it has one, its number."""
-
-    kind: str
-    value: float
-
-
-def parse_rule(text: Any) -> RuleText:
-    """Return the kind and number of a rule, or raise `InputError` with the nearest form.
-
-    Examples
-    --------
-    >>> parse_rule("precision >= 0.9"), parse_rule("top-5")
-    (RuleText(kind='precision', value=0.9), RuleText(kind='top', value=5.0))
-    >>> parse_rule("precision=0.9")
-    Traceback (most recent call last):
-    tagwood.errors.InputError: a set rule must be like 'precision>=0.9', 'recall>=0.8', 'f1', 'row-f1', \
-'threshold>=0.5' or 'top-5'; got 'precision=0.9'. Did you mean 'precision>=0.9'?
-    """
-    plain = text.strip().lower() if isinstance(text, str) else ""
-    if plain in ("f1", "row-f1"):
-        return RuleText(plain, 0.0)
-    if found := _TOP.fullmatch(plain):
-        if int(found[1]) >= 1:
-            return RuleText("top", float(found[1]))
-        raise InputError(
-            "a top rule must ask for one label or more", given=repr(text), hint="Such as 'top-5'."
-        )
-    if found := _SHARE.fullmatch(plain):
-        value = float(found[2]) / (100 if found[3] else 1)
-        if 0 < value < 1 or (found[1] == "threshold" and value in (0, 1)):
-            return RuleText(found[1], value)
-        raise InputError(
-            f"the number of a {found[1]} rule must be between 0 and 1",
-            given=repr(text),
-            hint=f"Write a share such as '{found[1]}>=0.9'.",
-        )
-    raise _unknown(text, plain)
-
-
-def _unknown(text: Any, plain: str) -> InputError:
-    near = get_close_matches(plain, FORMS, n=1, cutoff=0.3)
-    words = ", ".join(map(repr, FORMS[:-1])) + f" or {FORMS[-1]!r}"
-    given = repr(text) if isinstance(text, str) else type(text).__name__
-    return InputError(
-        f"a set rule must be like {words}", given=given, hint=f"Did you mean {near[0]!r}?" if near else None
-    )
-
-
-# SECTION models.risk_control
-# Finite-sample tests for promises: whether a bounded gain has a positive mean, and for which settings.
-#
-# In: per row gains (what a promise wins or loses on that row). Out: yes or no, with a known chance of a wrong yes. The
-# tests bet against "the mean is at most 0" (Waudby-Smith and Ramdas, 2024) and go through settings in a fixed
-# order until
-# the first no (Learn then Test; Angelopoulos et al., 2021), so that trying many settings costs nothing.
-#
-# Decisions
-# ---------
-# * Bets are the variance-adaptive ones for a known number of rows; wealth may be cashed in at any row (Ville).
-# * Rows are taken in an order shuffled by a fixed seed, because files are often sorted.
-
-
 Floats = NDArray[np.float64]
-_BOLDNESS = 0.9  # largest share of the wealth that one row can cost
-
-
-def mean_is_positive(gains: Floats, lowest: float, error: float) -> bool:
-    """Decide whether independent gains have a mean above 0; if they have not, say yes with probability <= `error`.
-
-    Parameters
-    ----------
-    gains
-        (n_rows,) independent, equally distributed numbers of at least `lowest`.
-    lowest
-        The least a gain can be, a negative number fixed without looking at the gains.
-    error
-        Allowed probability of a wrong yes, between 0 and 1.
-
-    Examples
-    --------
-    >>> mean_is_positive(np.tile([0.3, -0.2], 500), lowest=-0.2, error=0.1)
-    True
-    >>> mean_is_positive(np.tile([0.3, -0.2], 20), lowest=-0.2, error=0.1)
-    False
-    """
-    if gains.size == 0:
-        return False
-    count = np.arange(1, gains.size + 1)
-    mean = np.cumsum(gains) / (count + 1)
-    # Spread known before each row; it starts as if one row with a quarter of the range had been seen.
-    spread = (lowest**2 / 16 + np.cumsum((gains - mean) ** 2)) / (count + 1)
-    before = np.concatenate([[lowest**2 / 16], spread[:-1]])
-    wanted = np.sqrt(2 * np.log(1 / error) / (gains.size * before))
-    bets = np.minimum(wanted, _BOLDNESS / -lowest)
-    wealth = np.cumsum(np.log1p(bets * gains))
-    return bool(wealth.max() >= np.log(1 / error))
-
-
-def last_that_holds(settings: Sequence[float], holds: Callable[[float], bool]) -> float | None:
-    """Return the last setting before the first that does not hold; None if already the first does not.
-
-    With tests of error δ the chance that the returned setting breaks its promise is at most δ, however many
-    settings there are: the first setting that truly breaks it has to be passed by mistake.
-
-    Examples
-    --------
-    >>> last_that_holds([1, 2, 3, 4], lambda x: x != 3)
-    2
-    """
-    found = None
-    for setting in settings:
-        if not holds(setting):
-            break
-        found = setting
-    return found
-
-
-def shuffled(n_rows: int) -> NDArray[np.int64]:
-    """Return the order in which rows are tested."""
-    return np.random.default_rng(0).permutation(n_rows)
-
-
-def thresholds(start: float, stop: float, step: float = 0.02) -> list[float]:
-    """Return probabilities from `start` to `stop`, evenly spaced in log odds, about `step` apart.
-
-    Examples
-    --------
-    >>> [round(t, 2) for t in thresholds(0.9, 0.5, step=1.1)]
-    [0.9, 0.75, 0.5]
-    """
-    low, high = (np.log(p) - np.log1p(-p) for p in (start, stop))
-    odds = np.linspace(low, high, max(2, round(abs(high - low) / step) + 1))
-    return [float(t) for t in 1.0 / (1.0 + np.exp(-odds))]
-
-
+_BOLDNESS = 0.9  # largest share of the wealth that one row can lose
 _SECOND_CHANCE = 0.1  # share of the error for precision tests above the promised value
 
 
@@ -191,7 +53,7 @@ class SetRule:
     Parameters
     ----------
     rule
-        As the user wrote it.
+        The text of the rule.
     threshold
         Labels with at least this probability are returned.
     max_size
@@ -228,10 +90,10 @@ class SetRule:
         if kind == "precision" and not self.kept:
             sets = probabilities.above(np.inf)
         elif kind == "row-f1":
-            sets = probabilities._keep(_best_row_f1(probabilities, self.missed))
+            sets = probabilities.keep(_best_row_f1(probabilities, self.missed))
         else:
             passing = probabilities.scores >= np.float64(self.threshold)
-            sets = probabilities._keep(passing & (_places(probabilities) < self.max_size))
+            sets = probabilities.keep(passing & (_places(probabilities) < self.max_size))
         review = np.diff(sets.indptr) == 0
         review |= _best(probabilities) < self.review_below
         return sets, review | (not self.kept)
@@ -273,7 +135,7 @@ def fit_set_rule(
     Y
         (n_rows, n_labels) true labels of the same rows.
     confidence
-        Of the promise. 0.99 gives slightly smaller precision sets and larger recall sets.
+        Probability that the promise holds. 0.99 gives slightly smaller precision sets and larger recall sets.
     max_size
         Most labels in a precision set; default a quarter of the root of the number of held-out rows, at least 5. The
         bound has to allow for a row with so many wrong labels, which costs much where rows are few.
@@ -291,7 +153,7 @@ def fit_set_rule(
     fixed = fixed_rule(rule)
     if fixed is not None:
         return replace(fixed, confidence=confidence)
-    laid = match(Y, probabilities)
+    matched = match(Y, probabilities)
     scores = probabilities.scores
     if scores.size and (scores.min() < 0 or scores.max() > 1):
         raise InputError(
@@ -299,17 +161,19 @@ def fit_set_rule(
             given=f"{scores.min():.3g} to {scores.max():.3g}",
             hint="Turn scores into probabilities with a Calibrator.",
         )
-    missed = float(laid.n_true.sum() - laid.hits.sum()) / laid.n_rows
+    missed = float(matched.n_true.sum() - matched.hits.sum()) / matched.n_rows
     if kind == "precision":
-        return _fit_precision(rule, laid, value, error, limit or max(5, math.ceil(laid.n_rows**0.5 / 4)))
+        return _fit_precision(
+            rule, matched, value, error, limit or max(5, math.ceil(matched.n_rows**0.5 / 4))
+        )
     if kind == "recall":
-        return _fit_recall(rule, laid, value, error)
-    half = _best_f1(laid) / 2 if kind == "f1" else 0.0
+        return _fit_recall(rule, matched, value, error)
+    half = _best_f1(matched) / 2 if kind == "f1" else 0.0
     return SetRule(rule, threshold=half, missed=missed, confidence=confidence)
 
 
 def fixed_rule(rule: str) -> SetRule | None:
-    """Return a rule that says itself where to cut, and needs no probabilities; None if it has to be fitted.
+    """Return the rule if it needs no held-out rows (``threshold``, ``top``); None if it has to be fitted.
 
     Examples
     --------
@@ -322,15 +186,15 @@ def fixed_rule(rule: str) -> SetRule | None:
     return SetRule(rule, threshold=value) if kind == "threshold" else None
 
 
-def _fit_precision(rule: str, laid: Match, value: float, error: float, limit: int) -> SetRule:
+def _fit_precision(rule: str, matched: Match, value: float, error: float, limit: int) -> SetRule:
     """Lower the threshold from the promised value while right - value * returned is surely positive."""
-    laid = laid.top(limit)
-    rows, order = _rows(laid), shuffled(laid.n_rows)
-    worth = laid.hits - value  # of one returned label
+    matched = matched.top(limit)
+    rows, order = _rows(matched), shuffled(matched.n_rows)
+    worth = matched.hits - value  # of one returned label
 
     def holds(threshold: float, error: float) -> bool:
-        kept = laid.ranking.scores >= np.float64(threshold)
-        gains = np.bincount(rows[kept], worth[kept], minlength=laid.n_rows)[order].astype(np.float64)
+        kept = matched.ranking.scores >= np.float64(threshold)
+        gains = np.bincount(rows[kept], worth[kept], minlength=matched.n_rows)[order].astype(np.float64)
         return mean_is_positive(gains, -value * limit, error)
 
     down = thresholds(value, 1e-4)
@@ -342,21 +206,21 @@ def _fit_precision(rule: str, laid: Match, value: float, error: float, limit: in
     return SetRule(rule, found if found is not None else 1.0, limit, kept, confidence=1 - error)
 
 
-def _fit_recall(rule: str, laid: Match, value: float, error: float) -> SetRule:
+def _fit_recall(rule: str, matched: Match, value: float, error: float) -> SetRule:
     """Raise the threshold from 0 while the mean recall is surely above the promised one."""
-    rows, n_true = _rows(laid), laid.n_true
-    used = shuffled(laid.n_rows)
+    rows, n_true = _rows(matched), matched.n_true
+    used = shuffled(matched.n_rows)
     used = used[n_true[used] > 0]
-    right = laid.hits > 0
-    scores, rows = laid.ranking.scores[right], rows[right]
+    right = matched.hits > 0
+    scores, rows = matched.ranking.scores[right], rows[right]
 
     def recalls(threshold: float) -> Floats:
-        hits = np.bincount(rows[scores >= np.float64(threshold)], minlength=laid.n_rows)
+        hits = np.bincount(rows[scores >= np.float64(threshold)], minlength=matched.n_rows)
         return np.asarray(hits[used] / n_true[used])
 
     steps = [0.0, *thresholds(1e-4, 1 - 1e-4)]
     found = last_that_holds(steps, lambda t: mean_is_positive(recalls(t) - value, -value, error))
-    below = _confidence_needed(_best(laid.ranking)[used], recalls(0.0), value)
+    below = _confidence_needed(_best(matched.ranking)[used], recalls(0.0), value)
     return SetRule(rule, found or 0.0, kept=found is not None, review_below=below, confidence=1 - error)
 
 
@@ -369,12 +233,12 @@ def _confidence_needed(best: Floats, recall: Floats, value: float) -> float:
     return float(curve.x[reached[0]]) if reached.size else 1.0
 
 
-def _best_f1(laid: Match) -> float:
+def _best_f1(matched: Match) -> float:
     """Return the largest F1 of all rows together that a single threshold reaches."""
-    order = np.argsort(-laid.ranking.scores, kind="stable")
-    right = np.cumsum(laid.hits[order], dtype=np.int64)
-    last = np.diff(laid.ranking.scores[order], append=-1.0) != 0  # equal probabilities are kept together
-    f1 = 2 * right / (np.arange(1, order.size + 1) + laid.n_true.sum())
+    order = np.argsort(-matched.ranking.scores, kind="stable")
+    right = np.cumsum(matched.hits[order], dtype=np.int64)
+    last = np.diff(matched.ranking.scores[order], append=-1.0) != 0  # equal probabilities are kept together
+    f1 = 2 * right / (np.arange(1, order.size + 1) + matched.n_true.sum())
     return float(f1[last].max()) if order.size else 0.0
 
 
@@ -398,8 +262,8 @@ def _best_row_f1(probabilities: Ranking, missed: float) -> NDArray[np.bool_]:
     return np.asarray((place <= peak[row]) & (most > 0))
 
 
-def _rows(laid: Match) -> NDArray[np.int64]:
-    return np.repeat(np.arange(laid.n_rows), np.diff(laid.ranking.indptr))
+def _rows(matched: Match) -> NDArray[np.int64]:
+    return np.repeat(np.arange(matched.n_rows), np.diff(matched.ranking.indptr))
 
 
 def _places(probabilities: Ranking) -> NDArray[np.int64]:
@@ -414,3 +278,121 @@ def _best(probabilities: Ranking) -> Floats:
     filled = np.diff(probabilities.indptr) > 0
     best[filled] = probabilities.scores[probabilities.indptr[:-1][filled]]
     return best
+
+
+class RuleText(NamedTuple):
+    """A parsed rule: its kind and, where it has one, its number."""
+
+    kind: str
+    value: float
+
+
+def parse_rule(text: Any) -> RuleText:
+    """Return the kind and number of a rule, or raise `InputError` with the nearest form.
+
+    Examples
+    --------
+    >>> parse_rule("precision >= 0.9"), parse_rule("top-5")
+    (RuleText(kind='precision', value=0.9), RuleText(kind='top', value=5.0))
+    >>> parse_rule("precision=0.9")
+    Traceback (most recent call last):
+    tagwood.errors.InputError: a set rule must be like 'precision>=0.9', 'recall>=0.8', 'f1', 'row-f1', \
+'threshold>=0.5' or 'top-5'; got 'precision=0.9'. Did you mean 'precision>=0.9'?
+    """
+    plain = text.strip().lower() if isinstance(text, str) else ""
+    if plain in ("f1", "row-f1"):
+        return RuleText(plain, 0.0)
+    if found := _TOP.fullmatch(plain):
+        if int(found[1]) >= 1:
+            return RuleText("top", float(found[1]))
+        raise InputError(
+            "a top rule must return one label or more", given=repr(text), hint="Such as 'top-5'."
+        )
+    if found := _SHARE.fullmatch(plain):
+        value = float(found[2]) / (100 if found[3] else 1)
+        if 0 < value < 1 or (found[1] == "threshold" and value in (0, 1)):
+            return RuleText(found[1], value)
+        raise InputError(
+            f"the number of a {found[1]} rule must be between 0 and 1",
+            given=repr(text),
+            hint=f"Write a share such as '{found[1]}>=0.9'.",
+        )
+    raise _unknown(text, plain)
+
+
+def _unknown(text: Any, plain: str) -> InputError:
+    near = get_close_matches(plain, FORMS, n=1, cutoff=0.3)
+    words = ", ".join(map(repr, FORMS[:-1])) + f" or {FORMS[-1]!r}"
+    given = repr(text) if isinstance(text, str) else type(text).__name__
+    return InputError(
+        f"a set rule must be like {words}", given=given, hint=f"Did you mean {near[0]!r}?" if near else None
+    )
+
+
+def mean_is_positive(gains: Floats, lowest: float, error: float) -> bool:
+    """Test whether independent gains have a mean above 0; if they do not, return True with probability <= `error`.
+
+    Parameters
+    ----------
+    gains
+        (n_rows,) independent, equally distributed numbers of at least `lowest`.
+    lowest
+        Lower bound of a gain, a negative number fixed without looking at the gains.
+    error
+        Allowed probability of a wrong True, between 0 and 1.
+
+    Examples
+    --------
+    >>> mean_is_positive(np.tile([0.3, -0.2], 500), lowest=-0.2, error=0.1)
+    True
+    >>> mean_is_positive(np.tile([0.3, -0.2], 20), lowest=-0.2, error=0.1)
+    False
+    """
+    if gains.size == 0:
+        return False
+    count = np.arange(1, gains.size + 1)
+    mean = np.cumsum(gains) / (count + 1)
+    # Spread known before each row; it starts as if one row with a quarter of the range had been seen.
+    spread = (lowest**2 / 16 + np.cumsum((gains - mean) ** 2)) / (count + 1)
+    before = np.concatenate([[lowest**2 / 16], spread[:-1]])
+    wanted = np.sqrt(2 * np.log(1 / error) / (gains.size * before))
+    bets = np.minimum(wanted, _BOLDNESS / -lowest)
+    wealth = np.cumsum(np.log1p(bets * gains))
+    return bool(wealth.max() >= np.log(1 / error))
+
+
+def last_that_holds(settings: Sequence[float], holds: Callable[[float], bool]) -> float | None:
+    """Return the last setting before the first that does not hold; None if the first does not.
+
+    With tests of error δ the chance that the returned setting breaks its promise is at most δ, however many
+    settings there are: the first setting that truly breaks it has to be passed by mistake.
+
+    Examples
+    --------
+    >>> last_that_holds([1, 2, 3, 4], lambda x: x != 3)
+    2
+    """
+    found = None
+    for setting in settings:
+        if not holds(setting):
+            break
+        found = setting
+    return found
+
+
+def shuffled(n_rows: int) -> NDArray[np.int64]:
+    """Return the order in which rows are tested."""
+    return np.random.default_rng(0).permutation(n_rows)
+
+
+def thresholds(start: float, stop: float, step: float = 0.02) -> list[float]:
+    """Return probabilities from `start` to `stop`, evenly spaced in log odds, about `step` apart.
+
+    Examples
+    --------
+    >>> [round(t, 2) for t in thresholds(0.9, 0.5, step=1.1)]
+    [0.9, 0.75, 0.5]
+    """
+    low, high = (np.log(p) - np.log1p(-p) for p in (start, stop))
+    odds = np.linspace(low, high, max(2, round(abs(high - low) / step) + 1))
+    return [float(t) for t in 1.0 / (1.0 + np.exp(-odds))]

@@ -206,11 +206,11 @@ class Probabilities:
     rules: dict[str, SetRule] = field(default_factory=dict)
 
     @classmethod
-    def fit(cls, ranking: Ranking, Y: sparse.csr_array) -> Probabilities:
-        """Learn from the rankings of held-out rows and their true labels."""
+    def fit(cls, ranking: Ranking, Y: sparse.csr_array, counts: NDArray[np.int64]) -> Probabilities:
+        """Learn from the rankings of held-out rows, their true labels and the training rows of each label."""
         rows = np.arange(ranking.n_rows)
         first, second = rows[::2], rows[1::2]
-        calibrator = Calibrator().fit(ranking.rows(first), Y[first])
+        calibrator = Calibrator().fit(ranking.rows(first), Y[first], frequencies=counts)
         return cls(calibrator, calibrator.transform(ranking.rows(second)), check_labels(Y[second]))
 
     def rule(self, promise: str) -> SetRule:
@@ -289,7 +289,8 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
     ranking = LabelSearch(parts.encoder, parts.model, data.vocab).rank(
         list(held.texts or ()), CANDIDATES, None, []
     )
-    probabilities = Probabilities.fit(ranking, held.labels)
+    counts = np.bincount(parts.Y.indices, minlength=ranking.n_labels)
+    probabilities = Probabilities.fit(ranking, held.labels, counts)
     if plan.sets.refit and held.n_rows > WORTH_REFITTING * data.n_rows:
         again = plan._replace(model=settled(parts.model))
         parts = fit_parts(again, data, lambda stage, share: report(f"{stage}, all rows", share))

@@ -185,7 +185,7 @@ class Tagger(Params):
         """Turn scores into probabilities, from texts that the model was not trained on, with all their labels."""
         ranking = self._fitted().rank(as_texts(texts), CANDIDATES, None, [])
         Y, _ = label_sets(labels, self.vocab_)
-        self.probabilities_ = Probabilities.fit(ranking, Y)
+        self.probabilities_ = Probabilities.fit(ranking, Y, self.label_counts_[: ranking.n_labels])
         return self
 
     def tag(
@@ -256,9 +256,14 @@ class Tagger(Params):
         check_int(k, "k", low=1)
         allowed = None if restrict is None else find_labels(self.vocab_, restrict)
         excluded = find_labels(self.vocab_, exclude or ())
-        ranking = search.rank(rows, k, allowed, excluded)
-        if self.probabilities_ is not None:
-            ranking = self.probabilities_.calibrator.transform(ranking)
+        calibrator = None if self.probabilities_ is None else self.probabilities_.calibrator
+        # Context is that of all labels and of as many candidates as were calibrated.
+        context = calibrator is not None and calibrator.uses_context and allowed is None
+        context = context and not search.left_out(None, excluded)
+        ranking = search.rank(rows, max(k, CANDIDATES) if context else k, allowed, excluded)
+        if calibrator is not None:
+            ranking = calibrator.transform(ranking, complete=context)
+            ranking = ranking.top(k) if context else ranking
         if self.label_texts_ is None:
             return ranking
         left_out = search.left_out(allowed, excluded)

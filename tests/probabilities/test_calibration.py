@@ -12,7 +12,7 @@ from set_problems import known_probabilities
 import tagwood
 from tagwood.errors import InputError, NotFittedError
 from tagwood.metrics.matching import match
-from tagwood.probabilities.calibration import METHODS, Calibrator, MonotoneCurve
+from tagwood.probabilities.calibration import CONTEXT_ROWS, METHODS, Calibrator, MonotoneCurve
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 
@@ -121,3 +121,52 @@ def test_fitting_keeps_the_callers_arrays_as_they_are():
     Calibrator("context").fit(scores, Y).transform(scores)
     np.testing.assert_array_equal(scores.scores, before)
     assert match(Y, scores).n_rows == 50
+
+
+def ranked_problem(n_rows, n_labels=40, seed=0):
+    """Return a ranking in which the gap to the next label tells more than the score, and the true labels."""
+    random = np.random.default_rng(seed)
+    rows, truth = [], []
+    for _ in range(n_rows):
+        labels = random.permutation(n_labels)[:10]
+        scores = np.sort(random.random(10))[::-1] * 0.6
+        if random.random() < 0.5:
+            scores[0] = scores[1] + 0.35
+        rows.append([(int(label), float(score)) for label, score in zip(labels, scores, strict=True)])
+        truth.append([int(labels[0])] if scores[0] - scores[1] > 0.3 else [])
+    return Ranking.from_lists(rows, n_labels), truth
+
+
+def test_auto_takes_context_where_rows_are_enough():
+    few, many = (Calibrator().fit(*ranked_problem(n)) for n in (CONTEXT_ROWS - 1, CONTEXT_ROWS))
+    assert (few.method_, many.method_) == ("isotonic", "context")
+    assert (few.uses_context, many.uses_context) == (False, True)
+    assert few.transform(ranked_problem(9)[0]) == Calibrator("isotonic").fit(
+        *ranked_problem(CONTEXT_ROWS - 1)
+    ).transform(ranked_problem(9)[0])
+
+
+def test_context_depends_neither_on_other_rows_nor_on_further_candidates():
+    fitted = Calibrator("context").fit(*ranked_problem(500))
+    together = ranked_problem(30, seed=1)[0]
+    found = fitted.transform(together)
+    for row in range(30):
+        assert fitted.transform(together.rows([row])) == found.rows([row])
+    longer = Ranking.from_lists(
+        [[*row, *((label, -1.0) for label in range(40, 45))] for row in together], n_labels=45
+    )
+    short = Ranking.from_lists(list(together), n_labels=45)
+    train, truth = ranked_problem(500)
+    wide = Calibrator("context").fit(Ranking.from_lists(list(train), n_labels=45), truth)
+    wide._as_odds = False
+    assert wide.transform(longer).top(10) == wide.transform(short)
+
+
+def test_rankings_that_leave_labels_out_are_calibrated_by_their_scores_alone():
+    train, truth = ranked_problem(500)
+    context, plain = (Calibrator(method).fit(train, truth) for method in ("context", "isotonic"))
+    new = ranked_problem(20, seed=2)[0]
+    assert context.transform(new, complete=False) == plain.transform(new)
+    assert context.transform(new) != plain.transform(new)
+    again = Calibrator.from_state(context.state())
+    assert again.transform(new, complete=False) == plain.transform(new)
