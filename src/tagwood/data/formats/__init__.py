@@ -32,8 +32,8 @@ class Format:
 
     Parameters
     ----------
-    name, summary
-        Its name, and one line about it.
+    name
+        The name that users write.
     write
         Function of dataset and path.
     records
@@ -53,7 +53,6 @@ class Format:
     """
 
     name: str
-    summary: str
     write: Callable[[Dataset, Path], None]
     records: Callable[[Path, ReadOptions], Iterator[Record]] | None = None
     read_whole: Callable[[Path, ReadOptions], Dataset] | None = None
@@ -75,7 +74,6 @@ class Format:
 _MATRICES = (
     Format(
         name="repository",
-        summary="N D L header, then l1,l2 f:v f:v per row",
         write=sparse_text.write_repository,
         read_whole=sparse_text.read_repository,
         holds=("features",),
@@ -84,7 +82,6 @@ _MATRICES = (
     ),
     Format(
         name="sparse-files",
-        summary="folder with trn_X_Xf.txt, trn_X_Y.txt, Y.txt, filter_labels_train.txt",
         write=sparse_text.write_split_files,
         read_whole=sparse_text.read_split_files,
         holds=("features",),
@@ -95,7 +92,6 @@ _MATRICES = (
     ),
     Format(
         name="csr",
-        summary="folder with X.trn.npz and Y.trn.npz (or .npy)",
         write=csr_files.write,
         read_whole=csr_files.read,
         holds=("features", "texts"),
@@ -108,7 +104,6 @@ _MATRICES = (
 _LINES = (
     Format(
         name="xc-json",
-        summary="trn.json.gz with uid, title, content, target_ind",
         write=json_lines.write_xc,
         records=json_lines.xc_records,
         read_whole=json_lines.read_xc,
@@ -117,7 +112,6 @@ _LINES = (
     ),
     Format(
         name="pecos",
-        summary="id,id<TAB>text per line",
         write=text_lines.write_pecos,
         records=text_lines.pecos_records,
         holds=("texts",),
@@ -125,7 +119,6 @@ _LINES = (
     ),
     Format(
         name="fasttext",
-        summary="__label__a text per line",
         write=text_lines.write_fasttext,
         records=text_lines.fasttext_records,
         holds=("texts",),
@@ -134,7 +127,6 @@ _LINES = (
     ),
     Format(
         name="attentionxml",
-        summary="folder with train_texts.txt and train_labels.txt",
         write=text_lines.write_attentionxml,
         records=text_lines.attentionxml_records,
         read_whole=text_lines.read_attentionxml,
@@ -147,14 +139,12 @@ _LINES = (
 _TABLES = (
     Format(
         name="jsonl",
-        summary="JSON lines with text, labels, id, group",
         write=json_lines.write,
         records=json_lines.records,
         endings=(".jsonl", ".ndjson"),
     ),
     Format(
         name="csv",
-        summary="CSV with a header",
         write=tables.write_csv,
         records=tables.records,
         labels_by="word",
@@ -162,7 +152,6 @@ _TABLES = (
     ),
     Format(
         name="tsv",
-        summary="TSV with a header",
         write=tables.write_tsv,
         records=tables.records,
         labels_by="word",
@@ -170,7 +159,6 @@ _TABLES = (
     ),
     Format(
         name="parquet",
-        summary="Parquet with text, labels, id, group",
         write=parquet.write,
         records=parquet.records,
         endings=(".parquet",),
@@ -179,7 +167,6 @@ _TABLES = (
 _ANNIF = (
     Format(
         name="annif-tsv",
-        summary="text<TAB><uri> <uri> per line",
         write=text_lines.write_annif,
         records=text_lines.annif_records,
         holds=("texts",),
@@ -187,7 +174,6 @@ _ANNIF = (
     ),
     Format(
         name="annif-csv",
-        summary="CSV with document_id, text, subject_uris",
         write=tables.write_annif_csv,
         records=tables.records,
         holds=("texts", "ids"),
@@ -195,13 +181,11 @@ _ANNIF = (
     ),
     Format(
         name="annif-jsonl",
-        summary="JSON lines with document_id, text, subjects",
         write=json_lines.write_annif,
         records=json_lines.records,
     ),
     Format(
         name="txt-key",
-        summary="folder of .txt with .key or .tsv files",
         write=txt_key.write,
         records=txt_key.records,
         holds=("texts", "ids"),
