@@ -13,17 +13,25 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-PACKAGES = {
+MODULES = {
     "tagger": "Texts in, label names out",
+    "recipe": "Recipes in TOML",
     "data": "Datasets, vocabularies, formats",
     "features": "Text features",
     "trees": "Label trees",
     "groups": "Labels of groups",
-    "probabilities": "Probabilities and label sets",
+    "models.base": "The interface of models",
+    "probabilities.calibration": "From scores to probabilities",
+    "probabilities.sets": "Rules for label sets",
+    "neural.training": "Training of networks",
+    "neural.prime.settings": "Settings of PRIME",
+    "neural.otseq2set": "Settings of set generators",
     "metrics": "Metrics",
     "storage": "Model files",
     "planning": "Forecasts",
     "tuning": "Search for settings",
+    "plots": "Charts",
+    "errors": "Errors",
 }
 
 
@@ -36,14 +44,16 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def public_names() -> str:
-    """Return a section per package, each public name once: under tagwood if it is exported there."""
+    """Return a section per module, each public name once: under tagwood if it is exported there."""
     top = import_module("tagwood")
     exported = [name for name in top.__all__ if not name.startswith("__")]
     blocks = ["## tagwood", *(f"::: {home(top, name)}" for name in exported)]
-    for package, title in PACKAGES.items():
-        module = import_module(f"tagwood.{package}")
-        names = [name for name in getattr(module, "__all__", ()) if name not in exported]
-        blocks += [f"## tagwood.{package}", f"{title}.", *(f"::: {home(module, name)}" for name in names)]
+    for place, title in MODULES.items():
+        module = import_module(f"tagwood.{place}")
+        own = [name for name, found in vars(module).items() if getattr(found, "__module__", "") == module.__name__]
+        names = getattr(module, "__all__", [name for name in own if not name.startswith("_")])
+        names = [name for name in names if name not in exported]
+        blocks += [f"## tagwood.{place}", f"{title}.", *(f"::: {home(module, name)}" for name in names)]
     return "\n\n".join(blocks)
 
 
