@@ -56,7 +56,7 @@ screenshots: $(VENV)/.all ## Take the screenshots of the web page for docs/image
 build: $(VENV)/.base ## Build the native module and install the package
 
 clean: ## Remove everything that the other commands made
-	rm -rf $(VENV) build .cache
+	rm -rf $(VENV) build .cache src/tagwood/_kernels/_native.pyi
 
 $(VENV)/.tools: constraints.txt
 	$(PYTHON) -m venv $(VENV)

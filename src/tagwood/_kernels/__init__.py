@@ -1,7 +1,8 @@
-"""The typed face of the native module.
+"""Functions of the native module.
 
 Every function takes contiguous arrays and numbers, releases the GIL, and gives the same bits for any number of
-threads. `reference` holds the same functions in plain NumPy; the tests compare the two.
+threads. The build generates their types in `_native.pyi`; `tests/kernels/reference` has the same functions in plain
+NumPy.
 """
 
 from tagwood._kernels._native import (
