@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "core/parallel.hpp"
-#include "groups/label_solver.hpp"
 
 namespace tagwood {
 

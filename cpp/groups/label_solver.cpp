@@ -1,11 +1,11 @@
-#include "groups/label_solver.hpp"
+#include "groups/impute.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "core/simd.hpp"
+#include "core/parallel.hpp"
 
 namespace tagwood {
 

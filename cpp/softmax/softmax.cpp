@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/parallel.hpp"
-#include "core/simd.hpp"
 
 namespace tagwood {
 

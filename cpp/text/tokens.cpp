@@ -1,6 +1,6 @@
 #include "text/tokens.hpp"
 
-#include "core/simd.hpp"
+#include "core/parallel.hpp"
 
 namespace tagwood {
 

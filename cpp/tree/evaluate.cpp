@@ -9,7 +9,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "core/simd.hpp"
+#include "core/parallel.hpp"
 
 namespace tagwood {
 

@@ -6,7 +6,6 @@
 
 #include "core/parallel.hpp"
 #include "core/random.hpp"
-#include "core/simd.hpp"
 
 namespace tagwood {
 

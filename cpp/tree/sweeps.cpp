@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/simd.hpp"
+#include "core/parallel.hpp"
 
 namespace tagwood {
 
