@@ -33,7 +33,7 @@ from tagwood.metrics.matching import match
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
-METHODS = ("auto", "context", "isotonic", "platt")
+METHODS = ("auto", "context", "isotonic")
 CONTEXT_ROWS = 400  # calibration rows from which "auto" takes "context"
 Floats = NDArray[np.float64]
 _CHUNK = 1 << 16  # rows whose weighted copy is in memory at once
@@ -51,8 +51,7 @@ class Calibrator(Fitted):
     method
         ``"context"``: a logistic model of the score, its place, the gaps to its neighbours, the row's best score and
         sum, and the label's frequency where known, then an isotonic curve; the most precise. ``"isotonic"``: any rising
-        curve of the score. ``"platt"``: a logistic curve of the score, two numbers, for few rows. ``"auto"``: context
-        from 400 rows on, otherwise isotonic.
+        curve of the score. ``"auto"``: context from 400 rows on, otherwise isotonic.
 
     Attributes
     ----------
@@ -93,10 +92,7 @@ class Calibrator(Fitted):
         self._frequencies = _check_frequencies(frequencies, ranking.n_labels, self.method_)
         self._n_candidates = int(np.diff(ranking.indptr).max())
         self._weights = self._centre = self._scale = np.empty(0)
-        self._plain = None if self.method_ == "platt" else MonotoneCurve.fit(self._score(ranking), hits)
-        self._curve = self._plain
-        if self.method_ == "platt":
-            self._fit_platt(self._score(ranking), hits)
+        self._curve = self._plain = MonotoneCurve.fit(self._score(ranking), hits)
         if self.method_ == "context":
             self._fit_context(ranking, hits)
             self._curve = MonotoneCurve.fit(self._context(ranking), hits)
@@ -142,8 +138,7 @@ class Calibrator(Fitted):
             "n_labels": self.n_labels_,
             "n_candidates": self._n_candidates,
         }
-        curves = {"curve": self._curve, "plain": self._plain if self.uses_context else None}
-        parts = {name: curve.state() for name, curve in curves.items() if curve is not None}
+        parts = {"curve": self._curve.state(), "plain": self._plain.state()}
         return State("Calibrator", params=params, arrays=arrays, parts=parts)
 
     @classmethod
@@ -157,24 +152,17 @@ class Calibrator(Fitted):
         known = "frequencies" in state.arrays
         new._frequencies = state.array("frequencies", np.float64, (new.n_labels_,)) if known else None
         n_base = (7 if known else 6) if method == "context" else 0
-        sizes = {"platt": 2, "context": 1 + n_base + n_base * (n_base + 1) // 2, "isotonic": 0}
-        new._weights = state.array("weights", np.float64, (sizes[method],))
+        n_weights = 1 + n_base + n_base * (n_base + 1) // 2 if n_base else 0
+        new._weights = state.array("weights", np.float64, (n_weights,))
         new._centre = state.array("centre", np.float64, (n_base,))
         new._scale = state.array("scale", np.float64, (n_base,))
         learned = (new._weights, new._centre, new._scale)
         if not all(np.isfinite(array).all() for array in learned) or np.any(new._scale <= 0):
             raise InputError("a stored Calibrator must hold finite weights and positive scales")
-        if method == "platt" and new._weights[1] < 0:
-            raise InputError("a stored Platt curve must not fall")
-        new._curve = None if method == "platt" else MonotoneCurve.from_state(state.part("curve"))
-        plain = method == "context"
-        new._plain = MonotoneCurve.from_state(state.part("plain")) if plain else new._curve
+        new._curve, new._plain = (MonotoneCurve.from_state(state.part(name)) for name in ("curve", "plain"))
         return new
 
     def _values(self, ranking: Ranking, complete: bool) -> NDArray[np.float32]:
-        if self._curve is None or self._plain is None:
-            slope, offset = self._weights[1], self._weights[0]
-            return sigmoid(slope * self._score(ranking) + offset).astype(np.float32)
         if self.method_ == "context" and complete:
             return self._curve(self._context(ranking)).astype(np.float32)
         return _kernels.calibrate(ranking.scores, self._as_odds, self._plain.x, self._plain.y)
@@ -188,17 +176,6 @@ class Calibrator(Fitted):
         features = context_features(ranking, score, self._frequencies, self._n_candidates)
         scaled = np.clip((features - self._centre) / self._scale, -5.0, 5.0)
         return falling(weigh_products(scaled, self._weights), ranking)
-
-    def _fit_platt(self, signal: Floats, hits: Floats) -> None:
-        # Platt's targets: as if one more right and one more wrong label had been seen.
-        n_right = hits.sum()
-        high, low = (n_right + 1) / (n_right + 2), 1 / (hits.size - n_right + 2)
-        columns = np.stack([np.ones(signal.size), signal], axis=1)
-        weights = fit_logistic(columns, np.where(hits > 0, high, low), ridge=1e-6)
-        if weights[1] < 0:  # worse than chance: a curve must not reverse the order
-            share = hits.mean()
-            weights = np.array([np.log((share + 1e-9) / (1 - share + 1e-9)), 0.0])
-        self._weights = weights
 
     def _fit_context(self, ranking: Ranking, hits: Floats) -> None:
         score = self._score(ranking)
@@ -271,7 +248,7 @@ def sigmoid(z: Floats) -> Floats:
 def fit_logistic(columns: Floats, outcome: Floats, *, ridge: float = 1.0, steps: int = 50) -> Floats:
     """Return the coefficients that maximise the likelihood minus ``ridge / 2 * |coefficients|²``.
 
-    The penalty spares the first column, the intercept. Outcomes may be shares from 0 to 1 (Platt's soft targets).
+    The penalty spares the first column, the intercept.
 
     Examples
     --------
