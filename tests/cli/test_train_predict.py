@@ -174,7 +174,7 @@ def test_labels_that_the_model_does_not_know_count_as_missed(model, tmp_path, ca
         (["predict", "{model}", "{data}", "-O", "{new}"], "must end in .jsonl, .csv, .tsv or .parquet"),
         (["predict", "{model}", "{data}", "-O", "{data}"], "exists already"),
         (["explain", "{model}", "text", "--label", "tres"], "Did you mean 'trees'?"),
-        (["explain", "{model}", "text", "--json", "--html"], "exclude each other"),
+        (["explain", "{model}", "text", "--json", "--html"], "cannot be combined"),
         (["show", "{data}"], "library.csv"),
     ],
 )

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.common import (
-    FormatOption,
-    JsonFlag,
-    SkipBadOption,
-    VocabOption,
-    facts_table,
-    print_data,
-    print_json,
-    say,
-)
+from tagwood.cli import common
 
 if TYPE_CHECKING:
     from tagwood.data.statistics import DatasetStatistics, Spread
@@ -27,19 +18,21 @@ def check(
     test: Annotated[
         Path | None, typer.Option(help="Test set to compare with: leaked rows, unknown labels.")
     ] = None,
-    data_format: FormatOption = None,
-    vocab: VocabOption = None,
-    skip_bad: SkipBadOption = False,
-    json: JsonFlag = False,
+    data_format: common.FormatOption = None,
+    vocab: common.VocabOption = None,
+    skip_bad: common.SkipBadOption = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Show statistics of a dataset, and warn about duplicates, leaks and other problems."""
     found, bad_lines = check_data(data, test, data_format=data_format, vocab=vocab, skip_bad=skip_bad)
     if json:
-        print_json(found.to_dict() | {"bad_lines": bad_lines})
+        common.print_json(found.to_dict() | {"bad_lines": bad_lines})
         return
-    print_data(facts_table(facts_of(found) | ({"skipped lines": bad_lines} if skip_bad else {})))
+    common.print_data(
+        common.facts_table(facts_of(found) | ({"skipped lines": bad_lines} if skip_bad else {}))
+    )
     for warning in found.warnings:
-        say(f"! {warning}")
+        common.say(f"! {warning}")
 
 
 def check_data(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tagwood.cli.common import JsonFlag, SkipBadOption, UnknownOption, VocabOption, print_json, say
+from tagwood.cli import common
 
 if TYPE_CHECKING:
     from tagwood.data import BadLines, Dataset
@@ -24,14 +24,14 @@ def convert(
     to_format: Annotated[
         str | None, typer.Option("--to", help="Format of OUT; from its name by default.")
     ] = None,
-    vocab: VocabOption = None,
-    on_unknown: UnknownOption = "error",
+    vocab: common.VocabOption = None,
+    on_unknown: common.UnknownOption = "error",
     split: Annotated[
         str | None, typer.Option(help="Part to read from a folder that has both: train or test.")
     ] = None,
-    skip_bad: SkipBadOption = False,
+    skip_bad: common.SkipBadOption = False,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace OUT if it exists.")] = False,
-    json: JsonFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Convert a dataset to another format.
 
@@ -50,14 +50,16 @@ def convert(
         force=force,
     )
     for what in lost:
-        say(f"! {target} cannot hold the {what} of this dataset; they were dropped.")
+        common.say(f"! {target} cannot hold the {what} of this dataset; they were dropped.")
     for error in bad.first:
-        say(f"! skipped: {error}")
+        common.say(f"! skipped: {error}")
     if json:
-        print_json({"rows": data.n_rows, "labels": data.n_labels, "lost": lost, "bad_lines": bad.count})
+        common.print_json(
+            {"rows": data.n_rows, "labels": data.n_labels, "lost": lost, "bad_lines": bad.count}
+        )
     else:
         skipped = f", {bad.count:,} lines skipped" if bad.count else ""
-        say(f"{target}: {data.n_rows:,} rows, {data.n_labels:,} labels{skipped}")
+        common.say(f"{target}: {data.n_rows:,} rows, {data.n_labels:,} labels{skipped}")
 
 
 def convert_data(

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.common import (
-    JsonFlag,
-    facts_table,
-    print_data,
-    print_json,
-    progress,
-    say,
-    stages,
-)
+from tagwood.cli import common
 
 if TYPE_CHECKING:
     from tagwood.tagger import Tagger
@@ -38,7 +30,7 @@ def demo(
         Path | None,
         typer.Option("--output", "-O", help="Folder to save the model in, for tagwood serve or show."),
     ] = None,
-    json: JsonFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Train and try a model on the docstrings of your Python installation.
 
@@ -51,22 +43,22 @@ def demo(
     from tagwood.metrics import evaluate
     from tagwood.tagger import Tagger
 
-    with progress("Reading docstrings") as advance:
+    with common.progress("Reading docstrings") as advance:
         train, test = pydocs.build(pydocs.CORE_PACKAGES, progress=advance)
     statistics = compute_statistics(train, test)
     if not json:
-        print_data("The docstrings of Python, NumPy, SciPy and scikit-learn")
-        print_data(facts_table(facts_of(statistics)))
+        common.print_data("The docstrings of Python, NumPy, SciPy and scikit-learn")
+        common.print_data(common.facts_table(facts_of(statistics)))
         for warning in statistics.warnings:
-            say(f"! {warning}")
-    with stages("Training") as report_stage:
+            common.say(f"! {warning}")
+    with common.stages("Training") as report_stage:
         tagger = Tagger().fit(train.texts or [], train.labels, vocab=train.vocab, progress=report_stage)
     report = evaluate(test.labels, tagger.rank(test.texts or [], 5), train_labels=train.labels)
     answers = [answer(tagger, question) for question in questions or QUESTIONS]
     if output is not None:
         tagger.save(output, notes="Made by tagwood demo", overwrite=True)
     if json:
-        print_json(
+        common.print_json(
             {
                 "data": statistics.to_dict(),
                 "training_seconds": tagger.training_seconds_,
@@ -75,11 +67,11 @@ def demo(
             }
         )
     else:
-        say(f"Trained a linear tree in {tagger.training_seconds_:.1f} s.")
-        print_data(report.to_table())
-        print_data(_answer_table(answers))
+        common.say(f"Trained a linear tree in {tagger.training_seconds_:.1f} s.")
+        common.print_data(report.to_table())
+        common.print_data(_answer_table(answers))
         if output is not None:
-            say(offer(output))
+            common.say(offer(output))
 
 
 def offer(folder: Path) -> str:

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.common import (
-    ExcludeOption,
-    JsonFlag,
-    LanguageOption,
-    LimitOption,
-    ModelArgument,
-    RestrictOption,
-    ThresholdOption,
-    load_tagger,
-    readable,
-)
+from tagwood.cli import common
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,22 +15,22 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: ModelArgument,
+    model: common.ModelArgument,
     text: Annotated[str, typer.Argument(help="The text; - reads it from stdin.")],
     label: Annotated[
         str | None, typer.Option(help="Name, URI or id of the label; the best suggestion by default.")
     ] = None,
-    limit: LimitOption = 5,
-    threshold: ThresholdOption = None,
-    restrict: RestrictOption = None,
-    exclude: ExcludeOption = None,
-    language: LanguageOption = None,
+    limit: common.LimitOption = 5,
+    threshold: common.ThresholdOption = None,
+    restrict: common.RestrictOption = None,
+    exclude: common.ExcludeOption = None,
+    language: common.LanguageOption = None,
     html: Annotated[bool, typer.Option("--html", help="Write an HTML card to stdout.")] = False,
-    json: JsonFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Explain why a label was suggested for a text, or at which step it was lost."""
     if json and html:
-        raise InputError("--json and --html exclude each other")
+        raise InputError("--json and --html cannot be combined")
     question: dict[str, Any] = {
         "k": limit,
         "threshold": threshold,
@@ -56,8 +46,8 @@ def explain_text(model: Path, text: str, label: str | None, question: dict[str, 
     """Load a model and explain a label for a text; `question` holds the other options of `Tagger.tag`."""
     import sys
 
-    tagger = load_tagger(model)
-    text = readable(sys.stdin.read() if text == "-" else text)
+    tagger = common.load_tagger(model)
+    text = common.readable(sys.stdin.read() if text == "-" else text)
     if label is not None:
         return tagger.explain(text, label, **question)
     tags = tagger.tag_one(text, k=1, restrict=question["restrict"], exclude=question["exclude"])

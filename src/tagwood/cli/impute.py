@@ -12,24 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.common import (
-    DataArgument,
-    FormatOption,
-    GroupLabelsOption,
-    GroupsOption,
-    JobsOption,
-    JsonFlag,
-    RecipeOption,
-    SetOption,
-    SkipBadOption,
-    UnknownOption,
-    VocabOption,
-    choose_recipe,
-    print_json,
-    read_rows,
-    say,
-    stages,
-)
+from tagwood.cli import common
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def impute(
-    data: DataArgument,
+    data: common.DataArgument,
     output: Annotated[Path, typer.Option("--output", "-O", help="File to write; .gz compresses it.")],
-    groups: GroupsOption = None,
-    group_labels: GroupLabelsOption = None,
-    recipe: RecipeOption = None,
-    settings: SetOption = None,
+    groups: common.GroupsOption = None,
+    group_labels: common.GroupLabelsOption = None,
+    recipe: common.RecipeOption = None,
+    settings: common.SetOption = None,
     margin: Annotated[
         float,
         typer.Option(
@@ -54,15 +37,15 @@ def impute(
     doubtful_first: Annotated[
         bool, typer.Option("--doubtful-first", help="Write groups with the least certain labels first.")
     ] = False,
-    vocab: VocabOption = None,
-    on_unknown: UnknownOption = "error",
-    data_format: FormatOption = None,
-    jobs: JobsOption = None,
-    skip_bad: SkipBadOption = False,
+    vocab: common.VocabOption = None,
+    on_unknown: common.UnknownOption = "error",
+    data_format: common.FormatOption = None,
+    jobs: common.JobsOption = None,
+    skip_bad: common.SkipBadOption = False,
     force: Annotated[
         bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")
     ] = False,
-    json: JsonFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Assign the labels of groups to single rows, for review.
 
@@ -72,22 +55,22 @@ def impute(
     from tagwood.data.files import check_target
 
     check_float(margin, "--margin", low=0.0, high=1.0)
-    tagger = choose_recipe(recipe, settings, jobs).tagger()
+    tagger = common.choose_recipe(recipe, settings, jobs).tagger()
     check_target(output, overwrite=force, folder=False)
-    rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, None, groups, group_labels)
+    rows = common.read_rows(data, data_format, vocab, on_unknown, skip_bad, None, groups, group_labels)
     if rows.groups is None:
         raise InputError(
             f"{data} must have groups",
             given="no column named group",
             hint="Name the column: --groups COLUMN.",
         )
-    with stages("Imputing") as advance:
+    with common.stages("Imputing") as advance:
         found = impute_texts(rows, tagger, margin, jobs, advance)
     facts = write_review(rows, found, output, doubtful_first=doubtful_first, force=force)
     if json:
-        print_json(facts)
+        common.print_json(facts)
     else:
-        say(
+        common.say(
             f"{output}: {facts['labels']:,} labels on {facts['rows']:,} rows in {facts['groups']:,} groups, "
             f"{facts['unsure']:,} uncertain (confidence below 0.9)"
         )

@@ -7,23 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.common import (
-    DataArgument,
-    DocsLimitOption,
-    FormatOption,
-    JsonFlag,
-    RecipeOption,
-    SetOption,
-    SkipBadOption,
-    UnknownOption,
-    VocabOption,
-    choose_recipe,
-    facts_table,
-    print_data,
-    print_json,
-    read_rows,
-    say,
-)
+from tagwood.cli import common
 
 if TYPE_CHECKING:
     from tagwood.data import Dataset
@@ -33,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    data: DataArgument,
+    data: common.DataArgument,
     max_ram: Annotated[str | None, typer.Option(help="Memory limit of training, such as 4GB.")] = None,
     max_latency: Annotated[
         str | None, typer.Option(help="Time limit for tagging one text from Python, such as 500us.")
@@ -44,17 +28,17 @@ def plan(
     write: Annotated[
         Path | None, typer.Option(help="File to write the chosen settings to, as a recipe.")
     ] = None,
-    recipe: RecipeOption = None,
-    settings: SetOption = None,
-    vocab: VocabOption = None,
-    on_unknown: UnknownOption = "error",
-    data_format: FormatOption = None,
-    docs_limit: DocsLimitOption = None,
-    skip_bad: SkipBadOption = False,
+    recipe: common.RecipeOption = None,
+    settings: common.SetOption = None,
+    vocab: common.VocabOption = None,
+    on_unknown: common.UnknownOption = "error",
+    data_format: common.FormatOption = None,
+    docs_limit: common.DocsLimitOption = None,
+    skip_bad: common.SkipBadOption = False,
     force: Annotated[
         bool, typer.Option("--force", "-f", help="Replace the recipe file if it exists.")
     ] = False,
-    json: JsonFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Forecast memory, time, model size, depth and latency before training.
 
@@ -63,25 +47,25 @@ def plan(
     from tagwood.data.files import check_target
 
     limits = read_limits(max_ram, max_latency, max_size)
-    start = choose_recipe(recipe, settings, None)
+    start = common.choose_recipe(recipe, settings, None)
     start.tagger()  # checks the settings before data are read
     if write is not None:
         check_target(write, overwrite=force, folder=False)
-    rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit)
+    rows = common.read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit)
     point = choose(rows, start, limits)
     if write is not None:
         write_recipe(point.recipe, write, force)
     if json:
-        print_json(facts_of(point))
+        common.print_json(facts_of(point))
         return
-    print_data(facts_table(forecast_lines(point.forecast)))
+    common.print_data(common.facts_table(forecast_lines(point.forecast)))
     changed = ", ".join(point.changes)
     if changed:
-        say(f"To stay within the limits: {changed} (may lose about {point.loss:.1f} % of P@5).")
+        common.say(f"To stay within the limits: {changed} (may lose about {point.loss:.1f} % of P@5).")
     if write is not None:
-        say(f"{write}: use it with tagwood train {data} --recipe {write}")
+        common.say(f"{write}: use it with tagwood train {data} --recipe {write}")
     elif changed:
-        say("Write these settings with --write recipe.toml, or pass each one to train with --set.")
+        common.say("Write these settings with --write recipe.toml, or pass each one to train with --set.")
 
 
 def choose(rows: Dataset, recipe: Recipe, limits: Limits) -> Point:

@@ -21,22 +21,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tagwood._check import check_choice
-from tagwood.cli.common import (
-    ExcludeOption,
-    JobsOption,
-    JsonFlag,
-    LanguageOption,
-    LimitOption,
-    ModelArgument,
-    RestrictOption,
-    ThresholdOption,
-    load_tagger,
-    print_data,
-    print_json,
-    progress,
-    readable,
-    say,
-)
+from tagwood.cli import common
 from tagwood.errors import DataError, InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -51,12 +36,12 @@ _FILE_ENDINGS = (*_TABLE_ENDINGS, ".txt", ".lst", ".json", ".gz")
 
 
 def predict(
-    model: ModelArgument,
+    model: common.ModelArgument,
     source: Annotated[
         str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts, or - for stdin.")
     ] = "-",
-    limit: LimitOption = 5,
-    threshold: ThresholdOption = None,
+    limit: common.LimitOption = 5,
+    threshold: common.ThresholdOption = None,
     promise: Annotated[
         str | None,
         typer.Option(help="Return sets with a guarantee instead: precision>=0.9, recall>=0.8 or f1."),
@@ -65,9 +50,9 @@ def predict(
         bool,
         typer.Option("--sets", help="Return sets by the rule of the model instead (see tune-threshold)."),
     ] = False,
-    restrict: RestrictOption = None,
-    exclude: ExcludeOption = None,
-    language: LanguageOption = None,
+    restrict: common.RestrictOption = None,
+    exclude: common.ExcludeOption = None,
+    language: common.LanguageOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-O", help="File to write: .jsonl, .csv, .tsv or .parquet; - for stdout."),
@@ -80,11 +65,11 @@ def predict(
         str | None,
         typer.Option("--format", help="Format of FILE or stdin; detected by default, lines on stdin."),
     ] = None,
-    jobs: JobsOption = None,
+    jobs: common.JobsOption = None,
     force: Annotated[
         bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")
     ] = False,
-    json: JsonFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Suggest labels for a text, for each line of stdin, or for each row of a file.
 
@@ -101,7 +86,7 @@ def predict(
         "language": language,
     }
     single = output is None and to is None and source != "-" and not is_path(source)
-    tagger = load_tagger(model, jobs)
+    tagger = common.load_tagger(model, jobs)
     if sets:
         options["promise"] = tagger.sets.rule
     if single:
@@ -109,7 +94,7 @@ def predict(
         return
     done = tag_documents(tagger, source, data_format, output, to, force, options)
     if output is not None and str(output) != "-":
-        say(f"{output}: {done:,} texts")
+        common.say(f"{output}: {done:,} texts")
 
 
 def tag_documents(
@@ -123,7 +108,7 @@ def tag_documents(
 ) -> int:
     """Tag all texts of a source, batch by batch, and return their number."""
     done = 0
-    with open_writer(output, overwrite=force, to=to) as write, progress("Tagging") as advance:
+    with open_writer(output, overwrite=force, to=to) as write, common.progress("Tagging") as advance:
         for batch in in_batches(read_documents(source, data_format)):
             write(batch, tagger.tag([document.text for document in batch], **options))
             done += len(batch)
@@ -132,17 +117,17 @@ def tag_documents(
 
 
 def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> None:
-    text = readable(text)
+    text = common.readable(text)
     tags = tagger.tag_one(text, **options)
     if json:
-        print_json(as_dict(Document(text), tags))
+        common.print_json(as_dict(Document(text), tags))
         return
     if tags:
-        print_data(tag_table(tags))
+        common.print_data(tag_table(tags))
     else:
-        say("No label fits." if options["threshold"] is None else "No label reaches the threshold.")
+        common.say("No label fits." if options["threshold"] is None else "No label reaches the threshold.")
     if tags.review:
-        say("! The promise cannot be kept for this text; it needs manual review.")
+        common.say("! The promise cannot be kept for this text; it needs manual review.")
 
 
 def tag_table(tags: Tags) -> Any:

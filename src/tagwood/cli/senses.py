@@ -6,38 +6,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.common import (
-    JsonFlag,
-    LanguageOption,
-    ModelArgument,
-    load_tagger,
-    print_data,
-    print_json,
-    say,
-)
+from tagwood.cli import common
 
 if TYPE_CHECKING:
     from tagwood.tagger.senses import Different
 
 
 def senses(
-    model: ModelArgument,
+    model: common.ModelArgument,
     limit: Annotated[int, typer.Option("--limit", "-l", help="Number of labels to list.")] = 20,
     least_rows: Annotated[int, typer.Option(help="Skip labels with fewer training texts.")] = 5,
-    language: LanguageOption = None,
-    json: JsonFlag = False,
+    language: common.LanguageOption = None,
+    json: common.JsonFlag = False,
 ) -> None:
     """List the labels whose meanings differ most, as far as the model separates them.
 
     Show one label in detail with: tagwood show MODEL --label NAME.
     """
-    found = load_tagger(model).most_different(limit, least_rows=least_rows, language=language)
+    found = common.load_tagger(model).most_different(limit, least_rows=least_rows, language=language)
     if json:
-        print_json({"model": str(model), "labels": found})
+        common.print_json({"model": str(model), "labels": found})
     elif found:
-        print_data(senses_table(found))
+        common.print_data(senses_table(found))
     else:
-        say("Every label is in one leaf. Train with --set tree.copies=2 to allow several.")
+        common.say("Every label is in one leaf. Train with --set tree.copies=2 to allow several.")
 
 
 def senses_table(found: list[Different]) -> Any:

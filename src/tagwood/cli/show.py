@@ -7,45 +7,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.common import (
-    JsonFlag,
-    LanguageOption,
-    ModelArgument,
-    facts_table,
-    load_tagger,
-    print_data,
-    print_json,
-    show_bytes,
-)
+from tagwood.cli import common
 
 if TYPE_CHECKING:
     from tagwood.tagger import Tagger
 
 
 def show(
-    model: ModelArgument,
+    model: common.ModelArgument,
     limit: Annotated[int, typer.Option("--limit", "-l", help="Number of most frequent labels to list.")] = 10,
     depth: Annotated[int, typer.Option(help="Depth down to which the label tree is drawn.")] = 1,
     label: Annotated[
         str | None,
         typer.Option(help="Show one label instead: its senses with words, similar labels and texts."),
     ] = None,
-    language: LanguageOption = None,
-    json: JsonFlag = False,
+    language: common.LanguageOption = None,
+    json: common.JsonFlag = False,
 ) -> None:
     """Show a model: passport, recipe, label tree, most frequent labels, calibration."""
-    tagger = load_tagger(model)
+    tagger = common.load_tagger(model)
     if label is not None:
         found = tagger.senses(label, language=language)
-        print_json(found.to_dict()) if json else print_data(found.to_text())
+        common.print_json(found.to_dict()) if json else common.print_data(found.to_text())
         return
     facts = describe_tagger(tagger, model, limit)
     if json:
-        print_json(facts)
+        common.print_json(facts)
         return
-    facts["passport"]["size"] = show_bytes(facts["passport"].pop("bytes"))
+    facts["passport"]["size"] = common.show_bytes(facts["passport"].pop("bytes"))
     passport = {name.replace("_", " "): value for name, value in facts["passport"].items()}
-    print_data(facts_table(passport | facts["labels"] | facts["tree"] | facts["probabilities"]))
+    common.print_data(common.facts_table(passport | facts["labels"] | facts["tree"] | facts["probabilities"]))
     typer.echo(f"\nLargest labels\n{_listed(facts['largest_labels'])}")
     if facts["recipe"] is not None:
         typer.echo(f"\nRecipe\n{_indented(facts['recipe'])}")

@@ -7,27 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tagwood.cli.common import (
-    DataArgument,
-    DocsLimitOption,
-    FormatOption,
-    GroupLabelsOption,
-    GroupsOption,
-    JobsOption,
-    JsonFlag,
-    RecipeOption,
-    SetOption,
-    SkipBadOption,
-    UnknownOption,
-    VocabOption,
-    choose_recipe,
-    print_data,
-    print_json,
-    read_rows,
-    say,
-    show_bytes,
-    stages,
-)
+from tagwood.cli import common
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,9 +21,9 @@ _SHOWN_SECONDS = 2.0  # CPU time from which the forecast is shown; shorter runs 
 
 
 def train(
-    data: DataArgument,
+    data: common.DataArgument,
     output: Annotated[Path, typer.Option("--output", "-O", help="Model folder to write.")],
-    recipe: RecipeOption = None,
+    recipe: common.RecipeOption = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -51,7 +31,7 @@ def train(
             "dual-encoder, ngame, otseq2set, seq2seq, mlc2seq, sgm; or a kind that another package registers."
         ),
     ] = None,
-    settings: SetOption = None,
+    settings: common.SetOption = None,
     tree: Annotated[
         str | None,
         typer.Option(
@@ -63,28 +43,28 @@ def train(
         float,
         typer.Option(help="Share of the rows held out to measure the model, if 20 or more; 0 for none."),
     ] = 0.1,
-    vocab: VocabOption = None,
-    on_unknown: UnknownOption = "error",
-    groups: GroupsOption = None,
-    group_labels: GroupLabelsOption = None,
+    vocab: common.VocabOption = None,
+    on_unknown: common.UnknownOption = "error",
+    groups: common.GroupsOption = None,
+    group_labels: common.GroupLabelsOption = None,
     corrections: Annotated[
         Path | None, typer.Option(help="Corrected labels of grouped rows, as stored by tagwood serve.")
     ] = None,
-    data_format: FormatOption = None,
-    docs_limit: DocsLimitOption = None,
-    jobs: JobsOption = None,
+    data_format: common.FormatOption = None,
+    docs_limit: common.DocsLimitOption = None,
+    jobs: common.JobsOption = None,
     max_ram: Annotated[
         str | None, typer.Option(help="Memory limit, such as 4GB; the free memory by default.")
     ] = None,
     notes: Annotated[str | None, typer.Option(help="Notes to store with the model.")] = None,
-    skip_bad: SkipBadOption = False,
+    skip_bad: common.SkipBadOption = False,
     force: Annotated[
         bool,
         typer.Option(
             "--force", "-f", help="Replace an existing model, and train even if memory may not suffice."
         ),
     ] = False,
-    json: JsonFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Train a model on texts and their labels.
 
@@ -96,29 +76,31 @@ def train(
 
     named = {"model.kind": model, "tree.tree": tree}
     changes = [f"{key}={value}" for key, value in named.items() if value is not None]
-    tagger = choose_recipe(recipe, [*(settings or []), *changes], jobs).tagger()
+    tagger = common.choose_recipe(recipe, [*(settings or []), *changes], jobs).tagger()
     check_replaceable(output, overwrite=force)
     check_float(test_fraction, "--test-fraction", low=0.0, high=0.9)
     allowed = None if max_ram is None else _memory_limit(max_ram)
-    rows = read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit, groups, group_labels)
+    rows = common.read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit, groups, group_labels)
     if corrections is not None:
         rows = _with_corrections(rows, corrections)
     check_budget(rows, tagger, test_fraction, allowed, force=force)
-    with stages("Training") as advance:
+    with common.stages("Training") as advance:
         trained = train_tagger(rows, tagger, test_fraction, advance)
     folder = tagger.save(output, notes=notes, overwrite=force)
     facts = summarise(trained, folder)
     if json:
-        print_json(facts)
+        common.print_json(facts)
         return
-    say(
+    common.say(
         f"{folder}: {facts['rows']:,} rows, {facts['labels']:,} labels, "
-        f"{facts['seconds']:.1f} s, {show_bytes(facts['bytes'])}"
+        f"{facts['seconds']:.1f} s, {common.show_bytes(facts['bytes'])}"
     )
     if trained.report is None:
-        say("All rows were used; to measure the model: tagwood eval MODEL DATA, with data it has not seen.")
+        common.say(
+            "All rows were used; to measure the model: tagwood eval MODEL DATA, with data it has not seen."
+        )
     else:
-        print_data(f"Measured on {trained.test_rows:,} held-out rows: {one_line(trained.report)}")
+        common.print_data(f"Measured on {trained.test_rows:,} held-out rows: {one_line(trained.report)}")
 
 
 class Trained(NamedTuple):
@@ -153,7 +135,7 @@ def check_budget(
     if found.cpu_seconds.expected >= _SHOWN_SECONDS:
         from tagwood.planning.operating_points import show_amount, show_time
 
-        say(
+        common.say(
             f"Forecast: {show_amount(peak)} of memory, {show_time(found.cpu_seconds.expected)} "
             f"of CPU time, a model of {show_amount(found.model_bytes.expected)}."
         )
@@ -213,5 +195,5 @@ def _with_corrections(rows: Dataset, path: Path) -> Dataset:
 
     found = read_corrections(path)
     corrected, used = apply_corrections(rows, found)
-    say(f"{path}: {used:,} of {len(found):,} corrections used")
+    common.say(f"{path}: {used:,} of {len(found):,} corrections used")
     return corrected

@@ -10,26 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.common import (
-    DataArgument,
-    DocsLimitOption,
-    FormatOption,
-    JobsOption,
-    JsonFlag,
-    RecipeOption,
-    SetOption,
-    SkipBadOption,
-    UnknownOption,
-    VocabOption,
-    choose_recipe,
-    first_rows,
-    print_data,
-    print_json,
-    read_rows,
-    say,
-    show,
-    stages,
-)
+from tagwood.cli import common
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,7 +22,23 @@ if TYPE_CHECKING:
     from tagwood.tuning import Tuned
 
 _INTERRUPTED = 130
-_TREE = "With --tree"
+_PANEL: dict[str, Any] = {"rich_help_panel": "With --tree"}
+
+TreeFlag = Annotated[
+    bool, typer.Option("--tree", help="Find the fastest label tree without loss of P@1.", **_PANEL)
+]
+LamOption = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--lam", help="Value of lambda to try, 0 to 2 (repeatable); the paper's grid by default.", **_PANEL
+    ),
+]
+SeedsOption = Annotated[int, typer.Option(help="Trees per lambda; more make P@1 more certain.", **_PANEL)]
+LossOption = Annotated[float, typer.Option(help="Points of P@1 that may be lost for speed.", **_PANEL)]
+LatencyFlag = Annotated[
+    bool, typer.Option("--latency/--no-latency", help="Measure time, or only count nodes.", **_PANEL)
+]
+ForceFlag = Annotated[bool, typer.Option("--force", "-f", help="Replace existing results.", **_PANEL)]
 # Heading -> measure and how it is shown.
 _COLUMNS = {
     "P@1": ("P@1", 100, ".2f"),
@@ -60,7 +57,7 @@ _COLUMNS = {
 
 
 def tune(
-    data: DataArgument,
+    data: common.DataArgument,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -78,49 +75,26 @@ def tune(
             help="TOML file with the settings to vary; ranges.toml in the folder shows the default."
         ),
     ] = None,
-    recipe: RecipeOption = None,
-    settings: SetOption = None,
+    recipe: common.RecipeOption = None,
+    settings: common.SetOption = None,
     holdout: Annotated[
         float | None, typer.Option(help="Share of the rows to measure on; 0.2 by default, 0.15 with --tree.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search and of the choice of held-out rows.")] = 0,
-    vocab: VocabOption = None,
-    on_unknown: UnknownOption = "error",
-    data_format: FormatOption = None,
-    docs_limit: DocsLimitOption = None,
+    vocab: common.VocabOption = None,
+    on_unknown: common.UnknownOption = "error",
+    data_format: common.FormatOption = None,
+    docs_limit: common.DocsLimitOption = None,
     limit: Annotated[int, typer.Option("--limit", "-l", help="Number of best trials to show.")] = 10,
-    jobs: JobsOption = None,
-    skip_bad: SkipBadOption = False,
-    tree: Annotated[
-        bool,
-        typer.Option(
-            "--tree", help="Find the fastest label tree without loss of P@1.", rich_help_panel=_TREE
-        ),
-    ] = False,
-    lams: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--lam",
-            help="Value of lambda to try, 0 to 2 (repeatable); the paper's grid by default.",
-            rich_help_panel=_TREE,
-        ),
-    ] = None,
-    seeds: Annotated[
-        int, typer.Option(help="Trees per lambda; more give a surer P@1.", rich_help_panel=_TREE)
-    ] = 1,
-    loss: Annotated[
-        float, typer.Option(help="Points of P@1 that may be lost for speed.", rich_help_panel=_TREE)
-    ] = 0.0,
-    latency: Annotated[
-        bool,
-        typer.Option(
-            "--latency/--no-latency", help="Measure time, or only count nodes.", rich_help_panel=_TREE
-        ),
-    ] = True,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace existing results.", rich_help_panel=_TREE)
-    ] = False,
-    json: JsonFlag = False,
+    jobs: common.JobsOption = None,
+    skip_bad: common.SkipBadOption = False,
+    tree: TreeFlag = False,
+    lams: LamOption = None,
+    seeds: SeedsOption = 1,
+    loss: LossOption = 0.0,
+    latency: LatencyFlag = True,
+    force: ForceFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Search for better settings on rows held out from the training data.
 
@@ -133,7 +107,7 @@ def tune(
     label evaluates (exact, and beam of 10), microseconds per row (median and 99th percentile, exact and beam), and the
     gain in P@1 over lambda=0 with its 95 % interval. Latency should be measured on an idle machine.
     """
-    chosen = choose_recipe(recipe, settings, jobs if tree else None)
+    chosen = common.choose_recipe(recipe, settings, jobs if tree else None)
     tagger = chosen.tagger()
     if tree:
         from tagwood.models.linear_tree.trials import SweepPlan
@@ -151,7 +125,7 @@ def tune(
     found, interrupted = search_settings(read, output, chosen, ranges, limits)
     report(found, output, limit, json)
     if interrupted:
-        say("Interrupted; all finished trials are kept. The same command continues the search.")
+        common.say("Interrupted; all finished trials are kept. The same command continues the search.")
         raise typer.Exit(_INTERRUPTED)
 
 
@@ -163,10 +137,10 @@ def search_settings(
     from tagwood.tuning import tune as search
 
     chosen = None if ranges is None else read_ranges(ranges)
-    rows = read_rows(*read)
+    rows = common.read_rows(*read)
     seen: list[Tuned] = []
     try:
-        with stages("Tuning") as advance:
+        with common.stages("Tuning") as advance:
             return search(
                 rows, folder, recipe=recipe, ranges=chosen, progress=advance, each=seen.append, **limits
             ), False
@@ -179,12 +153,12 @@ def search_settings(
 def report(found: Tuned, folder: Path, limit: int, json: bool) -> None:
     """Show the best trials, as a table or as JSON."""
     if json:
-        print_json(as_dict(found, folder, limit))
+        common.print_json(as_dict(found, folder, limit))
         return
-    print_data(trial_table(found, limit))
+    common.print_data(trial_table(found, limit))
     for number, reason in list(found.failures.items())[:3]:
-        say(f"trial {number} failed: {reason}")
-    say(
+        common.say(f"trial {number} failed: {reason}")
+    common.say(
         f"{folder / 'best.toml'}: the best of {len(found.trials):,} trials on {found.held_out:,} held-out rows"
     )
 
@@ -220,7 +194,7 @@ def trial_table(found: Tuned, limit: int) -> Any:
 
 
 def _cell(value: Any) -> str:
-    return "-".join(map(str, value)) if isinstance(value, list) else show(value)
+    return "-".join(map(str, value)) if isinstance(value, list) else common.show(value)
 
 
 def tune_tree(
@@ -241,15 +215,15 @@ def tune_tree(
     if output is not None:
         check_output(output, force=force)
     X, Y = _read_problem(data, data_format, docs_limit, tagger)
-    with stages("Trees") as advance:
+    with common.stages("Trees") as advance:
         sweep = sweep_trees(tagger.model, X, Y, plan, progress=advance)
     if output is not None:
         write_sweep(sweep, output, data.name)
     if json:
-        print_json(sweep.to_dict())
+        common.print_json(sweep.to_dict())
         return
     typer.echo(sweep_lines(sweep))
-    say(verdict(sweep))
+    common.say(verdict(sweep))
 
 
 def _read_problem(
@@ -259,7 +233,7 @@ def _read_problem(
     from tagwood._sparse import normalize_rows
     from tagwood.data import read_dataset
 
-    rows = first_rows(read_dataset(path, data_format), docs_limit)
+    rows = common.first_rows(read_dataset(path, data_format), docs_limit)
     if rows.labels.nnz == 0:
         raise InputError(f"{path} must hold labels", given="none", hint="Look at it with: tagwood check")
     if rows.features is not None:

@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tagwood.cli.common import (
-    DocsLimitOption,
-    FormatOption,
-    JobsOption,
-    JsonFlag,
-    ModelArgument,
-    first_rows,
-    load_tagger,
-    print_data,
-    print_json,
-    save_changed,
-    say,
-)
+from tagwood.cli import common
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +22,7 @@ _SHOWN = 5  # the table shows every fifth threshold
 
 
 def tune_threshold(
-    model: ModelArgument,
+    model: common.ModelArgument,
     data: Annotated[Path, typer.Argument(help="Texts and labels that the model was not trained on.")],
     metric: Annotated[
         str, typer.Option("--metric", "-m", help="Metric to maximise: micro-F1, macro-F1, example-F1, ...")
@@ -42,10 +30,10 @@ def tune_threshold(
     write: Annotated[
         bool, typer.Option("--write", help="Store the best threshold in the model as its set rule.")
     ] = False,
-    data_format: FormatOption = None,
-    docs_limit: DocsLimitOption = None,
-    jobs: JobsOption = None,
-    json: JsonFlag = False,
+    data_format: common.FormatOption = None,
+    docs_limit: common.DocsLimitOption = None,
+    jobs: common.JobsOption = None,
+    json: common.JsonFlag = False,
 ) -> None:
     """Find the best threshold and the best fixed number of labels, and measure each promise.
 
@@ -57,18 +45,18 @@ def tune_threshold(
     name = check_metric(metric)
     if write:
         check_replaceable(model, overwrite=True)
-    tagger = load_tagger(model, jobs)
+    tagger = common.load_tagger(model, jobs)
     found = measure_cuts(tagger, data, name, data_format, docs_limit)
     before = tagger.sets.rule
     if write:
         tagger.sets = replace(tagger.sets, rule=found.threshold.rule)
-        save_changed(tagger, model, model)
+        common.save_changed(tagger, model, model)
     if json:
-        print_json(as_dict(found, name, tagger.sets.rule))
+        common.print_json(as_dict(found, name, tagger.sets.rule))
         return
     report(found, name)
     if write:
-        say(f"{model}: the rule for sets is now {found.threshold.rule}, was {before}")
+        common.say(f"{model}: the rule for sets is now {found.threshold.rule}, was {before}")
 
 
 class Cuts(NamedTuple):
@@ -104,16 +92,16 @@ def measure_cuts(
 def report(found: Cuts, metric: str) -> None:
     """Print the tables."""
     shown = [cut for cut in found.thresholds if _is_shown(cut, found.threshold)]
-    print_data(cut_table("threshold", shown, metric, found.threshold))
+    common.print_data(cut_table("threshold", shown, metric, found.threshold))
     most = max(5, int(found.size.rule.removeprefix("top-")) + 2)
-    print_data(cut_table("\nk", found.sizes[:most], metric, found.size))
+    common.print_data(cut_table("\nk", found.sizes[:most], metric, found.size))
     if found.promises:
-        print_data(cut_table("\npromise", found.promises, metric, None))
+        common.print_data(cut_table("\npromise", found.promises, metric, None))
     else:
-        say("The model has no probabilities, and so no promises: it was trained on too few rows.")
+        common.say("The model has no probabilities, and so no promises: it was trained on too few rows.")
     rules = [found.threshold, found.size, *found.own]
     best = ", ".join(f"{cut.rule} {100 * cut.measures[metric]:.1f}" for cut in _plain(rules))
-    say(f"{metric} on {found.n_rows:,} rows: {best} %")
+    common.say(f"{metric} on {found.n_rows:,} rows: {best} %")
 
 
 def cut_table(heading: str, cuts: list[Cut], metric: str, best: Cut | None) -> Any:
@@ -157,7 +145,9 @@ def _ranked(
     from tagwood.tagger.fitting import CANDIDATES
 
     # Labels unknown to the model are added to its table and count as missed.
-    rows = first_rows(read_dataset(data, data_format, vocab=tagger.vocab_, on_unknown="add"), docs_limit)
+    rows = common.first_rows(
+        read_dataset(data, data_format, vocab=tagger.vocab_, on_unknown="add"), docs_limit
+    )
     if rows.texts is None or rows.groups is not None:
         what = "features only" if rows.texts is None else "labels of groups"
         raise InputError(f"{data} must hold texts and the labels of each", given=what)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tagwood.cli.common import JsonFlag, ModelArgument, load_tagger, print_json, save_changed, say
+from tagwood.cli import common
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def open_source(path: Path, language: str | None = None) -> Source:
     from tagwood.data.vocab_files import rdf_format, read_skos
 
     if path.is_dir():
-        tagger = load_tagger(path)
+        tagger = common.load_tagger(path)
         return Source(tagger.vocab_, tagger.label_counts_, tagger.fingerprint_)
     if rdf_format(path) is not None:
         found = read_skos(path, language)
@@ -107,7 +107,7 @@ def bring_in(
     """Update the labels of a model and save it to `target` (None: nowhere); return what changed."""
     from tagwood.data.vocab_changes import update_table
 
-    tagger = load_tagger(model)
+    tagger = common.load_tagger(model)
     newer = open_source(source)
     if by is None and newer.fingerprint is not None and newer.fingerprint == tagger.fingerprint_:
         by = "id"
@@ -133,7 +133,7 @@ def bring_in(
     changed = update.vocab != tagger.vocab_ or bool(texts)
     if target is not None and (changed or target != model):
         tagger.update_labels(vocab=update.vocab, texts={_key(update, i): text for i, text in texts.items()})
-        save_changed(tagger, model, target)
+        common.save_changed(tagger, model, target)
     facts = {
         "model": str(target or model),
         "changed": changed,
@@ -208,7 +208,7 @@ def list_labels(
     force: Annotated[
         bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")
     ] = False,
-    json: JsonFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """List the labels of a model or a vocabulary, with the number of training rows where it is known."""
     from tagwood._check import check_choice, check_int
@@ -224,14 +224,16 @@ def list_labels(
     chosen = found.select(contains, masked=masked, sort=sort, language=language)
     shown = chosen[:limit] if limit else chosen
     if json:
-        print_json({"labels": len(chosen), "listed": [found.as_dict(label, language) for label in shown]})
+        common.print_json(
+            {"labels": len(chosen), "listed": [found.as_dict(label, language) for label in shown]}
+        )
         return
     for label in shown:
         typer.echo(found.line(label, language))
     if len(shown) < len(chosen):
-        say(f"{len(shown):,} of {len(chosen):,} labels; -l 0 lists all.")
+        common.say(f"{len(shown):,} of {len(chosen):,} labels; -l 0 lists all.")
     elif not chosen:
-        say("No matching label.")
+        common.say("No matching label.")
 
 
 @app.command("diff")
@@ -249,7 +251,7 @@ def diff_labels(
         int,
         typer.Option("--limit", "-l", help="Largest number of labels to list per kind of change; 0 for all."),
     ] = 20,
-    json: JsonFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Show the differences between two vocabularies: added, removed, renamed, masked labels."""
     from tagwood.data.vocab_changes import compare_vocabs
@@ -269,18 +271,18 @@ def diff_labels(
         "unmasked": [after.entry(label) for label in found.unmasked],
     }
     if json:
-        print_json({"by": found.by, "same": found.is_empty, **changes})
+        common.print_json({"by": found.by, "same": found.is_empty, **changes})
         return
-    say(f"{len(before.vocab):,} and {len(after.vocab):,} labels, compared by {found.by}")
+    common.say(f"{len(before.vocab):,} and {len(after.vocab):,} labels, compared by {found.by}")
     if found.is_empty:
-        say("No change.")
+        common.say("No change.")
     for line in change_lines(changes, limit):
         typer.echo(line)
 
 
 @app.command("load")
 def load_labels(
-    model: ModelArgument,
+    model: common.ModelArgument,
     source: Annotated[Path, typer.Argument(help="Newer vocabulary: TSV, CSV, SKOS, or another model.")],
     language: Annotated[
         str | None,
@@ -308,7 +310,7 @@ def load_labels(
         int,
         typer.Option("--limit", "-l", help="Largest number of labels to list per kind of change; 0 for all."),
     ] = 20,
-    json: JsonFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Update the vocabulary of a model without training: names, languages, deprecated labels, new labels.
 
@@ -329,22 +331,22 @@ def load_labels(
         language=language,
     )
     if json:
-        print_json(facts)
+        common.print_json(facts)
         return
     for line in change_lines(
         {name: facts[name] for name in ("renamed", "masked", "added", "described")}, limit
     ):
         typer.echo(line)
     if facts["left_out"]:
-        say(f"In {source.name} but not in the model: {facts['left_out']:,}; --add takes them in.")
+        common.say(f"In {source.name} but not in the model: {facts['left_out']:,}; --add takes them in.")
     if facts["missing"] and not mask_missing:
-        say(f"In the model but not in {source.name}: {facts['missing']:,}; --mask-missing masks them.")
+        common.say(f"In the model but not in {source.name}: {facts['missing']:,}; --mask-missing masks them.")
     if 20 * (len(facts["added"]) + len(facts["described"])) > facts["trained"]:
-        say(
+        common.say(
             "Labels known by description alone compete with trained ones: expect less precision until a training."
         )
     changes = "would change" if dry_run else "changed" if facts["changed"] else "is unchanged"
-    say(f"{target} {changes}: names in {facts['language'] or 'the main language'}, by {facts['by']}")
+    common.say(f"{target} {changes}: names in {facts['language'] or 'the main language'}, by {facts['by']}")
 
 
 def change_lines(changes: dict[str, list[dict[str, Any]]], limit: int) -> Iterator[str]:
@@ -370,4 +372,4 @@ def _write_table(found: Source, output: Path, force: bool) -> None:
         raise InputError("the output's name must end in .tsv or .csv", given=output.name)
     with replace_path(output, overwrite=force, folder=False, companions=()) as place:
         write_vocab(found.vocab, place)
-    say(f"{output}: {len(found.vocab):,} labels")
+    common.say(f"{output}: {len(found.vocab):,} labels")
