@@ -45,7 +45,7 @@ def test_it_is_a_label_model_with_at_most_ten_parameters(case):
     params = model.get_params(deep=False)
     assert len(params) <= 10
     if not isinstance(model, Tagger | Ensemble):  # their parts have threads of their own
-        assert {"threads", "seed"} <= set(params)
+        assert "threads" in params
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_parameters_can_be_read_set_and_cloned(case):
     other = clone(model)
     assert other is not model
     assert repr(other.get_params()) == repr(model.get_params())
-    name = "seed" if "seed" in params else "candidates"
+    name = next(name for name in ("seed", "candidates", "threads") if name in params)
     assert other.set_params(**{name: 77}) is other
     assert (getattr(other, name), getattr(model, name)) == (77, params[name])
     assert f"{name}=77" in repr(other)

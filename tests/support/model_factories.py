@@ -23,6 +23,7 @@ from tagwood import (
     TextEncoder,
     TfidfEncoder,
 )
+from tagwood.models.neighbours import Centroids, Neighbours
 from tagwood.neural.training import Training
 
 
@@ -139,6 +140,8 @@ CASES: dict[str, Case] = {
         texts=True,
         exact_threads=False,
     ),
+    "Neighbours": Case(lambda: Neighbours(threads=1)),
+    "Centroids": Case(lambda: Centroids(threads=1)),
     "Tagger": Case(lambda: _tagger(LinearTree(max_leaf_size=3, threads=1)), texts=True),
     "Tagger, disentangled": Case(lambda: _tagger(Disentangled(threads=1)), texts=True),
     "MimlNetwork": Case(

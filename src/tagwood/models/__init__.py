@@ -1,6 +1,5 @@
-"""Models: what learns from features and label sets, and ranks. In: X and Y. Out: a fitted model, a `Ranking`.
+"""Models: what learns from features or texts X and label sets y, and ranks labels. In: X, y. Out: a `Ranking`.
 
-`base` is what every model offers. The linear label tree: `linear_tree` (the estimator), `tree_training`, `negatives`,
-`entry_weights` (training), `tree_weights`, `tree_state` (what was learned), `tree_inputs`, `links`. On top of any
-ranking: `calibration` (probabilities) and `set_rules` (label sets). `explanation` says why.
+`base` has the protocol of every model. `linear_tree` is the fast default, `disentangled` gives its labels several
+leaves, `softmax_tree` reads texts, `neighbours` and `name_matcher` need little training, `ensemble` joins models.
 """
