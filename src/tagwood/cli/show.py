@@ -47,8 +47,11 @@ def show(
 def describe_tagger(tagger: Tagger, folder: Path, limit: int) -> dict[str, Any]:
     """Return the facts of a model by topic."""
     from tagwood.storage import read_manifest
+    from tagwood.tagger.browsing import tree_browsers
+    from tagwood.tagger.overview import largest_labels, tree_sizes
 
-    manifest = read_manifest(folder)
+    manifest, vocab = read_manifest(folder), tagger.vocab_
+    tree = tree_sizes(tagger, tree_browsers(tagger)) or {}
     return {
         "passport": {
             "model": str(folder),
@@ -60,36 +63,16 @@ def describe_tagger(tagger: Tagger, folder: Path, limit: int) -> dict[str, Any]:
             "training_seconds": manifest.training_seconds,
             "versions": [f"{name} {version}" for name, version in manifest.versions.items()],
         },
-        "labels": _label_facts(tagger),
-        "largest_labels": largest_labels(tagger, limit),
-        "tree": tree_facts(tagger),
+        "labels": {
+            "labels": len(vocab),
+            "labels in training": int((tagger.label_counts_ > 0).sum()),
+            "labels masked": int(vocab.removed_mask().sum()),
+            "languages": list(vocab.languages),
+        },
+        "largest_labels": [{"label": one.name, "rows": one.rows} for one in largest_labels(tagger, limit)],
+        "tree": {name.replace("_", " "): value for name, value in tree.items()},
         "probabilities": _probability_facts(tagger),
         "recipe": _recipe_text(tagger),
-    }
-
-
-def largest_labels(tagger: Tagger, limit: int) -> list[dict[str, Any]]:
-    """Return the labels with most training rows."""
-    import numpy as np
-
-    counts = tagger.label_counts_
-    order = np.argsort(-counts, kind="stable")[:limit]
-    return [{"label": tagger.vocab_.name(int(label)), "rows": int(counts[label])} for label in order]
-
-
-def tree_facts(tagger: Tagger) -> dict[str, Any]:
-    """Return the size of the label tree; nothing for models without one."""
-    trees = getattr(tagger.model_, "trees_", None)
-    if not trees:
-        return {}
-    tree = trees[0].tree
-    return {
-        "features": tagger.encoder_.n_features,
-        "trees": len(trees),
-        "nodes": tree.n_nodes,
-        "leaves": tree.n_leaves,
-        "depth": int(tree.depth.max()),
-        "labels per leaf": round(tree.labels.size / tree.n_leaves, 1),
     }
 
 
@@ -98,16 +81,6 @@ def draw_tree(tagger: Tagger, depth: int) -> str:
     text = tagger.model_.trees_[0].tree.to_text(tagger.vocab_.name, max_depth=depth - 1)  # type: ignore[attr-defined]
     lines = text.splitlines()
     return "\n".join(lines[:60] + ([f"... {len(lines) - 60:,} more lines"] if len(lines) > 60 else []))
-
-
-def _label_facts(tagger: Tagger) -> dict[str, Any]:
-    counts = tagger.label_counts_
-    return {
-        "labels": len(tagger.vocab_),
-        "labels in training": int((counts > 0).sum()),
-        "labels masked": int(tagger.vocab_.removed_mask().sum()),
-        "languages": list(tagger.vocab_.languages),
-    }
 
 
 def _probability_facts(tagger: Tagger) -> dict[str, Any]:
