@@ -36,9 +36,9 @@ Progress = Callable[[str, float], None]  # name of a stage of training, share do
 class LabelModel(Protocol):
     """The protocol of every model.
 
-    The constructor stores its keyword arguments under the same names and does nothing else; `threads` is among them, and
-    `seed` if the model draws random numbers. `fit` returns self, forgets earlier fits and keeps no reference to the data.
-    Fitted attributes end in ``_``. Prediction changes nothing.
+    The constructor stores its keyword arguments under the same names and does nothing else; `threads` is among them,
+    and `seed` if the model draws random numbers. `fit` returns self, forgets earlier fits and keeps no reference to the
+    data. Fitted attributes end in ``_``. Prediction changes nothing.
 
     A model that reads texts has the attribute ``takes = "texts"``; its X is one text per row (see `takes_texts`). If
     its `fit` has a parameter ``label_texts``, a Tagger passes the label names. An attribute ``encoder_`` is the encoder
