@@ -153,13 +153,13 @@ class TfidfEncoder(Params):
 
     def fit(self, texts: Iterable[str], y: object = None) -> Self:
         """Learn the terms and their idf from texts (a stream is enough with `hash_bits`); `y` is ignored."""
-        analysis = self._analysis()
+        analysis = self.analysis()
         self._learn(self._readable(texts, analysis), analysis, None)
         return self
 
     def fit_transform(self, texts: Iterable[str], y: object = None) -> sparse.csr_array:
         """Return the same as ``fit(texts).transform(texts)``, with one pass less over the texts."""
-        analysis = self._analysis()
+        analysis = self.analysis()
         if analysis.hash_bits:
             texts = list(check_texts(texts))
             return self.fit(texts).transform(texts)
@@ -229,12 +229,12 @@ class TfidfEncoder(Params):
         for name in ("ngrams", "char_ngrams"):
             params[name] = tuple(state.param(name, list))
         encoder.set_params(**params)
-        encoder._analysis_ = encoder._analysis()
+        encoder._analysis_ = encoder.analysis()
         encoder._terms_ = _terms_of(state, encoder._analysis_.hash_bits)
         return encoder
 
     def _learn(self, texts: Iterable[str], analysis: Analysis, also: Any) -> None:
-        terms = learn_terms(texts, analysis, self._limits(), check_threads(self.threads), also)
+        terms = learn_terms(texts, analysis, self.term_limits(), check_threads(self.threads), also)
         self._analysis_, self._terms_ = analysis, terms
 
     def _readable(self, texts: Iterable[str], analysis: Analysis) -> Iterable[str]:
@@ -261,10 +261,11 @@ class TfidfEncoder(Params):
 
     def check_params(self) -> None:
         """Raise `InputError` for a parameter with an invalid value."""
-        self._analysis()
-        self._limits()
+        self.analysis()
+        self.term_limits()
 
-    def _analysis(self) -> Analysis:
+    def analysis(self) -> Analysis:
+        """Return the checked settings of how texts are split into n-grams."""
         check_choice(self.analyzer, "analyzer", _ANALYZERS)
         words = _check_lengths(self.ngrams, "ngrams")
         chars = _check_lengths(self.char_ngrams, "char_ngrams")
@@ -273,7 +274,8 @@ class TfidfEncoder(Params):
         lengths = (*(words if "word" in kinds else (0, 0)), *(chars if "char" in kinds else (0, 0)), bits)
         return Analysis(lengths, bool(self.fold), bool(self.sublinear_tf))
 
-    def _limits(self) -> TermLimits:
+    def term_limits(self) -> TermLimits:
+        """Return the checked limits of which n-grams become features."""
         n = self.max_features
         return TermLimits(
             _check_df(self.min_df, "min_df"),

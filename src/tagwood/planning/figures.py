@@ -67,7 +67,7 @@ def measure_texts(
 ) -> TextFigures:
     """Return the figures of `n_rows` texts, of which `texts` are all or more; a sample is read."""
     sample = draw_texts(texts, SAMPLE_CHARACTERS, min(SAMPLE_ROWS, n_rows), random)
-    analysis, limits = encoder._analysis(), encoder._limits()
+    analysis, limits = encoder.analysis(), encoder.term_limits()
     tables = char_tables(analysis.fold)
     borders = [0, len(sample) // 4, len(sample) // 2, len(sample)]
     keys, counts, rows = np.empty(0, np.uint64), np.empty(0, np.int64), 0
@@ -226,7 +226,7 @@ def _draw(
 
 
 def _read(texts: list[str], encoder: TfidfEncoder) -> _Read:
-    analysis = encoder._analysis()
+    analysis = encoder.analysis()
     folds = char_tables(analysis.fold).folds
     half = (len(texts) + 1) // 2
     all_keys = count_ngrams(packed_chunks(texts, folds), analysis, 1)[0].size

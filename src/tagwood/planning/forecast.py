@@ -205,7 +205,7 @@ class Forecast:
     batch_seconds: Value
 
 
-class Terms(NamedTuple):
+class WorkTerms(NamedTuple):
     """The work behind each group of constants, in their order."""
 
     features: tuple[float, ...]
@@ -294,7 +294,7 @@ def n_fits(figures: DataFigures, tagger: Tagger) -> float:
     return first + 1 if tagger.sets.refit and kept > WORTH_REFITTING * figures.rows else first
 
 
-def work_terms(figures: DataFigures, tagger: Tagger, shape: TreeShape) -> Terms:
+def work_terms(figures: DataFigures, tagger: Tagger, shape: TreeShape) -> WorkTerms:
     """Return the terms of a forecast; those of stages are for one fit."""
     model = parts_of(tagger)[1]
     texts, labels = figures.texts, figures.labels
@@ -304,7 +304,7 @@ def work_terms(figures: DataFigures, tagger: Tagger, shape: TreeShape) -> Terms:
     held = min(tagger.sets.holdout * figures.rows, tagger.sets.largest)
     ranked = held + 0.1 * figures.rows
     opened = sum(min(level.nodes, _OPENED) for level in shape.levels)
-    return Terms(
+    return WorkTerms(
         features=(figures.rows * texts.tokens, texts.n_features),
         label_features=(labels.pairs * per_row,),
         tree=(

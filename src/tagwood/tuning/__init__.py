@@ -4,6 +4,6 @@ In: a dataset, a recipe, ranges; or rankings and their true labels. Out: the bes
 """
 
 from tagwood.tuning.search import tune
-from tagwood.tuning.study import Ranges, Trial, Tuned, default_ranges, parse_ranges, read_ranges
+from tagwood.tuning.study import Ranges, RecipeTrial, Tuned, default_ranges, parse_ranges, read_ranges
 
-__all__ = ["Ranges", "Trial", "Tuned", "default_ranges", "parse_ranges", "read_ranges", "tune"]
+__all__ = ["Ranges", "RecipeTrial", "Tuned", "default_ranges", "parse_ranges", "read_ranges", "tune"]

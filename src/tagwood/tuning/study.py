@@ -179,7 +179,7 @@ _NAME = "tagwood"
 _DIGITS = 3  # significant digits of a number in a recipe
 
 
-class Trial(NamedTuple):
+class RecipeTrial(NamedTuple):
     """A finished trial: its number from 0, the metric, the seconds it took, and the settings that were tried."""
 
     number: int
@@ -207,7 +207,7 @@ class Tuned:
     """
 
     metric: str
-    trials: list[Trial]
+    trials: list[RecipeTrial]
     failures: dict[int, str]
     given: Recipe
     held_out: int
@@ -253,14 +253,14 @@ class Study:
         trial.set_user_attr("reason", reason)
         self._study.tell(trial, state=TrialState.FAIL)
 
-    def trials(self) -> list[Trial]:
+    def trials(self) -> list[RecipeTrial]:
         """Return the finished trials, best first; earlier ones first among equals."""
         from optuna.study import StudyDirection
         from optuna.trial import TrialState
 
         done = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         found = [
-            Trial(
+            RecipeTrial(
                 trial.number,
                 float(trial.value or 0.0),
                 trial.user_attrs["seconds"],
