@@ -188,7 +188,7 @@ def main() -> None:
             print(json.dumps(row, ensure_ascii=False), flush=True)
             earlier = PAGE.load(args.out, {"rows": []})["rows"]
             PAGE.save(args.out, {"machine": machine(), "rows": add_row(earlier, row)})
-    PAGE.write(args.out, page_blocks(PAGE.load(args.out, {"rows": []})["rows"], args.out))
+    PAGE.write(args.out, page_blocks(PAGE.load(args.out, {"rows": []}), args.out))
 
 
 if __name__ == "__main__":

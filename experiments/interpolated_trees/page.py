@@ -35,8 +35,9 @@ SYNTHETIC = {
 }
 
 
-def page_blocks(rows: list[dict[str, Any]], out: Path) -> Iterator[str]:
+def page_blocks(content: dict[str, Any], out: Path) -> Iterator[str]:
     """Yield tables and charts; charts are written to `out`."""
+    rows = content["rows"]
     yield from _latency([row for row in rows if row["part"] in ("latency", "build")])
     if covers := [row for row in rows if row["part"] == "figure1"]:
         yield from _figure1(covers, out)
