@@ -33,8 +33,7 @@ MatchesOut py_match_names(In<int64_t> name_ptr, In<int32_t> name_words, In<float
   NameMatches found;
   {
     nb::gil_scoped_release release;
-    const NamesView index{
-        words_of(name_ptr, name_words), weight.data(), word_ptr.data(), by_word.data(), size_of(weight), min_coverage};
+    const NamesView index{words_of(name_ptr, name_words), weight.data(), word_ptr.data(), by_word.data(), min_coverage};
     found = match_names(index, words_of(indptr, words), threads);
   }
   return {own(std::move(found.indptr)), own(std::move(found.names)),   own(std::move(found.coverage)),

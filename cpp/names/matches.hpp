@@ -18,7 +18,6 @@ struct NamesView {
   const float *weight; // per word: how telling it is
   const int64_t *ptr;  // per word: names that are looked up by it
   const int32_t *by_word;
-  int64_t n_words;
   float min_coverage; // share of a name's weight that must be in the text
 };
 
