@@ -122,7 +122,7 @@ def test_a_kind_belongs_to_one_class(toys):
 
 def test_an_unknown_kind_is_no_class():
     assert class_of("os") is None
-    with pytest.raises(InputError, match="kind this tagwood knows; got 'os'"):
+    with pytest.raises(InputError, match="must be of a known kind; got 'os'"):
         restore(State("os"))
 
 

@@ -269,7 +269,7 @@ def write_sweep(sweep: TreeSweep, folder: Path, name: str) -> None:
 
 
 def sweep_lines(sweep: TreeSweep) -> str:
-    """Return the measures of each λ as aligned lines: * is recommended, + lies on the Pareto front."""
+    """Return the measures of each λ as aligned lines: * is recommended, + is on the Pareto front."""
     shown = {head: how for head, how in _COLUMNS.items() if how[0] in sweep.points[0].measures}
     front = sweep.front()
     rows = [["", "λ", *shown, "P@1 gain"]]

@@ -85,7 +85,7 @@ def measure_texts(
 
 
 def draw_texts(texts: Sequence[str], characters: int, most: int, random: np.random.Generator) -> list[str]:
-    """Return a random sample of about so many characters, at most so many texts."""
+    """Return a random sample of about `characters` characters and at most `most` texts."""
     order = random.permutation(len(texts))[:most]
     chosen: list[str] = []
     for row in order.tolist():
@@ -99,7 +99,7 @@ def draw_texts(texts: Sequence[str], characters: int, most: int, random: np.rand
 def _features(
     counts: NDArray[np.int64], rows: int, limits: tuple[float, float, int | None]
 ) -> tuple[float, float]:
-    """Return how many n-grams the limits of an encoder keep, and how many of those stand in a text."""
+    """Return how many n-grams the limits of an encoder keep, and how many of those a text has on average."""
     low, high = (limit if isinstance(limit, int) else limit * rows for limit in limits[:2])
     kept = counts[(counts >= max(1, low)) & (counts <= high)]
     most = limits[2]
@@ -216,7 +216,7 @@ def measure_labels(
 def _draw(
     counts: NDArray[np.float64], random: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return places of a systematic sample by size, and how many labels each stands for."""
+    """Return places of a systematic sample by size, and the number of labels that each represents."""
     size = counts**_SIZE_POWER
     step = size.sum() / min(_LABELS, counts.size)
     order = random.permutation(counts.size)
@@ -235,8 +235,8 @@ def _read(texts: list[str], encoder: TfidfEncoder) -> _Read:
 
 
 def _label_features(read: _Read, texts: TextFigures, rows: float) -> float:
-    """Return the distinct features of a label on so many rows; n-grams that become no feature are taken off."""
-    dropped = texts.tokens - texts.per_row  # of a row; nearly all of them stand in no other
+    """Return the number of distinct features of a label with `rows` rows, without n-grams that become no feature."""
+    dropped = texts.tokens - texts.per_row  # per row; nearly all of them occur in no other row
     most = texts.n_features
     least = min(texts.per_row * 0.2, read.features)
     found = max(read.features - dropped * read.rows, least)

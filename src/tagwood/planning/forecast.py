@@ -214,7 +214,7 @@ class WorkTerms(NamedTuple):
     rest: tuple[float, ...]
     label_work: tuple[float, float]
     encoder_bytes: float
-    asked: tuple[float, ...]
+    tagging: tuple[float, ...]
 
 
 def forecast_training(
@@ -254,8 +254,8 @@ def forecast_training(
         shape.depth,
         round(sum(level.nodes for level in shape.levels)),
         round(figures.texts.n_features),
-        Value(_dot(known.latency, terms.asked), bands["latency"]),
-        Value(_dot(known.batch, terms.asked), bands["batch"]),
+        Value(_dot(known.latency, terms.tagging), bands["latency"]),
+        Value(_dot(known.batch, terms.tagging), bands["batch"]),
     )
 
 
@@ -315,7 +315,7 @@ def work_terms(figures: DataFigures, tagger: Tagger, shape: TreeShape) -> WorkTe
         rest=(1.0, ranked * (texts.tokens + CANDIDATES)),
         label_work=(labels.features, model.solver.threshold * texts.per_row**0.5),
         encoder_bytes=encoder_bytes(tagger, texts.n_features),
-        asked=(model.n_trees, texts.tokens, texts.per_row * opened * model.n_trees),
+        tagging=(model.n_trees, texts.tokens, texts.per_row * opened * model.n_trees),
     )
 
 

@@ -305,7 +305,7 @@ def restore(state: State) -> Any:
     cls = class_of(state.kind)
     if cls is None:
         raise InputError(
-            "a stored model must be of a kind this tagwood knows",
+            "a stored model must be of a known kind",
             given=repr(state.kind),
             hint="Upgrade tagwood, install the package that defines the class, or import its module first.",
         )

@@ -121,18 +121,18 @@ class ExampleTexts:
     def similar(self, text: str, label: int | None, n: int) -> list[SimilarText]:
         """Return the `n` texts most similar to `text`, among those with `label` if it is given."""
         query = normalize_rows(sparse.csr_array(self.encoder.transform([text])))
-        likeness = (self._features @ query.T).toarray().ravel()
+        cosines = (self._features @ query.T).toarray().ravel()
         if label is not None:
-            has = np.zeros(likeness.size, dtype=np.bool_)
-            rows = np.repeat(np.arange(likeness.size), np.diff(self.indptr))
+            has = np.zeros(cosines.size, dtype=np.bool_)
+            rows = np.repeat(np.arange(cosines.size), np.diff(self.indptr))
             has[rows[self.labels == label]] = True
-            likeness[~has] = -1.0
-        best = [int(row) for row in np.argsort(-likeness, kind="stable")[:n] if likeness[row] > 0]
+            cosines[~has] = -1.0
+        best = [int(row) for row in np.argsort(-cosines, kind="stable")[:n] if cosines[row] > 0]
         return [
             SimilarText(
                 self.texts[row],
                 self.labels[self.indptr[row] : self.indptr[row + 1]].tolist(),
-                float(likeness[row]),
+                float(cosines[row]),
             )
             for row in best
         ]
@@ -248,7 +248,7 @@ class GroupSamples:
         return range(int(self.group_ptr[group]), int(self.group_ptr[group + 1]))
 
     def labels_of(self, sample: int) -> slice:
-        """Return where the labels of a sample stand."""
+        """Return the slice of `labels` that belongs to a sample."""
         return slice(int(self.label_ptr[sample]), int(self.label_ptr[sample + 1]))
 
     def state(self) -> State:
