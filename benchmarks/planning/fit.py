@@ -40,8 +40,8 @@ def fit_coefficients(runs: Sequence[Run], bands: dict[str, float], facts: dict[s
         ),
         entries=_fit_entries(runs),
         size=plain("size", "size"),
-        latency=plain("asked", "latency"),
-        batch=plain("asked", "batch"),
+        latency=plain("tagging", "latency"),
+        batch=plain("tagging", "batch"),
         bands=bands,
         measured=facts,
     )
@@ -61,8 +61,8 @@ def ratios(run: Run, known: Coefficients) -> dict[str, float]:
         "memory": (measured["used"] + _dot(known.memory, memory)) / measured["peak"],
         "cpu": cpu / measured["cpu_total"],
         "size": _dot(known.size, size) / measured["size"],
-        "latency": _dot(known.latency, terms["asked"]) / measured["latency"],
-        "batch": _dot(known.batch, terms["asked"]) / measured["batch"],
+        "latency": _dot(known.latency, terms["tagging"]) / measured["latency"],
+        "batch": _dot(known.batch, terms["tagging"]) / measured["batch"],
     }
 
 
