@@ -114,6 +114,28 @@ def test_mistakes_are_named_before_anything_is_read(settings, message):
         Recipe().override(settings).tagger()
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings", "model"),
+    [
+        (
+            "neighbours",
+            ["model.n_neighbours=7", "model.power=3.5"],
+            "Neighbours(n_neighbours=7, power=3.5, threads=1)",
+        ),
+        ("centroids", ["model.max_features=50"], "Centroids(max_features=50, threads=1)"),
+        ("name-matcher", ["model.min_coverage=0.7"], "NameMatcher(min_coverage=0.7, threads=1)"),
+    ],
+)
+def test_models_of_rows_and_names(kind, settings, model):
+    recipe = Recipe().override([f"model.kind={kind}", "model.threads=1", "model.seed=3", *settings])
+    tagger = recipe.tagger()
+    assert repr(tagger.model) == model
+    assert tagger.seed == 3
+    assert repr(parse_recipe(recipe_of(tagger).to_toml()).tagger()) == repr(tagger)
+    with pytest.raises(InputError, match=f"unknown setting for the model '{kind}'; got 'C'"):
+        recipe.override(["model.C=2"]).tagger()
+
+
 def test_broken_files_are_named(tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text("[tree\n")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tagwood.models.disentangled import CopySettings, Disentangled
     from tagwood.models.ensemble import Ensemble
     from tagwood.models.linear_tree import LinearTree, Solver
+    from tagwood.models.name_matcher import NameMatcher
+    from tagwood.models.neighbours import Centroids, Neighbours
     from tagwood.models.softmax_tree import SoftmaxTree
     from tagwood.neural.encoders.text_encoder import TextEncoder
     from tagwood.neural.miml.model import MimlNetwork
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = version("tagwood")
 
 __all__ = [
+    "Centroids",
     "ConcatEncoder",
     "CopySettings",
     "Dataset",
@@ -35,6 +38,8 @@ __all__ = [
     "LabelVocab",
     "LinearTree",
     "MimlNetwork",
+    "NameMatcher",
+    "Neighbours",
     "PrototypeModel",
     "Ranking",
     "SetGenerator",
@@ -56,6 +61,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Centroids": "tagwood.models.neighbours",
     "CopySettings": "tagwood.models.disentangled",
     "ConcatEncoder": "tagwood.features",
     "Dataset": "tagwood.data",
@@ -64,6 +70,8 @@ _HOMES = {
     "LabelVocab": "tagwood.data",
     "LinearTree": "tagwood.models.linear_tree",
     "MimlNetwork": "tagwood.neural.miml.model",
+    "NameMatcher": "tagwood.models.name_matcher",
+    "Neighbours": "tagwood.models.neighbours",
     "PrototypeModel": "tagwood.neural.prime.model",
     "Ranking": "tagwood.ranking",
     "SetGenerator": "tagwood.neural.otseq2set.model",

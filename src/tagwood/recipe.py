@@ -79,6 +79,9 @@ _SETS = "tagwood.neural.otseq2set.model:SetGenerator"
 MODELS: dict[str, Kind] = {
     "linear-tree": Kind("tagwood.models.linear_tree.model:LinearTree"),
     "softmax-tree": Kind("tagwood.models.softmax_tree.model:SoftmaxTree"),
+    "neighbours": Kind("tagwood.models.neighbours:Neighbours"),
+    "centroids": Kind("tagwood.models.neighbours:Centroids"),
+    "name-matcher": Kind("tagwood.models.name_matcher:NameMatcher"),
     "prime": Kind(_PROTOTYPE, {"preset": "prime"}),
     "prime-lite": Kind(_PROTOTYPE, {"preset": "prime-lite"}),
     "dual-encoder": Kind(_PROTOTYPE, {"preset": "dual-encoder"}),
@@ -211,6 +214,7 @@ def recipe_of(tagger: Tagger) -> Recipe:
             given=f"{type(encoder).__name__} and {type(model).__name__}",
         )
     own = {key: v for key, v in _as_tables(model.get_params(deep=False)).items() if key not in fixed}
+    own.setdefault("seed", tagger.seed)
     values = {**own, "kind": kind, "keep_texts": tagger.keep_texts}
     if isinstance(model, LinearTree):
         values |= dataclasses.asdict(model.solver)
@@ -293,8 +297,8 @@ def _make_model(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> LabelMo
     given = {key: value for key, value in {**tree, **settings}.items() if key not in ("kind", "keep_texts")}
     if name == "linear-tree":
         given = {key: value for key, value in given.items() if key not in copies}
-    # Seed and threads belong to the whole run; a model of another package need not have them.
-    _check_settings(f"the model {name!r}", given, kind.settings() + ([] if name in MODELS else list(_COMMON)))
+    # Seed and threads belong to the whole run; a model need not have them.
+    _check_settings(f"the model {name!r}", given, list(dict.fromkeys([*kind.settings(), *_COMMON])))
     names = kind.parameters()
     own = {key: value for key, value in given.items() if key in names}
     if "solver" in names and name in MODELS:

@@ -11,10 +11,13 @@ import pytest
 from checkerboard import checkerboard
 
 from tagwood import (
+    Centroids,
     Disentangled,
     Ensemble,
     LinearTree,
     MimlNetwork,
+    NameMatcher,
+    Neighbours,
     PrototypeModel,
     SetGenerator,
     SoftmaxTree,
@@ -23,7 +26,6 @@ from tagwood import (
     TextEncoder,
     TfidfEncoder,
 )
-from tagwood.models.neighbours import Centroids, Neighbours
 from tagwood.neural.training import Training
 
 
@@ -53,6 +55,8 @@ class Case:
         Whether `fit` needs a text per label.
     exact_threads
         Whether several threads learn the same bits as one.
+    label_name
+        Name of a label, from its number and its colour.
     """
 
     make: Callable[[], Any]
@@ -60,6 +64,7 @@ class Case:
     neural: bool = False
     needs_label_texts: bool = False
     exact_threads: bool = True
+    label_name: str = "colour{colour} label{label}"
 
     def fit(self, rows: Rows, model: Any = None) -> Any:
         """Fit a model, by default a fresh one, on the training rows."""
@@ -71,7 +76,9 @@ class Case:
         """Return a checkerboard in the form that the model reads."""
         made = checkerboard(**shape)
         colours = shape["n_colours"]
-        names = [f"colour{label % colours} label{label}" for label in range(shape["n_labels"])]
+        names = [
+            self.label_name.format(label=label, colour=label % colours) for label in range(shape["n_labels"])
+        ]
         parts = [made.X_train, made.X_test]
         if self.texts:
             parts = [[_text(row, colours) for row in part.toarray()] for part in parts]
@@ -142,6 +149,9 @@ CASES: dict[str, Case] = {
     ),
     "Neighbours": Case(lambda: Neighbours(threads=1)),
     "Centroids": Case(lambda: Centroids(threads=1)),
+    "NameMatcher": Case(
+        lambda: NameMatcher(threads=1), texts=True, needs_label_texts=True, label_name="colour{colour}"
+    ),
     "Tagger": Case(lambda: _tagger(LinearTree(max_leaf_size=3, threads=1)), texts=True),
     "Tagger, disentangled": Case(lambda: _tagger(Disentangled(threads=1)), texts=True),
     "MimlNetwork": Case(

@@ -27,7 +27,8 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Kind of model: linear-tree (default), softmax-tree; with tagwood[neural] also prime, prime-lite, "
+            help="Kind of model: linear-tree (default), softmax-tree, neighbours, centroids, name-matcher; "
+            "with tagwood[neural] also prime, prime-lite, "
             "dual-encoder, ngame, otseq2set, seq2seq, mlc2seq, sgm; or a kind that another package registers."
         ),
     ] = None,

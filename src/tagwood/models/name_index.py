@@ -5,7 +5,8 @@ In: names of labels and texts. Out: `Matches`, the names found in each text and 
 Decisions
 ---------
 * Words are compared folded and stemmed. The stem of every known word is computed once and stored, so a search needs no
-  stemmer: the words of a text are looked up. Unknown words match nothing.
+  stemmer: the words of a text are looked up. Known are the words of training texts and names, and common endings of
+  the latter; other words match nothing.
 * A name is looked up by its most telling words only: those that a text must have one of to contain enough of the name.
 """
 
@@ -70,6 +71,27 @@ def stems_of(words: list[str], language: str | None) -> list[str]:
             given=repr(language),
             hint="None works for every language, with plurals of English only.",
         ) from error
+
+
+def words_of_names(names: list[str], language: str | None) -> list[str]:
+    """Return the words of names, and forms of them that have the same stem.
+
+    The forms let a text match a name that no training text has, such as the plural of a new label.
+
+    Examples
+    --------
+    >>> sorted(words_of_names(["Oak", "Lily of the valley"], None))[:4]
+    ['lilies', 'lily', 'lilys', 'oak']
+    """
+    try:
+        words = WordSequences.learn(names).words() if names else []
+    except InputError:  # no name has a word
+        return []
+    endings = ("s",) if language is None else ("s", "es", "e", "n", "en", "er")
+    forms = [(word, word + ending) for ending in endings for word in words]
+    forms += [(word, word[:-1] + "ies") for word in words if word.endswith("y")]
+    stems = [stems_of([word for word, _ in forms], language), stems_of([form for _, form in forms], language)]
+    return words + [form for (_, form), one, other in zip(forms, *stems, strict=True) if one == other]
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from tagwood.errors import InputError
 from tagwood.features.base import check_texts
 from tagwood.features.words import FIRST, WordSequences
 from tagwood.models.base import FittedModel, allowed_labels, check_text_rows
-from tagwood.models.name_index import LONGEST, Matches, NameIndex, stems_of, texts_with
+from tagwood.models.name_index import LONGEST, Matches, NameIndex, stems_of, texts_with, words_of_names
 from tagwood.probabilities.calibration import fit_logistic, sigmoid
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
@@ -119,7 +119,10 @@ class NameMatcher(FittedModel):
                 hint="Use an empty text for labels without a name.",
             )
         threads = check_threads(self.threads)
-        words = WordSequences.learn([*_sample(rows, _LEARNED), *(name for _, name in names)], threads=threads)
+        spelled = words_of_names([name for _, name in names], self.language)
+        if not spelled:
+            raise InputError("at least one label must have a name with a word", given="none")
+        words = WordSequences.learn([*_sample(rows, _LEARNED), *spelled], threads=threads)
         counted = _sample(rows, _COUNTED)
         self.n_labels_, self.names_, self.n_texts_ = n_names, names, len(counted)
         self.frequency_ = texts_with(words, counted, threads)
@@ -133,7 +136,7 @@ class NameMatcher(FittedModel):
         new = [(self.n_labels_ + label, name) for label, name in _all_names(label_texts)]
         ids = np.arange(self.n_labels_, self.n_labels_ + len(label_texts))
         known = self.index_.words.words()
-        words = WordSequences.learn([*known, *(name for _, name in new)])
+        words = WordSequences.learn([*known, *words_of_names([name for _, name in new], self.language)])
         counts = dict(zip(known, self.frequency_.tolist(), strict=True))
         self.frequency_ = np.array([counts.get(word, 0) for word in words.words()], dtype=np.int64)
         self.n_labels_, self.names_ = self.n_labels_ + ids.size, [*self.names_, *new]
@@ -245,11 +248,11 @@ class NameMatcher(FittedModel):
         model.prior_ = check_float(state.param("prior", float), "prior", low=0, high=1)
         model.index_ = NameIndex.from_state(state.part("index"), model.n_labels_)
         labels = state.array("name_labels", np.int32, (None,))
-        if labels.size and (labels.min() < 0 or labels.max() >= model.n_labels_):
-            raise InputError("names must belong to labels of the model", given="others")
         names = unpack_strings(
             state.array("names", np.uint8, (None,)), state.array("name_offsets", np.int64, (None,))
         )
+        if labels.size != len(names) or np.any((labels < 0) | (labels >= model.n_labels_)):
+            raise InputError("stored names must belong to labels of the model", given="others")
         model.names_ = list(zip(labels.tolist(), names, strict=True))
         model.frequency_ = state.array("frequency", np.int64, (model.index_.stems.size,))
         model.right_ = state.array("right", np.float32, (model.n_labels_,))
@@ -284,9 +287,7 @@ class NameMatcher(FittedModel):
         """Count how often labels are right where their name matches, and weigh the features of a match."""
         found = self._match(*self.index_.read(rows, threads), threads)
         labels, at = self.index_.name_labels[found.names], found.rows
-        true = np.zeros(labels.size, dtype=bool)
-        with_rows = labels < Y.shape[1]
-        true[with_rows] = np.asarray(Y[at[with_rows], labels[with_rows]]).ravel() > 0
+        true = np.isin(at * self.n_labels_ + labels, _cells(Y, self.n_labels_))
         first = at % 2 == 0
         self._count(labels[first], true[first])
         # No more texts than needed, every second of them.
@@ -340,13 +341,19 @@ def _all_names(label_texts: Sequence[str | Sequence[str]]) -> list[tuple[int, st
     """Return (label, name) pairs, each once, without qualifiers."""
     pairs: dict[tuple[int, str], None] = {}
     for label, names in enumerate(check_texts(label_texts)):
-        for name in [names] if isinstance(names, str) else names:
+        for name in names if isinstance(names, Iterable) and not isinstance(names, str) else [names]:
             if not isinstance(name, str):
                 raise InputError("names of labels must be texts", given=f"{name!r} for label {label}")
             plain = _QUALIFIER.sub("", name).strip() or name.strip()
             if plain:
                 pairs[label, plain] = None
     return list(pairs)
+
+
+def _cells(Y: sparse.csr_array, n_labels: int) -> NDArray[np.int64]:
+    """Return row * n_labels + label of each entry."""
+    cells: NDArray[np.int64] = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * n_labels + Y.indices
+    return cells
 
 
 def _sample(rows: list[str], most: int) -> list[str]:
