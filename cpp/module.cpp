@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 
 namespace tagwood {
+void bind_fusion(nanobind::module_ &m);
 void bind_groups(nanobind::module_ &m);
 void bind_names(nanobind::module_ &m);
 void bind_neighbours(nanobind::module_ &m);
@@ -16,6 +17,7 @@ void bind_tree(nanobind::module_ &m);
 } // namespace tagwood
 
 NB_MODULE(_native, m) {
+  tagwood::bind_fusion(m);
   tagwood::bind_groups(m);
   tagwood::bind_names(m);
   tagwood::bind_neighbours(m);

@@ -171,10 +171,7 @@ def run_ensemble(name: str, row: str, seed: int, kind: str = "bag") -> Found:
         data.texts, data.Y, label_texts=data.label_texts
     )
     record, ranking = _measured(name, both)
-    assert both.joint_ is not None
-    return {
-        "tree + PRIME": ({**record, "shares": [round(float(one), 3) for one in both.joint_.shares]}, ranking)
-    }
+    return {"tree + PRIME": ({**record, "lost": [round(one.lost, 4) for one in both.report_]}, ranking)}
 
 
 def run_untrained(name: str, kind: str) -> tuple[dict[str, Any], Ranking]:

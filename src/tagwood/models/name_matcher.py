@@ -288,9 +288,9 @@ class NameMatcher(FittedModel):
         found = self._match(*self.index_.read(rows, threads), threads)
         labels, at = self.index_.name_labels[found.names], found.rows
         true = np.isin(at * self.n_labels_ + labels, _cells(Y, self.n_labels_))
-        first = at % 2 == 0
+        first = (np.random.default_rng(0).permutation(len(rows)) % 2 == 0)[at]  # rows may alternate
         self._count(labels[first], true[first])
-        # No more texts than needed, every second of them.
+        # The other half, and no more texts than needed.
         sample = ~first & (at < 2 * _WEIGHED)
         self.coefficients_, self.intercept_ = np.zeros(len(_FEATURES)), -3.0
         if 0 < true[sample].sum() < sample.sum():

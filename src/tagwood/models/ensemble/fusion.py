@@ -1,117 +1,311 @@
-"""`JointLogistic`: one probability from the scores of several members. In: scores. Out: probabilities.
+"""From the rankings of several members to one probability per candidate.
+
+In: rankings of the same rows, and on training the true labels. Out: `Candidates` with one row of features each, and a
+`Fusion` that turns features into probabilities.
 
 Decisions
 ---------
-* One logistic curve over the scores of all members, not a mean of probabilities: it learns how much a member counts,
-  and a label that two members find likely is likelier than each of them tells. On held-out rows of TIBKAT,
-  Debian and YSO (tree and PRIME, one seed) P@5 was 13.65, 17.59 and 6.00; means of calibrated probabilities with the
-  best shares had 13.44, 17.06 and 6.02, and scores scaled to [0, 1] 13.36, 16.96 and 5.50.
-* Scores that are shares of 1 are taken as log odds, others as they are.
-* No weight is below zero: a member that only does harm is left out.
+* A candidate is described by each member's score, place, and score relative to the member's best of the row; by how
+  many members found it, how many training rows the label has, and how long the row is. A label that a member did not
+  find is missing, not 0: missing is a value of its own.
+* Gradient-boosted trees (scikit-learn's, on one thread, so that the result does not depend on their number) or a
+  logistic model: whichever ranks held-out rows better; the trees must win by more than a standard error.
+* Fitted trees are stored and evaluated as plain arrays: a model folder holds no pickle, and a row takes microseconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from tagwood import _kernels
 from tagwood.errors import InputError
-from tagwood.probabilities.calibration import fit_logistic, log_odds, sigmoid
+from tagwood.ranking import Ranking
+from tagwood.storage import State
 
 Floats = NDArray[np.float64]
+PER_MEMBER = 3  # features of each member
+SHARED = 3  # features beside those of the members
+_FOUND = 10  # a member found a label if it is among its best so many
+NEVER = -30.0  # log odds of what is never right
 
 
-@dataclass(frozen=True, eq=False)
-class JointLogistic:
-    """A logistic curve over the scores of several members.
+class Candidates(NamedTuple):
+    """The labels of each row that some member returned, rows in order and labels rising inside a row."""
 
-    Parameters
-    ----------
-    odds
-        (n_members,) whether the scores of a member are shares of 1.
-    weights
-        (n_members,) factors of log odds or scores, none below 0.
-    bias
-        Constant term.
-    spread
-        (n_members,) standard deviations of log odds or scores on held-out rows.
-
-    Examples
-    --------
-    >>> one, two = np.array([2.0, 0.0, 1.5, -1.0]), np.array([0.0, 1.0, 0.0, 1.0])
-    >>> joint = JointLogistic.fit([one, two], np.array([1.0, 0.0, 1.0, 0.0]))
-    >>> joint.shares.tolist(), (joint([one, two]) > 0.5).tolist()
-    ([1.0, 0.0], [True, False, True, False])
-    """
-
-    odds: tuple[bool, ...]
-    weights: Floats
-    bias: float
-    spread: Floats
+    row: NDArray[np.int64]
+    label: NDArray[np.int64]
+    n_rows: int
+    n_labels: int
 
     @classmethod
-    def fit(cls, scores: Sequence[Floats], right: Floats) -> Self:
-        """Learn from the scores of each member of the same candidates, and whether each is right, 1 or 0."""
-        odds = tuple(bool(one.size and one.min() >= 0 and one.max() <= 1) for one in scores)
-        columns = np.stack([np.ones(right.size), *_signals(odds, scores)], axis=1)
-        spread = columns[:, 1:].std(axis=0)
-        spread = np.where(spread > 0, spread, 1.0)
-        columns[:, 1:] /= spread
-        kept = np.arange(columns.shape[1])
-        while True:
-            found = fit_logistic(columns[:, kept], right)
-            if np.all(found[1:] >= 0):
-                break
-            kept = np.delete(kept, 1 + int(np.argmin(found[1:])))
-        weights = np.zeros(len(scores))
-        weights[kept[1:] - 1] = found[1:]
-        return cls(odds, weights / spread, float(found[0]), spread)
+    def gather(cls, rankings: Sequence[Ranking], n_labels: int) -> Candidates:
+        """Collect the labels of rankings of the same rows."""
+        cells = np.unique(np.concatenate([_cells(ranking, n_labels) for ranking in rankings]))
+        row, label = np.divmod(cells, max(1, n_labels))
+        return cls(row, label, rankings[0].n_rows, n_labels)
 
-    @property
-    def shares(self) -> Floats:
-        """How much each member counts, from 0 to 1: its weight per standard deviation."""
-        sizes = self.weights * self.spread
-        total = sizes.sum()
-        found: Floats = sizes / total if total > 0 else np.full(sizes.size, 1.0 / sizes.size)
+    def features(
+        self, rankings: Sequence[Ranking], counts: NDArray[Any], lengths: NDArray[Any]
+    ) -> NDArray[np.float32]:
+        """Return (n_candidates, 3 * n_members + 3) features.
+
+        Parameters
+        ----------
+        rankings
+            One per member.
+        counts
+            (n_labels,) training rows of each label.
+        lengths
+            (n_rows,) length of each row.
+        """
+        own = self.row * self.n_labels + self.label
+        columns = np.full((own.size, PER_MEMBER * len(rankings) + SHARED), np.nan, dtype=np.float32)
+        n_found = np.zeros(own.size, dtype=np.float32)
+        for member, ranking in enumerate(rankings):
+            at = np.searchsorted(own, _cells(ranking, self.n_labels))
+            sizes = np.diff(ranking.indptr)
+            first = np.repeat(ranking.indptr[:-1], sizes)
+            place = np.arange(ranking.labels.size) - first
+            best = ranking.scores[first] if ranking.labels.size else ranking.scores
+            columns[at, PER_MEMBER * member] = ranking.scores
+            columns[at, PER_MEMBER * member + 1] = np.log1p(place)
+            columns[at, PER_MEMBER * member + 2] = ranking.scores / np.where(best == 0, 1, best)
+            n_found[at] += place < _FOUND
+        columns[:, -3] = n_found
+        columns[:, -2] = np.log1p(counts[self.label])
+        columns[:, -1] = np.log1p(lengths[self.row])
+        return columns
+
+    def right(self, Y: sparse.csr_array) -> NDArray[np.bool_]:
+        """Return whether each candidate is a true label."""
+        rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+        true = rows * np.int64(self.n_labels) + Y.indices
+        found: NDArray[np.bool_] = np.isin(self.row * self.n_labels + self.label, true)
         return found
 
-    def __call__(self, scores: Sequence[Floats]) -> Floats:
-        """Return the probability of each candidate."""
-        return sigmoid(self.bias + self.weights @ np.stack(_signals(self.odds, scores)))
+    def ranking(self, scores: NDArray[Any], k: int) -> Ranking:
+        """Return the best `k` candidates of each row; ties go to the smaller label."""
+        order = np.lexsort((self.label, -scores, self.row))
+        indptr = np.searchsorted(self.row, np.arange(self.n_rows + 1)).astype(np.int64)
+        ranking = Ranking.from_trusted(
+            indptr, self.label[order].astype(np.int32), scores[order].astype(np.float32), self.n_labels
+        )
+        return ranking.top(k)
 
-    def plain(self) -> dict[str, Any]:
-        """Return the stored form: a JSON value."""
-        return {
-            "odds": list(self.odds),
-            "weights": self.weights.tolist(),
-            "bias": self.bias,
-            "spread": self.spread.tolist(),
-        }
+
+def _cells(ranking: Ranking, n_labels: int) -> NDArray[np.int64]:
+    rows = np.repeat(np.arange(ranking.n_rows), np.diff(ranking.indptr))
+    cells: NDArray[np.int64] = rows * np.int64(max(1, n_labels)) + ranking.labels
+    return cells
+
+
+def without_members(features: NDArray[np.float32], left_out: Sequence[int]) -> NDArray[np.float32]:
+    """Return features as if some members had found nothing."""
+    changed = features.copy()
+    place = np.arange(0, features.shape[1] - SHARED, PER_MEMBER) + 1
+    found = features[:, place] < np.log1p(_FOUND)
+    for member in left_out:
+        changed[:, PER_MEMBER * member : PER_MEMBER * (member + 1)] = np.nan
+        changed[:, -3] -= found[:, member]
+    return changed
+
+
+def select_members(features: NDArray[np.float32], used: Sequence[int]) -> NDArray[np.float32]:
+    """Return the features as they are in an ensemble of some of the members."""
+    n_members = (features.shape[1] - SHARED) // PER_MEMBER
+    if len(used) == n_members:
+        return features
+    changed = without_members(features, [member for member in range(n_members) if member not in used])
+    columns = [PER_MEMBER * member + column for member in used for column in range(PER_MEMBER)]
+    last = range(features.shape[1] - SHARED, features.shape[1])
+    return np.ascontiguousarray(changed[:, [*columns, *last]])
+
+
+def is_found(features: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Return which candidates at least one member found."""
+    return np.asarray(~np.isnan(features[:, :-SHARED]).all(axis=1))
+
+
+class Fusion(Protocol):
+    """What turns the features of candidates into probabilities."""
+
+    def logits(self, features: NDArray[np.float32], threads: int) -> Floats:
+        """Return the log odds of each candidate."""
+        ...
+
+    def state(self) -> State:
+        """Return the stored form."""
+        ...
+
+
+class Boosted(NamedTuple):
+    """Gradient-boosted decision trees as arrays; see `cpp/fusion/boosted.hpp`."""
+
+    roots: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    missing_left: NDArray[np.uint8]
+    value: NDArray[np.float64]
+    start: float
+    n_features: int
 
     @classmethod
-    def of_plain(cls, values: Any, n_members: int) -> Self:
-        """Rebuild it from its stored form; `InputError` if it is invalid."""
-        try:
-            odds = tuple(bool(one) for one in values["odds"])
-            weights, spread = (np.array(values[name], dtype=np.float64) for name in ("weights", "spread"))
-            bias = float(values["bias"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError("a stored ensemble must have odds, weights, bias and spread") from error
-        sizes = {len(odds), weights.size, spread.size}
-        if sizes != {n_members} or weights.ndim != 1 or not np.isfinite([*weights, *spread, bias]).all():
-            raise InputError(f"a stored ensemble must have finite numbers for each of {n_members} members")
-        if np.any(weights < 0) or np.any(spread <= 0):
-            raise InputError("a stored ensemble must have weights of at least 0 and spreads above 0")
-        return cls(odds, weights, bias, spread)
+    def fit(cls, features: NDArray[np.float32], right: NDArray[np.bool_], n_trees: int = 100) -> Boosted:
+        """Learn from candidates and whether each is right."""
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits
+
+        learner = HistGradientBoostingClassifier(
+            learning_rate=0.1,
+            max_iter=n_trees,
+            max_leaf_nodes=16,
+            max_bins=64,
+            min_samples_leaf=40,
+            l2_regularization=1.0,
+            early_stopping=False,
+            random_state=0,
+        )
+        empty = np.isnan(features).all(axis=0)  # scikit-learn takes no column without values
+        with threadpool_limits(1):
+            learner.fit(np.where(empty, np.float32(0), features), right)
+        trees = [tree[0].nodes for tree in learner._predictors]
+        roots = np.cumsum([0, *(len(tree) for tree in trees)])[:-1].astype(np.int64)
+        nodes = np.concatenate(trees)
+        base = np.repeat(roots, [len(tree) for tree in trees])
+        leaf = nodes["is_leaf"].astype(bool)
+        return cls(
+            roots,
+            np.where(leaf, -1, nodes["feature_idx"]).astype(np.int32),
+            nodes["num_threshold"].astype(np.float64),
+            np.where(leaf, 0, nodes["left"] + base).astype(np.int32),
+            np.where(leaf, 0, nodes["right"] + base).astype(np.int32),
+            nodes["missing_go_to_left"].astype(np.uint8),
+            nodes["value"].astype(np.float64),
+            float(learner._baseline_prediction.item()),
+            features.shape[1],
+        )
+
+    def logits(self, features: NDArray[np.float32], threads: int = 1) -> Floats:
+        """Return the log odds of each candidate."""
+        return _kernels.boosted_sums(*self[:7], features.ravel(), self.n_features, self.start, threads)
+
+    def state(self) -> State:
+        """Return the stored form."""
+        arrays: dict[str, NDArray[Any]] = dict(zip(self._fields[:7], self[:7], strict=True))
+        return State("Boosted", params={"start": self.start, "n_features": self.n_features}, arrays=arrays)
+
+    @classmethod
+    def from_state(cls, state: State, n_features: int) -> Boosted:
+        """Rebuild from the stored form; trees that would make a walk leave the arrays or never end are refused."""
+        feature = state.array("feature", np.int32, (None,))
+        n = feature.size
+        fusion = cls(
+            state.array("roots", np.int64, (None,)),
+            feature,
+            state.array("threshold", np.float64, (n,)),
+            state.array("left", np.int32, (n,)),
+            state.array("right", np.int32, (n,)),
+            state.array("missing_left", np.uint8, (n,)),
+            state.array("value", np.float64, (n,)),
+            float(state.param("start", float)),
+            int(state.param("n_features", int)),
+        )
+        inner = np.flatnonzero(feature >= 0)
+        fits = (
+            fusion.n_features == n_features
+            and bool(np.all((feature >= -1) & (feature < n_features)))
+            and bool(np.all((fusion.roots >= 0) & (fusion.roots < n)))
+            and all(
+                bool(np.all((side[inner] > inner) & (side[inner] < n)))
+                for side in (fusion.left, fusion.right)
+            )
+            and bool(np.isfinite([*fusion.value, fusion.start]).all())
+        )
+        if not fits:
+            raise InputError("the trees of a stored ensemble must fit together", given="others")
+        return fusion
 
 
-def _signals(odds: Sequence[bool], scores: Sequence[Floats]) -> list[Floats]:
-    """Return log odds, or the scores themselves."""
-    return [
-        log_odds(one.astype(np.float32)) if share else np.asarray(one, dtype=np.float64)
-        for share, one in zip(odds, scores, strict=True)
-    ]
+class Logistic(NamedTuple):
+    """A logistic model over the features, with a constant for what is missing."""
+
+    center: Floats
+    spread: Floats
+    weights: Floats  # of present features, then of missing ones
+    bias: float
+
+    @classmethod
+    def fit(cls, features: NDArray[np.float32], right: NDArray[np.bool_]) -> Logistic:
+        """Learn from candidates and whether each is right."""
+        from sklearn.linear_model import LogisticRegression
+
+        signals = _signals(features)
+        present = ~np.isnan(signals)
+        n_present = np.maximum(present.sum(axis=0), 1)
+        center = np.where(present, signals, 0).sum(axis=0) / n_present
+        spread = np.sqrt(np.where(present, (signals - center) ** 2, 0).sum(axis=0) / n_present)
+        start = cls(center, np.where(spread > 0, spread, 1.0), np.empty(0), 0.0)
+        if right.all() or not right.any():
+            weights, bias = np.zeros(2 * features.shape[1]), -NEVER if right.any() else NEVER
+            return start._replace(weights=weights, bias=bias)
+        learned = LogisticRegression(C=1.0, max_iter=200).fit(start._columns(features), right)
+        return start._replace(weights=learned.coef_[0].astype(np.float64), bias=float(learned.intercept_[0]))
+
+    def logits(self, features: NDArray[np.float32], threads: int = 1) -> Floats:
+        """Return the log odds of each candidate."""
+        found: Floats = self._columns(features) @ self.weights + self.bias
+        return found
+
+    def _columns(self, features: NDArray[np.float32]) -> Floats:
+        signals = (_signals(features) - self.center) / self.spread
+        missing = np.isnan(signals)
+        return np.concatenate([np.where(missing, 0.0, signals), missing], axis=1)
+
+    def state(self) -> State:
+        """Return the stored form."""
+        arrays: dict[str, NDArray[Any]] = {
+            "center": self.center,
+            "spread": self.spread,
+            "weights": self.weights,
+        }
+        return State("Logistic", params={"bias": self.bias}, arrays=arrays)
+
+    @classmethod
+    def from_state(cls, state: State, n_features: int) -> Logistic:
+        """Rebuild from the stored form."""
+        fusion = cls(
+            state.array("center", np.float64, (n_features,)),
+            state.array("spread", np.float64, (n_features,)),
+            state.array("weights", np.float64, (2 * n_features,)),
+            float(state.param("bias", float)),
+        )
+        if not all(np.isfinite(part).all() for part in fusion) or np.any(fusion.spread <= 0):
+            raise InputError(
+                "the logistic model of a stored ensemble must hold finite numbers", given="others"
+            )
+        return fusion
+
+
+def _signals(features: NDArray[np.float32]) -> Floats:
+    """Return features for a linear model: scores also grow with their logarithm, so it takes the root."""
+    signals = features.astype(np.float64)
+    n_members = (features.shape[1] - SHARED) // PER_MEMBER
+    scores = signals[:, : PER_MEMBER * n_members : PER_MEMBER]
+    signals[:, : PER_MEMBER * n_members : PER_MEMBER] = np.sign(scores) * np.sqrt(np.abs(scores))
+    return signals
+
+
+def restore_fusion(state: State, n_features: int) -> Fusion:
+    """Rebuild a stored fusion."""
+    kinds: dict[str, Any] = {"Boosted": Boosted, "Logistic": Logistic}
+    if state.kind not in kinds:
+        raise InputError("a stored ensemble must have trees or a logistic model", given=state.kind)
+    restored: Fusion = kinds[state.kind].from_state(state, n_features)
+    return restored

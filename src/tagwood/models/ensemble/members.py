@@ -1,36 +1,39 @@
-"""The members of an `Ensemble`, and the candidates of all of them.
+"""The members of an `Ensemble`: models of any kind, what each of them reads, and how they are fitted and asked.
 
-In: models of any kind and their rankings. Out: one score per member and candidate, as arrays.
+In: models, pairs (encoder, model) or fitted Taggers; texts or features. Out: fitted members and their rankings.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood.errors import InputError
-from tagwood.features.base import takes_texts
-from tagwood.features.tfidf import TfidfEncoder
+from tagwood.features.base import Encoder, takes_texts
 from tagwood.ranking import Ranking
 
-Floats = NDArray[np.float64]
-_FEWEST = 100  # held-out rows to learn from
+_SMALL = 5000  # up to so many rows, every row is held out once
+_FOLDS = 5
+_FEWEST = 100  # held-out rows that are worth learning from
+_MOST = 6000  # held-out rows that are needed
 
 
 class Member(NamedTuple):
-    """A model, and the encoder that makes its features from texts, or None."""
+    """A model with a name of its own, and its own encoder; None where it reads texts or the common features."""
 
+    name: str
     encoder: Any
     model: Any
 
     @property
     def takes_texts(self) -> bool:
-        """Whether the member reads texts, itself or by its encoder."""
+        """Whether the member reads texts, itself or by its own encoder."""
         return self.encoder is not None or takes_texts(self.model)
 
     @property
@@ -38,45 +41,54 @@ class Member(NamedTuple):
         """Whether the model is fitted."""
         return hasattr(self.model, "n_labels_")
 
-    def fresh(self, texts: bool) -> Member:
-        """Return an unfitted copy; in an ensemble that reads texts, with an encoder where one is needed."""
-        model = type(self.model)(**self.model.get_params(deep=False))
-        if not texts or takes_texts(model):
-            return Member(None, model)
-        encoder = (
-            TfidfEncoder()
-            if self.encoder is None
-            else type(self.encoder)(**self.encoder.get_params(deep=False))
-        )
-        return Member(encoder, model)
+    def fresh(self) -> Member:
+        """Return a member with an unfitted copy of the model, which does not repeat trials that it has made."""
+        settle = getattr(self.model, "settled", None)
+        if settle is not None and self.is_fitted:
+            return self._replace(model=settle())
+        return self._replace(model=type(self.model)(**self.model.get_params(deep=False)))
 
-    def fit(self, rows: Any, Y: Any, options: dict[str, Any]) -> None:
-        """Fit encoder and model; the model gets those options that its `fit` knows and that are not None."""
-        if self.encoder is not None:
-            self.encoder.fit(rows)
+    def fit(self, rows: Any, Y: sparse.csr_array, options: dict[str, Any]) -> Member:
+        """Fit the model on encoded rows; it gets those options that its `fit` knows and that are not None."""
         known = inspect.signature(self.model.fit).parameters
         given = {name: value for name, value in options.items() if name in known and value is not None}
-        self.model.fit(self.encode(rows), Y, **given)
+        self.model.fit(rows, Y, **given)
+        return self
 
-    def encode(self, rows: Any) -> Any:
-        """Return what the model reads."""
-        return rows if self.encoder is None else self.encoder.transform(rows)
+    def rank(self, rows: Any, k: int, allowed: NDArray[np.bool_] | None = None) -> Ranking:
+        """Return the model's best `k` labels of encoded rows among the allowed ones."""
+        if allowed is None:
+            return self._rank(rows, k)
+        own = allowed[: self.model.n_labels_]
+        known = inspect.signature(self.model.rank).parameters
+        if "exclude" in known:
+            return self._rank(rows, k, exclude=np.flatnonzero(~own))
+        whole = self._rank(rows, min(int(self.model.n_labels_), k + int((~own).sum())))
+        use = own[whole.labels]
+        kept = np.concatenate([[0], np.cumsum(use)])[whole.indptr]
+        return Ranking.from_trusted(kept, whole.labels[use], whole.scores[use], whole.n_labels).top(k)
 
-    def settled(self) -> Any:
-        """Return a member to train again, with what the model chose by trials of its own (``settled``)."""
-        settle = getattr(self.model, "settled", None)
-        model = type(self.model)(**self.model.get_params(deep=False)) if settle is None else settle()
-        return model if self.encoder is None else (self.encoder, model)
-
-    def check(self) -> None:
-        """Raise `InputError` for a parameter of the model with an invalid value."""
-        check = getattr(self.model, "check_params", None)
-        if check is not None:
-            check()
+    def _rank(self, rows: Any, k: int, **limits: Any) -> Ranking:
+        ranking: Ranking = self.model.rank(rows, k, **limits)
+        return ranking
 
 
-def as_member(value: Any) -> Member:
-    """Return one of `members` as a `Member`: a model, a pair (encoder, model), or a Tagger."""
+def as_members(values: Any) -> list[Member]:
+    """Return what users give as members: models, pairs (encoder, model) or fitted Taggers."""
+    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+        raise InputError("members must be a list of models", given=repr(values)[:60])
+    pairs = [_pair(value) for value in values]
+    kinds = [type(model).__name__ for _, model in pairs]
+    often, seen = Counter(kinds), Counter[str]()
+    members = []
+    for kind, (encoder, model) in zip(kinds, pairs, strict=True):
+        seen[kind] += 1
+        name = kind if often[kind] == 1 else f"{kind} {seen[kind]}"
+        members.append(Member(name, None if takes_texts(model) else encoder, model))
+    return members
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
     if isinstance(value, tuple) and len(value) == 2:
         encoder, model = value
     elif hasattr(value, "encoder_") and hasattr(value, "model_"):  # a fitted Tagger
@@ -88,119 +100,66 @@ def as_member(value: Any) -> Member:
             "a member must be a model, a pair (encoder, model) or a fitted Tagger",
             given=type(model).__name__,
         )
-    return Member(None if takes_texts(model) else encoder, model)
+    return encoder, model
 
 
-class Candidates(NamedTuple):
-    """The labels of each row that some member returned.
+class Inputs(NamedTuple):
+    """What each member reads of the same rows, and how long each row is."""
 
-    cells
-        Rising ``row * n_labels + label``.
-    row
-        The row of each cell.
-    starts
-        Where each row that has cells begins in `cells`.
-    n_rows, n_labels
-        Shape.
-    """
-
-    cells: NDArray[np.int64]
-    row: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    n_rows: int
-    n_labels: int
+    of: list[Any]
+    lengths: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rankings: Sequence[Ranking]) -> Self:
-        """Collect the labels of rankings of the same rows."""
-        first = rankings[0]
-        cells = np.unique(np.concatenate([_cells(ranking) for ranking in rankings]))
-        row = cells // max(1, first.n_labels)
-        starts = np.flatnonzero(np.diff(row, prepend=-1))
-        return cls(cells, row, starts, first.n_rows, first.n_labels)
+    def encode(cls, members: Sequence[Member], encoder: Encoder | None, rows: Any) -> Inputs:
+        """Encode texts once for all members; features, where `encoder` is None and no member reads texts, stay."""
+        if encoder is None and not any(member.takes_texts for member in members):
+            return cls([rows] * len(members), _lengths(rows))
+        common = None if encoder is None else encoder.transform(rows)
+        of = [
+            rows
+            if takes_texts(member.model)
+            else common
+            if member.encoder is None
+            else member.encoder.transform(rows)
+            for member in members
+        ]
+        return cls(of, _lengths(rows if common is None else common))
 
-    def scores(self, ranking: Ranking, model: Any, X: Any) -> Floats:
-        """Return a member's score of each cell: from its ranking, by `score_labels`, or its lowest of the row."""
-        scores = np.full(self.cells.size, np.nan)
-        scores[np.searchsorted(self.cells, _cells(ranking))] = ranking.scores
-        missing = np.flatnonzero(np.isnan(scores))
-        if missing.size and hasattr(model, "score_labels"):
-            pairs = np.stack([self.row[missing], self.cells[missing] % self.n_labels], axis=1)
-            scores[missing] = model.score_labels(X, pairs)
-        elif missing.size:
-            lowest = np.zeros(self.n_rows)
-            filled = np.flatnonzero(np.diff(ranking.indptr))
-            lowest[filled] = ranking.scores[ranking.indptr[filled + 1] - 1]
-            scores[missing] = lowest[self.row[missing]]
-        return scores
-
-    def right(self, Y: sparse.csr_array) -> Floats:
-        """Return whether each cell is a true label, 1 or 0."""
-        rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
-        found: Floats = np.isin(self.cells, rows * np.int64(self.n_labels) + Y.indices).astype(np.float64)
-        return found
-
-    def scaled(self, scores: Floats) -> Floats:
-        """Return the scores of each row, scaled to go from 0 to 1."""
-        if scores.size == 0:
-            return scores
-        sizes = np.diff(np.append(self.starts, scores.size))
-        low = np.repeat(np.minimum.reduceat(scores, self.starts), sizes)
-        high = np.repeat(np.maximum.reduceat(scores, self.starts), sizes)
-        scaled: Floats = (scores - low) / np.where(high > low, high - low, 1.0)
-        return scaled
-
-    def ranking(self, scores: Floats, k: int) -> Ranking:
-        """Return the best `k` cells of each row."""
-        indptr = np.searchsorted(self.row, np.arange(self.n_rows + 1))
-        shape = (self.n_rows, self.n_labels)
-        return Ranking.from_csr(
-            sparse.csr_array((scores, self.cells % max(1, self.n_labels), indptr), shape=shape), k
-        )
+    def some(self, index: NDArray[np.int64]) -> Inputs:
+        """Return some of the rows."""
+        parts: dict[int, Any] = {}
+        for rows in self.of:
+            if id(rows) not in parts:
+                parts[id(rows)] = [rows[row] for row in index] if isinstance(rows, list) else rows[index]
+        return Inputs([parts[id(rows)] for rows in self.of], self.lengths[index])
 
 
-def _cells(ranking: Ranking) -> NDArray[np.int64]:
-    rows = np.repeat(np.arange(ranking.n_rows), np.diff(ranking.indptr))
-    cells: NDArray[np.int64] = rows * np.int64(max(1, ranking.n_labels)) + ranking.labels
-    return cells
+def _lengths(rows: Any) -> NDArray[np.int64]:
+    if isinstance(rows, list) and rows and isinstance(rows[0], str):
+        return np.array([len(text) // 6 for text in rows], dtype=np.int64)  # about the number of words
+    if sparse.issparse(rows):
+        sizes: NDArray[np.int64] = np.diff(sparse.csr_array(rows).indptr).astype(np.int64)
+        return sizes
+    return np.zeros(len(rows), dtype=np.int64)
 
 
-def fit_members(members: list[Member], rows: Any, Y: Any, options: dict[str, Any]) -> list[Member]:
-    """Fit members on the same rows and return them."""
-    for member in members:
-        member.fit(rows, Y, options)
-    return members
+class Split(NamedTuple):
+    """Rows to train on and rows to hold out."""
+
+    train: NDArray[np.int64]
+    held: NDArray[np.int64]
 
 
-def split_rows(n_rows: int, holdout: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows to train on, and those to calibrate on: a share `holdout`, or none if they are too few."""
-    count = round(holdout * n_rows)
-    order = np.random.default_rng(0).permutation(n_rows)
-    cut = count if count >= _FEWEST else 0
-    return np.sort(order[cut:]), np.sort(order[:cut])
+def plan_splits(Y: sparse.csr_array, holdout: float, seed: int) -> list[Split]:
+    """Return how rows are held out: every row once where there are few, a share of them where there are many.
 
-
-def some_rows(X: Any, index: NDArray[np.int64]) -> Any:
-    """Return some rows of texts or features."""
-    return [X[row] for row in index] if isinstance(X, list) else X[index]
-
-
-def vote(members: Sequence[Member], shares: Floats, rows: Any) -> sparse.csr_array:
-    """Return the label sets that members with half of the shares predict."""
-    votes = sum(
-        share * member.model.predict(member.encode(rows)).astype(np.float64)
-        for share, member in zip(shares, members, strict=True)
-    )
-    kept = sparse.csr_array(votes)
-    kept.data = (kept.data >= 0.5 - 1e-9).astype(np.float32)
-    kept.eliminate_zeros()
-    return kept
-
-
-def check_weights(weights: Any, n_members: int) -> None:
-    """Raise `InputError` for invalid weights."""
-    given = np.asarray(weights, dtype=np.float64)
-    if given.shape != (n_members,) or not np.all(np.isfinite(given)) or np.any(given <= 0):
-        raise InputError(
-            f"weights must hold one positive number for each of the {n_members} members", given=str(weights)
-        )
+    Rows without labels are never held out. There is no split where too few rows would be held out.
+    """
+    labelled = np.flatnonzero(np.diff(Y.indptr))
+    order = np.random.default_rng(seed).permutation(labelled)
+    n_held = min(round(holdout * order.size), _MOST)
+    if holdout == 0 or min(order.size, _FOLDS * n_held) < _FEWEST:
+        return []
+    parts = np.array_split(order, _FOLDS) if order.size <= _SMALL else [order[:n_held]]
+    everything = np.arange(Y.shape[0])
+    return [Split(np.setdiff1d(everything, part), np.sort(part)) for part in parts]

@@ -1,121 +1,202 @@
-"""`Ensemble`: several models that rank as one. In: models, fitted or not. Out: one ranking from all their scores.
-
-Models that read features and models that read texts may be mixed: a member is then a pair (encoder, model).
+"""`Ensemble`: several models that answer as one. In: models, and texts or features. Out: a `Ranking` of probabilities.
 
 Decisions
 ---------
-* Every member returns its best candidates, and then scores the candidates of all others too, where it can
-  (`score_labels`): a label that only one member ranks high is not taken as unknown to the others.
-* Scores of different models are not comparable, and members are not equally good. Both are learned from held-out rows,
-  by one logistic curve over all scores (`JointLogistic`): `fit` holds rows out, and `calibrate` takes them for members
-  that were fitted elsewhere. Without them, or with given `weights`, each member's scores of a row are scaled to [0, 1],
-  which discards how sure it was: on titles with a weak tree and a strong PRIME, P@1 was then 6.4, against 17.2 with the
-  curve and 15.6 for PRIME alone.
+* What each member's score is worth is learned on rows that no member has seen: members rank rows they were trained on
+  much better than new ones, and unequally so. A share of the rows is held out once, for all members; where rows are
+  few, each is held out once in five rounds. Then all members are fitted again on all rows.
+* The probabilities of the held-out rows, each from a fusion that has not seen the row either, are kept (`held_out_`):
+  a Tagger calibrates label sets on them, and needs no rows of its own.
+* A member without which held-out rows are ranked as well or better is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from itertools import combinations
+from math import comb
+from time import process_time
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from tagwood._check import check_float, check_int
-from tagwood._sparse import check_labels
+from tagwood._check import check_choice, check_float, check_int, check_threads
 from tagwood.errors import InputError, NotFittedError
-from tagwood.models.base import FittedModel, check_text_rows, check_training_data
-from tagwood.models.ensemble.fusion import JointLogistic
-from tagwood.models.ensemble.members import (
+from tagwood.features.base import Encoder
+from tagwood.features.tfidf import TfidfEncoder
+from tagwood.models.base import FittedModel, allowed_labels, check_text_rows, check_training_data
+from tagwood.models.ensemble.fusion import (
+    NEVER,
+    PER_MEMBER,
+    SHARED,
+    Boosted,
     Candidates,
-    Member,
-    as_member,
-    check_weights,
-    fit_members,
-    some_rows,
-    split_rows,
-    vote,
+    Fusion,
+    Logistic,
+    is_found,
+    restore_fusion,
+    select_members,
+    without_members,
 )
+from tagwood.models.ensemble.members import Inputs, Member, Split, as_members, plan_splits
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.storage.state import restore
 
+Progress = Callable[[str, float], None]
 Floats = NDArray[np.float64]
+_FUSIONS = ("auto", "boosted", "logistic", "mean")
+_TRIAL_ROWS = 2000  # held-out rows that choices are made on
+_TRIAL_TREES = 50
+_SETS = 50  # labels per held-out row that are kept
+
+
+class MemberReport(NamedTuple):
+    """What a member brings, in nDCG@5 on held-out rows.
+
+    alone
+        Of the member's own ranking.
+    lost
+        What all members together lose without it.
+    used
+        Whether it is part of the ensemble.
+    seconds
+        CPU time of its training, all rounds together.
+    """
+
+    name: str
+    alone: float
+    lost: float
+    used: bool
+    seconds: float
+
+
+class HeldOut(NamedTuple):
+    """Rows that nothing was fitted on when they were ranked: their numbers, probabilities and true labels."""
+
+    rows: NDArray[np.int64]
+    ranking: Ranking
+    truth: sparse.csr_array
+
+
+class _Trial(NamedTuple):
+    """Candidates of held-out rows."""
+
+    candidates: Candidates
+    features: NDArray[np.float32]
+    right: NDArray[np.bool_]
+    n_true: NDArray[np.int64]
+
+    def rows(self, n_rows: int) -> _Trial:
+        """Return the first rows."""
+        use = self.candidates.row < n_rows
+        cells = Candidates(
+            self.candidates.row[use], self.candidates.label[use], n_rows, self.candidates.n_labels
+        )
+        return _Trial(cells, self.features[use], self.right[use], self.n_true[:n_rows])
+
+    def ndcg(self, scores: NDArray[Any], k: int = 5) -> Floats:
+        """Return nDCG@k of each row for given scores of the candidates."""
+        row = self.candidates.row
+        order = np.lexsort((self.candidates.label, -scores, row))
+        place = np.arange(row.size) - np.searchsorted(row, row)
+        gain = np.where(place < k, self.right[order] / np.log2(place + 2.0), 0.0)
+        best = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(k) + 2.0))])
+        sums = np.bincount(row, weights=gain, minlength=self.n_true.size)
+        found: Floats = sums / np.maximum(best[np.minimum(self.n_true, k)], 1e-9)
+        return found
 
 
 @storable("Ensemble")
 class Ensemble(FittedModel):
-    """Join the rankings of several models.
+    """Fuse the rankings of several models into one ranking of probabilities.
+
+    1. Rows are held out. 2. Members are fitted on the others and rank the held-out rows. 3. A fusion learns from each
+    candidate's scores and places how likely it is right. 4. Members are fitted again on all rows.
 
     Parameters
     ----------
     members
-        Models, pairs (encoder, model), or Taggers with the same labels. If all are fitted, the ensemble is ready;
-        otherwise `fit` trains copies of them. A model that reads features beside one that reads texts needs its
-        encoder; `fit` takes TF-IDF for one that has none.
-    weights
-        One positive number per member, to average their scaled scores with. Default: learned from held-out rows, or all
-        equal if there are none.
+        Models, pairs (encoder, model), or fitted Taggers with the same labels. If all are fitted, the ensemble can
+        rank at once, by the mean of scaled scores, and `calibrate` learns the fusion; `fit` trains copies of them.
+    encoder
+        Turns texts into features for members that read features and have no encoder of their own, where other members
+        read texts; fitted once for all. Default ``TfidfEncoder()``.
+    fusion
+        ``"boosted"`` trees, a ``"logistic"`` model, the ``"mean"`` of scaled scores, which learns nothing, or
+        ``"auto"``: trees where they are better than the logistic model on held-out rows.
     candidates
         Labels per row that each member contributes.
     holdout
-        Share of the rows that `fit` holds out to learn how much each member counts, if that is 100 rows or more; 0 for
-        none.
-    refit
-        Train the members once more on all rows after that, without trials of their own.
+        Share of the rows that are held out, at most 6,000; 0 for none. Up to 5,000 rows, each is held out once.
+    prune
+        Leave out members that do not help.
+    seed
+        Of the choice of held-out rows; members have their own.
+    threads
+        For prediction; members have their own. The result does not depend on it.
 
     Attributes
     ----------
-    joint_ : JointLogistic, whose `shares` are how much each member counts; None without held-out rows
+    members_ : list of Member, the fitted members in use
+    fusion_ : the fitted fusion; None for the mean
+    report_ : list of MemberReport
+    held_out_ : HeldOut, or None; not stored
 
     Examples
     --------
     >>> from tagwood.models.linear_tree import LinearTree
-    >>> X, Y = np.eye(3, dtype=np.float32), [[0], [1], [2]]
-    >>> one, two = (LinearTree(threads=1, C=C).fit(X, Y) for C in (1.0, 2.0))
+    >>> X, y = np.eye(3, dtype=np.float32), [[0], [1], [2]]
+    >>> one, two = (LinearTree(threads=1, C=C).fit(X, y) for C in (1.0, 2.0))
     >>> Ensemble([one, two]).rank(X, k=1).labels.tolist()
     [0, 1, 2]
     """
 
     members_: list[Member]
-    joint_: JointLogistic | None = None
+    encoder_: Encoder | None = None
+    fusion_: Fusion | None = None
+    held_out_: HeldOut | None = None
+    n_rows_: int = 0
+    report_: list[MemberReport]
 
     def __init__(
         self,
         members: Sequence[Any],
         *,
-        weights: Sequence[float] | None = None,
-        candidates: int = 100,
-        holdout: float = 0.1,
-        refit: bool = True,
+        encoder: Encoder | None = None,
+        fusion: str = "auto",
+        candidates: int = 40,
+        holdout: float = 0.2,
+        prune: bool = True,
+        seed: int = 0,
+        threads: int | None = None,
     ) -> None:
         self.members = members
-        self.weights = weights
+        self.encoder = encoder
+        self.fusion = fusion
         self.candidates = candidates
         self.holdout = holdout
-        self.refit = refit
+        self.prune = prune
+        self.seed = seed
+        self.threads = threads
 
     @property
     def takes(self) -> str:
-        """``"texts"`` if a member reads texts, itself or by an encoder; otherwise ``"features"``."""
-        return "texts" if any(member.takes_texts for member in self._given()) else "features"
-
-    @property
-    def n_labels_(self) -> int:  # type: ignore[override]
-        """Number of labels of the fitted members."""
-        members = getattr(self, "members_", None) or self._given()
-        return int(members[0].model.n_labels_)
+        """``"texts"`` if a member reads texts, or an encoder was given; otherwise ``"features"``."""
+        reads = self.encoder is not None or any(member.takes_texts for member in as_members(self.members))
+        return "texts" if reads else "features"
 
     def fit(
         self,
         X: Any,
         y: Any,
         *,
-        label_texts: Sequence[str] | None = None,
-        progress: Callable[[str, float], None] | None = None,
+        label_texts: Sequence[Any] | None = None,
+        progress: Progress | None = None,
     ) -> Self:
-        """Train copies of all members on the same rows.
+        """Fit copies of all members and learn how to fuse them.
 
         Parameters
         ----------
@@ -124,41 +205,53 @@ class Ensemble(FittedModel):
         y
             (n_rows, n_labels) label sets.
         label_texts
-            One text per label, for members that read them.
+            The name or names of each label, for members that read them.
         progress
             Called with the name of a stage and the share done.
         """
         self.check_params()
-        texts = self.takes == "texts"
-        if texts:
-            rows, labels = check_text_rows(X, y)
+        members = [member.fresh() for member in as_members(self.members)]
+        if self.takes == "texts":
+            rows, Y = check_text_rows(X, y)
         else:
-            features, labels = check_training_data(X, y)
+            features, Y = check_training_data(X, y)
             rows = features.to_scipy()
-        kept, held = split_rows(labels.shape[0], self.holdout if self.weights is None else 0.0)
+        report = _ignore if progress is None else progress
+        self._fit_encoders(members, rows, report)
+        inputs = Inputs.encode(members, self.encoder_, rows)
+        self.n_rows_, self.n_labels_ = Y.shape
+        self.fusion_, self.held_out_, self.report_ = None, None, []
+        splits = [] if self.fusion == "mean" else plan_splits(Y, self.holdout, self.seed)
         options = {"label_texts": label_texts, "progress": progress}
-        members = [member.fresh(texts) for member in self._given()]
-        self.joint_ = None
-        self.members_ = fit_members(members, some_rows(rows, kept), labels[kept], options)
-        if held.size:
-            self.calibrate(some_rows(rows, held), labels[held])
-            if self.refit:
-                again = [as_member(member.settled()).fresh(texts) for member in self.members_]
-                self.members_ = fit_members(again, rows, labels, options)
+        used = list(range(len(members)))
+        seconds = np.zeros(len(members))
+        if splits:
+            trial, seconds = self._rank_held_out(members, inputs, Y, splits, options, report)
+            report("fusion", 0.0)
+            used, ranking = self._learn(trial, [member.name for member in members])
+            held = np.concatenate([split.held for split in splits])
+            self.held_out_ = HeldOut(held, ranking, Y[held])
+        self.members_ = []
+        for number, place in enumerate(used):
+            report(f"{members[place].name}, all rows", number / len(used))
+            start = process_time()
+            self.members_.append(members[place].fresh().fit(inputs.of[place], Y, options))
+            seconds[place] += process_time() - start
+        self.report_ = [one._replace(seconds=float(seconds[i])) for i, one in enumerate(self.report_)]
+        self.label_counts_ = np.bincount(Y.indices, minlength=self.n_labels_).astype(np.int64)
         return self
 
-    def calibrate(self, X: Any, Y: Any) -> Self:
-        """Learn how much each member counts, from rows that no member was trained on."""
-        if self.weights is not None:
-            raise InputError(
-                "calibrate learns the weights of the members", given="weights", hint="Leave weights out."
-            )
-        rows, labels = list(X) if self.takes == "texts" else X, check_labels(Y)
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Learn the fusion of fitted members from rows that no member was trained on."""
         members = self._ready()
-        inputs = [member.encode(rows) for member in members]
-        found = [m.model.rank(x, self.candidates) for m, x in zip(members, inputs, strict=True)]
-        cells, scores = self._scores(inputs, found)
-        self.joint_ = JointLogistic.fit(scores, cells.right(labels))
+        rows, Y = check_text_rows(X, y) if self.takes == "texts" else (X, check_training_data(X, y)[1])
+        inputs = Inputs.encode(members, self.encoder_, rows)
+        counts = getattr(self, "label_counts_", np.zeros(self.n_labels_, dtype=np.int64))
+        trial = self._trial(members, inputs, Y, counts)
+        used, ranking = self._learn(trial, [member.name for member in members])
+        self.members_ = [members[place] for place in used]
+        self.label_counts_ = counts
+        self.held_out_ = HeldOut(np.arange(Y.shape[0]), ranking, Y)
         return self
 
     def rank(
@@ -169,7 +262,7 @@ class Ensemble(FittedModel):
         restrict: ArrayLike | None = None,
         exclude: ArrayLike | None = None,
     ) -> Ranking:
-        """Return the `k` labels with the best joined score of each row.
+        """Return the `k` labels with the highest probability of each row.
 
         Parameters
         ----------
@@ -182,74 +275,233 @@ class Ensemble(FittedModel):
         """
         members = self._ready()
         check_int(k, "k", low=1)
+        allowed = allowed_labels(restrict, exclude, self.n_labels_)
         rows = list(X) if self.takes == "texts" else X
-        limits = {"restrict": restrict, "exclude": exclude}
-        limits = {name: value for name, value in limits.items() if value is not None}
-        inputs = [member.encode(rows) for member in members]
+        inputs = Inputs.encode(members, self.encoder_, rows)
         wanted = max(k, self.candidates)
-        found = [m.model.rank(x, wanted, **limits) for m, x in zip(members, inputs, strict=True)]
-        cells, scores = self._scores(inputs, found)
-        if self.joint_ is not None:
-            return cells.ranking(self.joint_(scores), k)
-        return cells.ranking(self._shares() @ np.stack([cells.scaled(one) for one in scores]), k)
+        found = [member.rank(own, wanted, allowed) for member, own in zip(members, inputs.of, strict=True)]
+        cells = Candidates.gather(found, self.n_labels_)
+        features = cells.features(found, self._counts(), inputs.lengths)
+        return cells.ranking(_sigmoid(self._logits(features)), k)
 
     def predict(self, X: Any) -> sparse.csr_array:
-        """Return the label sets: probabilities of 0.5 and more, or what members with half of the weight predict."""
-        if self.joint_ is not None:
-            return self.rank(X, k=self.candidates).above(0.5).to_sets()
+        """Return the label sets: labels with a probability of at least 0.5."""
+        return self.rank(X, k=_SETS).above(0.5).to_sets()
+
+    def contributions(self, X: Any, label: int) -> dict[str, float]:
+        """Return what each member adds to the log odds of a label of one row.
+
+        Shapley values: they add up to the label's log odds minus those of a label that no member finds, which are taken
+        to be those of any label: `base_logit_`.
+        """
+        members = self._ready()
         rows = list(X) if self.takes == "texts" else X
-        return vote(self._ready(), self._shares(), rows)
+        inputs = Inputs.encode(members, self.encoder_, rows)
+        found = [m.rank(own, self.candidates) for m, own in zip(members, inputs.of, strict=True)]
+        cells = Candidates.gather(
+            [*found, Ranking.from_lists([[(label, 0.0)]], self.n_labels_)], self.n_labels_
+        )
+        at = int(np.flatnonzero(cells.label == label)[0])
+        features = cells.features(found, self._counts(), inputs.lengths)[at : at + 1]
+        n = len(members)
+        groups = [group for size in range(n + 1) for group in combinations(range(n), size)]
+        changed = np.concatenate([without_members(features, group) for group in groups])
+        logits = np.where(is_found(changed), self._logits(changed), self.base_logit_)
+        value = dict(zip(groups, logits.tolist(), strict=True))  # of what is left without the group
+        added = {}
+        for place, member in enumerate(members):
+            without = [group for group in groups if place not in group]
+            added[member.name] = sum(
+                (value[group] - value[tuple(sorted((*group, place)))]) / (n * comb(n - 1, len(group)))
+                for group in without
+            )
+        return added
+
+    @property
+    def base_logit_(self) -> float:
+        """Log odds of a label that nothing is known of: labels per row, as a share of all labels."""
+        counts = self._counts()
+        share = (counts.sum() + 1) / ((max(1, self.n_rows_) + 1) * (counts.size + 1))
+        return float(np.log(share / (1 - share)))
+
+    def add_labels(self, texts: Sequence[Any]) -> Self:
+        """Add labels by their names, with the next free ids: members that read names find them at once."""
+        for member in self._ready():
+            if hasattr(member.model, "add_labels"):
+                member.model.add_labels(texts)
+            elif hasattr(member.model, "grow"):
+                member.model.grow(self.n_labels_ + len(texts))
+        counts = self._counts()
+        self.n_labels_ += len(texts)
+        self.label_counts_ = np.append(counts, np.zeros(len(texts), dtype=np.int64))
+        return self
 
     def settled(self) -> Self:
         """Return an unfitted copy whose members do not try again what they chose by trials."""
-        return type(self)(
-            **{**self.get_params(deep=False), "members": [member.settled() for member in self._ready()]}
-        )
+        members = [m.fresh() for m in self._ready()]
+        pairs = [m.model if m.encoder is None else (m.encoder, m.model) for m in members]
+        return type(self)(**{**self.get_params(deep=False), "members": pairs})
 
     def state(self) -> State:
         """Return the stored form: the members, each with its own."""
         members = self._ready()
         parts = {f"model_{place}": member.model.state() for place, member in enumerate(members)}
         parts |= {f"encoder_{i}": m.encoder.state() for i, m in enumerate(members) if m.encoder is not None}
-        init: dict[str, Any] = {
-            "weights": None if self.weights is None else [float(weight) for weight in self.weights]
+        if self.encoder_ is not None:
+            parts["encoder"] = self.encoder_.state()
+        if self.fusion_ is not None:
+            parts["fusion"] = self.fusion_.state()
+        init = {
+            name: getattr(self, name)
+            for name in ("fusion", "candidates", "holdout", "prune", "seed", "threads")
         }
-        init |= {name: getattr(self, name) for name in ("candidates", "holdout", "refit")}
-        joint = None if self.joint_ is None else self.joint_.plain()
-        return State("Ensemble", params={"init": init, "members": len(members), "joint": joint}, parts=parts)
+        params = {
+            "init": init,
+            "names": [member.name for member in members],
+            "report": [list(one) for one in getattr(self, "report_", [])],
+            "n_labels": self.n_labels_,
+            "n_rows": self.n_rows_,
+        }
+        return State("Ensemble", params=params, arrays={"label_counts": self._counts()}, parts=parts)
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild the ensemble; its members are fitted."""
-        places = range(check_int(state.param("members", int), "members", low=1))
-        members: list[Any] = []
-        for place in places:
-            model = restore(state.part(f"model_{place}"))
-            encoded = f"encoder_{place}" in state.parts
-            members.append((restore(state.part(f"encoder_{place}")), model) if encoded else model)
-        ensemble = cls(members, **state.param("init", dict))
-        ensemble._ready()
-        if state.params.get("joint") is not None:
-            ensemble.joint_ = JointLogistic.of_plain(state.param("joint", dict), len(members))
+        names = [str(name) for name in state.param("names", list)]
+        members = []
+        for place, name in enumerate(names):
+            part = f"encoder_{place}"
+            own = restore(state.part(part)) if part in state.parts else None
+            members.append(Member(name, own, restore(state.part(f"model_{place}"))))
+        encoder = restore(state.part("encoder")) if "encoder" in state.parts else None
+        given = [m.model if m.encoder is None else (m.encoder, m.model) for m in members]
+        ensemble = cls(given, encoder=encoder, **state.param("init", dict))
+        ensemble.members_, ensemble.encoder_ = members, encoder
+        ensemble.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
+        ensemble.n_rows_ = check_int(state.param("n_rows", int), "n_rows", low=0)
+        ensemble.label_counts_ = state.array("label_counts", np.int64, (ensemble.n_labels_,))
+        ensemble.report_ = [MemberReport(*one) for one in state.param("report", list)]
+        if "fusion" in state.parts:
+            ensemble.fusion_ = restore_fusion(state.part("fusion"), PER_MEMBER * len(names) + SHARED)
         return ensemble
 
-    def _scores(self, inputs: list[Any], found: list[Ranking]) -> tuple[Candidates, list[Floats]]:
-        """Return all candidates, and the score that each member gives them."""
-        cells = Candidates.of(found)
-        parts = zip(self._ready(), inputs, found, strict=True)
-        return cells, [cells.scores(ranking, member.model, x) for member, x, ranking in parts]
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
+        for member in as_members(self.members):
+            check = getattr(member.model, "check_params", None)
+            if check is not None:
+                check()
+        check_choice(self.fusion, "fusion", _FUSIONS)
+        check_int(self.candidates, "candidates", low=1)
+        check_float(self.holdout, "holdout", low=0.0, high=0.9)
+        check_int(self.seed, "seed", low=0)
+        check_threads(self.threads)
 
-    def _given(self) -> list[Member]:
-        if isinstance(self.members, str) or not isinstance(self.members, Sequence) or not self.members:
-            raise InputError("members must be a list of models", given=repr(self.members)[:60])
-        return [as_member(member) for member in self.members]
+    def _fit_encoders(self, members: list[Member], rows: Any, report: Progress) -> None:
+        self.encoder_ = None
+        if self.takes != "texts":
+            return
+        report("features", 0.0)
+        if self.encoder is not None or not all(member.takes_texts for member in members):
+            self.encoder_ = _fresh(TfidfEncoder() if self.encoder is None else self.encoder).fit(rows)
+        for place, member in enumerate(members):
+            if member.encoder is not None:
+                members[place] = member._replace(encoder=_fresh(member.encoder).fit(rows))
+
+    def _rank_held_out(
+        self,
+        members: list[Member],
+        inputs: Inputs,
+        Y: sparse.csr_array,
+        splits: list[Split],
+        options: dict[str, Any],
+        report: Progress,
+    ) -> tuple[_Trial, Floats]:
+        """Fit members without the held-out rows of each split; return the candidates of those rows, and CPU times."""
+        seconds = np.zeros(len(members))
+        trials = []
+        for number, split in enumerate(splits):
+            train = inputs.some(split.train)
+            fitted = []
+            for place, member in enumerate(members):
+                report(f"{member.name}, without held-out rows", number / len(splits))
+                start = process_time()
+                fitted.append(member.fresh().fit(train.of[place], Y[split.train], options))
+                seconds[place] += process_time() - start
+            # Counts as they would be with all rows, but for labels that only held-out rows have.
+            counts = np.bincount(Y[split.train].indices, minlength=self.n_labels_)
+            scaled = np.round(counts * (Y.shape[0] / split.train.size)).astype(np.int64)
+            trials.append(self._trial(fitted, inputs.some(split.held), Y[split.held], scaled))
+        return _joined(trials), seconds
+
+    def _trial(
+        self, members: list[Member], inputs: Inputs, Y: sparse.csr_array, counts: NDArray[np.int64]
+    ) -> _Trial:
+        found = [member.rank(own, self.candidates) for member, own in zip(members, inputs.of, strict=True)]
+        cells = Candidates.gather(found, self.n_labels_)
+        features = cells.features(found, counts, inputs.lengths)
+        return _Trial(cells, features, cells.right(Y), np.diff(Y.indptr))
+
+    def _learn(self, trial: _Trial, names: list[str]) -> tuple[list[int], Ranking]:
+        """Choose members and fusion on held-out rows and fit it; return the members and the rows' probabilities."""
+        small = trial.rows(min(_TRIAL_ROWS, trial.n_true.size))
+        used = list(range(len(names)))
+        kind, gains = self._choose_fusion(small, used)
+        whole = gains.mean()
+        lost = np.zeros(len(names))
+        while len(used) > 1:
+            for place in used:
+                rest = [other for other in used if other != place]
+                lost[place] = whole - small.ndcg(_cross_fit(kind, small, rest, _TRIAL_TREES)).mean()
+            worst = min(used, key=lambda place: lost[place])
+            if not self.prune or lost[worst] > 0:
+                break
+            used.remove(worst)
+            whole -= lost[worst]
+        if len(used) == 1:
+            lost[used[0]] = whole
+        alone = [
+            small.ndcg(np.nan_to_num(small.features[:, PER_MEMBER * place], nan=-np.inf)).mean()
+            for place in range(len(names))
+        ]
+        self.report_ = [
+            MemberReport(name, float(alone[i]), float(lost[i]), i in used, 0.0)
+            for i, name in enumerate(names)
+        ]
+        features = select_members(trial.features, used)
+        found = is_found(features)
+        self.fusion_ = _fit_fusion(kind, features[found], trial.right[found])
+        ranking = trial.candidates.ranking(_sigmoid(_cross_fit(kind, trial, used)), _SETS)
+        return used, ranking
+
+    def _choose_fusion(self, trial: _Trial, used: list[int]) -> tuple[str, Floats]:
+        """Return the kind of fusion, and nDCG@5 of each row with it."""
+        kinds = ("boosted", "logistic") if self.fusion == "auto" else (self.fusion,)
+        gains = {kind: trial.ndcg(_cross_fit(kind, trial, used, _TRIAL_TREES)) for kind in kinds}
+        if self.fusion != "auto":
+            return self.fusion, gains[self.fusion]
+        difference = gains["boosted"] - gains["logistic"]
+        error = difference.std() / np.sqrt(max(1, difference.size))
+        kind = "boosted" if difference.mean() > error else "logistic"
+        return kind, gains[kind]
+
+    def _logits(self, features: NDArray[np.float32]) -> Floats:
+        if self.fusion_ is not None:
+            return self.fusion_.logits(features, check_threads(self.threads))
+        scaled = np.nan_to_num(features[:, PER_MEMBER - 1 : -SHARED : PER_MEMBER].astype(np.float64))
+        mean = np.clip(scaled, 0, 1).mean(axis=1) * 0.9999 + 0.00005
+        logits: Floats = np.log(mean / (1 - mean))
+        return logits
+
+    def _counts(self) -> NDArray[np.int64]:
+        return getattr(self, "label_counts_", np.zeros(self.n_labels_, dtype=np.int64))
 
     def _ready(self) -> list[Member]:
         """Return the fitted members: those of `fit`, or those that were given fitted."""
         if hasattr(self, "members_"):
             return self.members_
         self.check_params()
-        members = self._given()
+        members = as_members(self.members)
         if not all(member.is_fitted for member in members):
             raise NotFittedError(
                 "this Ensemble must be fitted first", hint="Call fit(X, y), or give fitted members."
@@ -259,25 +511,63 @@ class Ensemble(FittedModel):
             raise InputError("members must have the same labels", given=f"{sizes} labels")
         if self.takes == "texts" and not all(member.takes_texts for member in members):
             raise InputError(
-                "beside a member that reads texts, a model that reads features needs its encoder",
+                "beside a member that reads texts, a fitted model that reads features needs its encoder",
                 given="a fitted model without one",
                 hint="Give the pair (encoder, model), or a Tagger.",
             )
+        self.n_labels_ = sizes[0]
+        self.members_ = members
         return members
-
-    def _shares(self) -> Floats:
-        given = np.ones(len(self.members)) if self.weights is None else np.asarray(self.weights, dtype=float)
-        shares: Floats = given / given.sum()
-        return shares
-
-    def check_params(self) -> None:
-        """Raise `InputError` for a parameter with an invalid value."""
-        for member in self._given():
-            member.check()
-        check_int(self.candidates, "candidates", low=1)
-        check_float(self.holdout, "holdout", low=0.0, high=0.9)
-        if self.weights is not None:
-            check_weights(self.weights, len(self.members))
 
     def _check_fitted(self) -> None:
         self._ready()
+
+
+def _fit_fusion(
+    kind: str, features: NDArray[np.float32], right: NDArray[np.bool_], n_trees: int = 100
+) -> Fusion:
+    if kind == "boosted" and 0 < right.sum() < right.size:
+        return Boosted.fit(features, right, n_trees)
+    return Logistic.fit(features, right)
+
+
+def _cross_fit(kind: str, trial: _Trial, used: list[int], n_trees: int = 100) -> Floats:
+    """Return the log odds of all candidates, each from a fusion fitted on the other half of the rows.
+
+    What no member in use found is no candidate: that it is in the trial tells that another member found it.
+    """
+    features = select_members(trial.features, used)
+    half = np.random.default_rng(0).permutation(trial.n_true.size) % 2 == 1
+    found, second = is_found(features), half[trial.candidates.row]
+    logits = np.full(second.size, NEVER)
+    for part, other in ((found & second, found & ~second), (found & ~second, found & second)):
+        fusion = _fit_fusion(kind, features[other], trial.right[other], n_trees)
+        logits[part] = fusion.logits(features[part], 1)
+    return logits
+
+
+def _joined(trials: list[_Trial]) -> _Trial:
+    if len(trials) == 1:
+        return trials[0]
+    first = np.cumsum([0, *(trial.n_true.size for trial in trials)])
+    row = np.concatenate([trial.candidates.row + start for trial, start in zip(trials, first, strict=False)])
+    label = np.concatenate([trial.candidates.label for trial in trials])
+    return _Trial(
+        Candidates(row, label, int(first[-1]), trials[0].candidates.n_labels),
+        np.concatenate([trial.features for trial in trials]),
+        np.concatenate([trial.right for trial in trials]),
+        np.concatenate([trial.n_true for trial in trials]),
+    )
+
+
+def _fresh(encoder: Any) -> Any:
+    return type(encoder)(**encoder.get_params(deep=False)) if hasattr(encoder, "get_params") else encoder
+
+
+def _sigmoid(logits: Floats) -> Floats:
+    found: Floats = 1 / (1 + np.exp(-logits))
+    return found
+
+
+def _ignore(stage: str, share: float) -> None:
+    """Take a report of progress and do nothing."""
