@@ -223,6 +223,12 @@ class Matches(NamedTuple):
         columns: list[Any] = [column[use] for column in self[1:]]
         return Matches(self.indptr, *columns)
 
+    @classmethod
+    def joined(cls, parts: list[Matches]) -> Matches:
+        """Return the matches of all parts; `indptr` is that of the first."""
+        columns: list[Any] = [np.concatenate(column) for column in list(zip(*parts, strict=True))[1:]]
+        return cls(parts[0].indptr, *columns)
+
     def features(self) -> list[NDArray[Any]]:
         """Return the first `_OF_MATCH` of `_FEATURES`, those that depend on the text."""
         frequent = np.log1p(np.maximum(self.counts, self.phrases))

@@ -41,7 +41,9 @@ _QUALIFIER = re.compile(r"\s*[(<\[][^)>\]]*[)>\]]")
 _OF_MATCH = 5
 _LEARNED = 10_000  # texts that words are learned from
 _COUNTED = 3000  # texts that word frequencies are counted in
-_WEIGHED = 3000  # texts that weights are learned from
+_WEIGHED = 3000  # texts that weights are learned from, and the most matches in them
+_PAIRS = 500_000
+_BLOCK = 2048  # texts that are matched at a time while learning
 
 
 @storable("NameMatcher")
@@ -285,30 +287,43 @@ class NameMatcher(FittedModel):
 
     def _learn(self, rows: list[str], Y: sparse.csr_array, threads: int) -> None:
         """Count how often labels are right where their name matches, and weigh the features of a match."""
-        found = self._match(*self.index_.read(rows, threads), threads)
-        labels, at = self.index_.name_labels[found.names], found.rows
-        true = np.isin(at * self.n_labels_ + labels, _cells(Y, self.n_labels_))
-        first = (np.random.default_rng(0).permutation(len(rows)) % 2 == 0)[at]  # rows may alternate
-        self._count(labels[first], true[first])
-        # The other half, and no more texts than needed.
-        sample = ~first & (at < 2 * _WEIGHED)
-        self.coefficients_, self.intercept_ = np.zeros(len(_FEATURES)), -3.0
-        if 0 < true[sample].sum() < sample.sum():
-            some = found.chosen(sample)
-            columns = [np.ones(some.names.size), *some.features(), *self._name_features(some.names)]
-            learned = fit_logistic(
-                np.column_stack(columns).astype(np.float64), true[sample].astype(np.float64)
-            )
-            self.coefficients_, self.intercept_ = learned[1:], float(learned[0])
-        else:
-            self.coefficients_[_FEATURES.index("coverage")] = 2.0
-        self._count(labels, true)
+        n_labels = self.n_labels_
+        seen, right = np.zeros((2, n_labels), dtype=np.int64), np.zeros((2, n_labels), dtype=np.int64)
+        drawn = np.random.default_rng(0).permutation(len(rows))  # even: counted first; odd and small: weighed
+        kept, outcomes = [], []
+        for begin in range(0, len(rows), _BLOCK):
+            block = slice(begin, begin + _BLOCK)
+            found = self._match(*self.index_.read(rows[block], threads), threads)
+            labels, at = self.index_.name_labels[found.names], found.rows
+            true = np.isin(at * n_labels + labels, _cells(Y[block], n_labels))
+            draw = drawn[begin + at]
+            for half in (0, 1):
+                own = draw % 2 == half
+                seen[half] += np.bincount(labels[own], minlength=n_labels)
+                right[half] += np.bincount(labels[own & true], minlength=n_labels)
+            weighed = (draw % 2 == 1) & (draw < 2 * _WEIGHED)
+            kept.append(found.chosen(weighed))
+            outcomes.append(true[weighed])
+        self._count(seen[0], right[0])
+        self._weigh(Matches.joined(kept), np.concatenate(outcomes))
+        self._count(seen.sum(axis=0), right.sum(axis=0))
         self.bias_ = self._name_bias()
 
-    def _count(self, labels: NDArray[np.int32], true: NDArray[np.bool_]) -> None:
-        seen = np.bincount(labels, minlength=self.n_labels_)
-        right = np.bincount(labels[true], minlength=self.n_labels_)
-        self.prior_ = float((true.sum() + 1) / (true.size + 10))
+    def _weigh(self, found: Matches, true: NDArray[np.bool_]) -> None:
+        """Learn the weights of features from matches and whether they are right."""
+        self.coefficients_, self.intercept_ = np.zeros(len(_FEATURES)), -3.0
+        if not 0 < true.sum() < true.size:
+            self.coefficients_[_FEATURES.index("coverage")] = 2.0
+            return
+        some = np.zeros(true.size, dtype=bool)
+        some[:: -(-true.size // _PAIRS)] = True
+        found = found.chosen(some)
+        columns = [np.ones(found.names.size), *found.features(), *self._name_features(found.names)]
+        learned = fit_logistic(np.column_stack(columns).astype(np.float64), true[some].astype(np.float64))
+        self.coefficients_, self.intercept_ = learned[1:], float(learned[0])
+
+    def _count(self, seen: NDArray[np.int64], right: NDArray[np.int64]) -> None:
+        self.prior_ = float((right.sum() + 1) / (seen.sum() + 10))
         self.seen_ = seen.astype(np.float32)
         self.right_ = ((right + 5 * self.prior_) / (seen + 5)).astype(np.float32)
 
