@@ -320,3 +320,11 @@ def test_a_tagger_gives_the_names():
     assert tagger.tag_one("walnuts", k=1).names == ["walnut"]
     explained = tagger.explain("an oak", "oak")
     assert [word.word for word in explained.read_words] == ["oak"]
+
+
+@pytest.mark.parametrize(("y", "low", "high"), [([[0], [1]], 0.8, 1.0), ([[1], [0]], 0.0, 0.2)])
+def test_names_that_are_always_right_or_always_wrong(y, low, high):
+    model = NameMatcher(threads=1).fit(["an oak", "the sea"] * 30, y * 30, label_texts=["Oak", "Sea"])
+    scores = model.rank(["an oak by the sea"]).scores
+    assert scores.size == 2
+    assert np.all((scores > low) & (scores < high))

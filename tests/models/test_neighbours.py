@@ -86,3 +86,36 @@ def test_a_forged_index_is_refused(rows):
         forged[name][3] = value
         with pytest.raises(InputError, match="must fit together"):
             RowIndex.from_state(type(state)(state.kind, params=state.params, arrays=forged))
+
+
+def test_a_model_without_rows_left_answers_with_nothing(rows, tmp_path):
+    X, y = rows
+    model = Neighbours(threads=1).fit(X, y).remove_rows(np.arange(200))
+    assert model.rank(X).labels.size == 0
+    loaded = load(save(model, tmp_path / "model"))
+    assert loaded.rank(X).labels.size == 0
+    assert loaded.add_rows(X[3:4], [y[3]]).rank(X[3:4], 1).labels.tolist() == y[3]
+
+
+def test_joined_and_added_rows_give_the_answers_of_a_stored_model(rows, tmp_path):
+    X, y = rows
+    model = Neighbours(n_neighbours=4, threads=1).fit(X[:120], y[:120]).grow(12)
+    model.add_rows(X[120:160], y[120:160]).add_rows(X[160:], y[160:]).remove_rows([5, 130, 199])
+    loaded = load(save(model, tmp_path / "model"))
+    ours, theirs = model.rank(X, 3), loaded.rank(X, 3)
+    # Codes of one byte are computed anew for the joined index.
+    assert np.mean(ours.top(1).labels == theirs.top(1).labels) > 0.95
+    np.testing.assert_allclose(ours.scores, theirs.scores, atol=0.05)
+
+
+def test_refused_rows_leave_the_model_as_it_was(rows):
+    X, y = rows
+    model = Neighbours(threads=1).fit(X, y)
+    before = model.rank(X)
+    with pytest.raises(InputError, match="negative"):
+        model.add_rows(-X[:2], y[:2])
+    with pytest.raises(InputError, match="one row for each"):
+        model.add_rows(X[:2], y[:1])
+    with pytest.raises(InputError, match="n_labels must be"):
+        model.grow(3)
+    assert model.rank(X) == before

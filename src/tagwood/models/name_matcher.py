@@ -311,9 +311,9 @@ class NameMatcher(FittedModel):
 
     def _weigh(self, found: Matches, true: NDArray[np.bool_]) -> None:
         """Learn the weights of features from matches and whether they are right."""
-        self.coefficients_, self.intercept_ = np.zeros(len(_FEATURES)), -3.0
-        if not 0 < true.sum() < true.size:
-            self.coefficients_[_FEATURES.index("coverage")] = 2.0
+        if not 0 < true.sum() < true.size:  # nothing to tell apart: a whole name is as right as before
+            self.coefficients_ = np.array([float(name in ("coverage", "right")) for name in _FEATURES])
+            self.intercept_ = -1.0
             return
         some = np.zeros(true.size, dtype=bool)
         some[:: -(-true.size // _PAIRS)] = True
