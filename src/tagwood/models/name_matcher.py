@@ -343,7 +343,8 @@ class NameMatcher(FittedModel):
 
     def _name_bias(self) -> NDArray[np.float64]:
         columns = self._name_features(np.arange(self.index_.name_labels.size))
-        return np.column_stack(columns) @ self.coefficients_[_OF_MATCH:] + self.intercept_
+        bias: NDArray[np.float64] = np.column_stack(columns) @ self.coefficients_[_OF_MATCH:]
+        return bias + self.intercept_
 
     def _logits(self, found: Matches) -> NDArray[np.float64]:
         logits = self.bias_[found.names]
