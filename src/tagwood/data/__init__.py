@@ -6,13 +6,7 @@ In: files and folders in any of the usual formats. Out: a `Dataset`.
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import BadLines
 from tagwood.data.formats import FORMATS, detect_format
-from tagwood.data.reading import (
-    SkippedLinesWarning,
-    read_dataset,
-    read_records,
-    target_format,
-    write_dataset,
-)
+from tagwood.data.reading import SkippedLinesWarning, read_dataset, read_records, target_format, write_dataset
 from tagwood.data.records import Record
 from tagwood.data.vocab import LabelVocab
 from tagwood.data.vocab_files import read_vocab, write_vocab

@@ -122,35 +122,16 @@ def _renamed(old: LabelVocab, new: LabelVocab, i: int, j: int) -> list[Renamed]:
 
 @dataclass(frozen=True)
 class TableUpdate:
-    """The updated table, and the changes in its own ids.
-
-    Parameters
-    ----------
-    vocab
-        The table.
-    sources
-        Label -> its id in the newer vocabulary, for all labels in both.
-    renamed
-        Label -> (name before, name now).
-    masked
-        Labels that are no longer suggested.
-    added
-        New labels.
-    missing
-        Labels that are not in the newer vocabulary.
-    left_out
-        Number of labels of the newer vocabulary that were not added.
-    by, language
-        How labels were matched, and the language of the names (None: the main one).
-    """
+    """The updated table, and the changes in its own ids."""
 
     vocab: LabelVocab
-    sources: dict[int, int]
-    renamed: dict[int, tuple[str, str]]
-    masked: list[int]
+    sources: dict[int, int]  # label -> its id in the newer vocabulary, for all labels in both
+    renamed: dict[int, tuple[str, str]]  # label -> (name before, name now)
+    masked: list[int]  # labels that are no longer suggested
     added: list[int]
-    missing: list[int]
-    left_out: int
+    missing: list[int]  # labels that are not in the newer vocabulary
+    left_out: int  # number of labels of the newer vocabulary that were not added
+    # by, language: how labels were matched, and the language of the names (None: the main one)
     by: str
     language: str | None
 

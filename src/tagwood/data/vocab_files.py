@@ -217,27 +217,13 @@ def _with_main(vocab: LabelVocab, language: str, path: Path) -> LabelVocab:
 
 @dataclass(frozen=True, eq=False)
 class Thesaurus:
-    """A SKOS vocabulary.
+    """A SKOS vocabulary."""
 
-    Parameters
-    ----------
-    vocab
-        URIs, main names, names by language, deprecated concepts as removed.
-    language
-        Language of the main names; "" if they have none.
-    notations
-        Notation (class mark, code) of each concept, "" where there is none.
-    broader
-        Ids of the broader concepts of each concept, those that are in the file.
-    texts
-        Name, alternative names and definition of each concept in `language`.
-    """
-
-    vocab: LabelVocab
-    language: str
-    notations: list[str]
-    broader: list[list[int]]
-    texts: list[str]
+    vocab: LabelVocab  # URIs, main names, names by language, deprecated concepts as removed
+    language: str  # language of the main names; "" if they have none
+    notations: list[str]  # notation (class mark, code) of each concept, "" where there is none
+    broader: list[list[int]]  # ids of the broader concepts of each concept, those that are in the file
+    texts: list[str]  # name, alternative names and definition of each concept in `language`
 
 
 def _check_language(language: str, known: Collection[str], path: Path) -> None:

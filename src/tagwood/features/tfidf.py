@@ -59,25 +59,12 @@ class TermLimits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """The features of a fitted encoder, most frequent first.
+    """The features of a fitted encoder, most frequent first."""
 
-    Parameters
-    ----------
-    slots
-        uint64 hash table of the features, for the kernels; empty when hashing.
-    idf
-        (n_features,) float32; 0 for hashed features outside the limits.
-    spelling
-        uint8, the UTF-8 bytes of the terms.
-    offsets
-        (n_features + 1,) int64 offsets of the terms in `spelling`; (1,) when hashing.
-    n_texts
-        Number of training texts.
-    """
-
-    slots: NDArray[np.uint64]
-    idf: NDArray[np.float32]
-    spelling: NDArray[np.uint8]
+    slots: NDArray[np.uint64]  # hash table of the features, for the kernels; empty when hashing
+    idf: NDArray[np.float32]  # (n_features,); 0 for hashed features outside the limits
+    spelling: NDArray[np.uint8]  # UTF-8 bytes of the terms
+    # (n_features + 1,) offsets of the terms in `spelling`; (1,) when hashing
     offsets: NDArray[np.int64]
     n_texts: int
 

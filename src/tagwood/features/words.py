@@ -34,13 +34,6 @@ _ROWS_FOR_THREADS = 64
 class WordSequences:
     """The vocabulary of a model, most frequent word first.
 
-    Parameters
-    ----------
-    slots
-        uint64 hash table of the words, for the kernel.
-    spelling, offsets
-        UTF-8 bytes of the words, and their offsets.
-
     Examples
     --------
     >>> words = WordSequences.learn(["fir and oak", "oak"])
@@ -51,7 +44,8 @@ class WordSequences:
     ([0, 3, 4], [2, 1, 2, 1])
     """
 
-    slots: NDArray[np.uint64]
+    slots: NDArray[np.uint64]  # hash table of the words, for the kernel
+    # spelling, offsets: UTF-8 bytes of the words, and their offsets
     spelling: NDArray[np.uint8]
     offsets: NDArray[np.int64]
 
@@ -136,19 +130,6 @@ class WordSequences:
 class WordBags:
     """The words and buckets that are features.
 
-    Parameters
-    ----------
-    slots
-        uint64 hash table of the words, for the kernels: word i is feature i + 1.
-    n_words
-        Number of words.
-    buckets
-        (2**bits,) feature of each bucket of n-grams, -1 for none; empty without n-grams.
-    longest
-        Largest number of words in an n-gram.
-    n_features
-        Number of features.
-
     Examples
     --------
     >>> bags = WordBags.learn(["fir fir oak", "oak fir"], min_count=2)
@@ -160,10 +141,11 @@ class WordBags:
     array([0.2, 0.4], dtype=float32)
     """
 
-    slots: NDArray[np.uint64]
+    slots: NDArray[np.uint64]  # hash table of the words, for the kernels: word i is feature i + 1
     n_words: int
+    # (2**bits,) feature of each bucket of n-grams, -1 for none; empty without n-grams
     buckets: NDArray[np.int32]
-    longest: int
+    longest: int  # largest number of words in an n-gram
     n_features: int
 
     @classmethod

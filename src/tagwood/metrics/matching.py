@@ -23,25 +23,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Hits of a ranking among the true labels.
+    """Hits of a ranking among the true labels."""
 
-    Parameters
-    ----------
-    true_indptr, true_labels
-        The true labels of each row, rising.
-    ranking
-        The labels returned for the same rows.
-    hits
-        uint8, one per entry of the ranking: 1 where its label is a true label of its row.
-    threads
-        Threads for the kernels; results do not depend on it.
-    """
-
+    # true_indptr, true_labels: the true labels of each row, rising
     true_indptr: NDArray[np.int64]
     true_labels: NDArray[np.int32]
-    ranking: Ranking
+    ranking: Ranking  # the labels returned for the same rows
+    # One per entry of the ranking: 1 where its label is a true label of its row
     hits: NDArray[np.uint8]
-    threads: int
+    threads: int  # threads for the kernels; results do not depend on it
 
     @property
     def n_rows(self) -> int:

@@ -124,20 +124,11 @@ def describe_propensity(propensity: Propensity) -> str:
 
 @dataclass(frozen=True, eq=False)
 class LabelSlice:
-    """Labels of similar frequency.
+    """Labels of similar frequency."""
 
-    Parameters
-    ----------
-    name
-        ``"head"``, ``"torso"`` or ``"tail"``.
-    mask
-        (n_labels,) whether a label belongs to it.
-    rarest, commonest
-        Smallest and largest number of training rows of its labels; 0 and 0 if it has none.
-    """
-
-    name: str
-    mask: NDArray[np.bool_]
+    name: str  # ``"head"``, ``"torso"`` or ``"tail"``
+    mask: NDArray[np.bool_]  # (n_labels,) whether a label belongs to it
+    # rarest, commonest: smallest and largest number of training rows of its labels; 0 and 0 if it has none
     rarest: int
     commonest: int
 

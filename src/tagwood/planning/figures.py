@@ -36,20 +36,11 @@ _SIZE_POWER = 0.7  # features of a label grow about so with its rows
 
 @dataclass(frozen=True)
 class TextFigures:
-    """N-grams and features of texts.
+    """N-grams and features of texts."""
 
-    Parameters
-    ----------
-    tokens
-        Distinct n-grams of a text, on average.
-    distinct
-        Distinct n-grams of all texts.
-    n_features, per_row
-        N-grams that become features, and how many of them a text has on average.
-    """
-
-    tokens: float
-    distinct: float
+    tokens: float  # distinct n-grams of a text, on average
+    distinct: float  # distinct n-grams of all texts
+    # n_features, per_row: N-grams that become features, and how many of them a text has on average
     n_features: float
     per_row: float
 
@@ -140,26 +131,19 @@ def extrapolate(sizes: Sequence[int], values: Sequence[float], size: int) -> flo
 
 @dataclass(frozen=True)
 class LabelFigures:
-    """Labels, their rows and their features.
+    """Labels, their rows and their features."""
 
-    Parameters
-    ----------
-    n_labels, used, pairs
-        Labels of the table, labels with rows, and pairs of row and label.
-    features, tree_features
-        Distinct features of a label's rows, summed over the labels; and the same with at most 512 per label.
-    log_rows
-        Mean of ln(1 + rows of a label) over the pairs: classifiers of frequent labels need more sweeps.
-    row_sizes, row_counts
-        Labels per row that occur, and on how many rows.
-    """
-
+    # n_labels, used, pairs: labels of the table, labels with rows, and pairs of row and label
     n_labels: int
     used: int
     pairs: int
+    # features, tree_features: distinct features of a label's rows, summed over the labels; and the same with
+    # at most 512 per label
     features: float
     tree_features: float
+    # Mean of ln(1 + rows of a label) over the pairs: classifiers of frequent labels need more sweeps
     log_rows: float
+    # row_sizes, row_counts: labels per row that occur, and on how many rows
     row_sizes: NDArray[np.int64]
     row_counts: NDArray[np.int64]
 
@@ -254,25 +238,14 @@ def _mean_length(rows: Sequence[str], random: np.random.Generator) -> float:
 
 @dataclass(frozen=True)
 class DataFigures:
-    """What a forecast needs to know about a dataset.
+    """What a forecast needs to know about a dataset."""
 
-    Parameters
-    ----------
-    rows
-        Rows to train on.
-    characters
-        Characters of all their texts.
-    texts, labels
-        Figures of the texts and of the labels.
-    grouped
-        Whether labels are known for groups only.
-    """
-
-    rows: int
-    characters: float
+    rows: int  # rows to train on
+    characters: float  # characters of all their texts
+    # texts, labels: figures of the texts and of the labels
     texts: TextFigures
     labels: LabelFigures
-    grouped: bool
+    grouped: bool  # whether labels are known for groups only
 
 
 def measure_figures(

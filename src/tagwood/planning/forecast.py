@@ -35,37 +35,21 @@ _GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Constants by what they forecast.
+    """Constants by what they forecast."""
 
-    Parameters
-    ----------
-    features, label_features, tree, rest
-        CPU seconds per unit of work of the stages of training.
-    memory
-        Bytes beyond those in use when the data have been read.
-    entries
-        Weights per feature of a label, and how fast they fall below the threshold.
-    size
-        Bytes of a model folder.
-    latency, batch
-        Seconds for one text alone, and CPU seconds for one of many.
-    bands
-        Quantity -> factor within which nine of ten measured datasets were.
-    measured
-        Machine, date, datasets used, and datasets held out to check.
-    """
-
+    # features, label_features, tree, rest: CPU seconds per unit of work of the stages of training
     features: tuple[float, ...]
     label_features: tuple[float, ...]
     tree: tuple[float, ...]
     rest: tuple[float, ...]
-    memory: tuple[float, ...]
-    entries: tuple[float, ...]
-    size: tuple[float, ...]
+    memory: tuple[float, ...]  # bytes beyond those in use when the data have been read
+    entries: tuple[float, ...]  # weights per feature of a label, and how fast they fall below the threshold
+    size: tuple[float, ...]  # bytes of a model folder
+    # latency, batch: seconds for one text alone, and CPU seconds for one of many
     latency: tuple[float, ...]
     batch: tuple[float, ...]
-    bands: dict[str, float]
-    measured: dict[str, str]
+    bands: dict[str, float]  # quantity -> factor within which nine of ten measured datasets were
+    measured: dict[str, str]  # machine, date, datasets used, and datasets held out to check
 
     def to_json(self) -> str:
         """Return the constants as JSON, with four figures each."""
@@ -177,32 +161,17 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Forecast:
-    """What training will need.
+    """What training will need."""
 
-    Parameters
-    ----------
-    peak_bytes
-        Peak memory of the process, including the data that it holds already.
-    cpu_seconds
-        CPU time of all threads, from the texts in memory to the stored model.
-    model_bytes
-        Size of the model folder.
-    depth, n_nodes
-        Size of a label tree.
-    latency_seconds
-        Time to tag one text from Python.
-    batch_seconds
-        CPU time to tag one text of a large batch.
-    """
-
-    peak_bytes: Value
-    cpu_seconds: Value
-    model_bytes: Value
+    peak_bytes: Value  # peak memory of the process, including the data that it holds already
+    cpu_seconds: Value  # CPU time of all threads, from the texts in memory to the stored model
+    model_bytes: Value  # size of the model folder
+    # depth, n_nodes: size of a label tree
     depth: int
     n_nodes: int
     n_features: int
-    latency_seconds: Value
-    batch_seconds: Value
+    latency_seconds: Value  # time to tag one text from Python
+    batch_seconds: Value  # CPU time to tag one text of a large batch
 
 
 class WorkTerms(NamedTuple):

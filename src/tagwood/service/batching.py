@@ -40,16 +40,9 @@ class _Job(NamedTuple):
 
 
 class RequestBatcher:
-    """Tags texts in batches.
+    """Tags texts in batches; long batches run in `pool`, and `observe` is called with the number of texts of each.
 
-    Parameters
-    ----------
-    pool
-        Threads for long batches.
-    enabled
-        False: every request is a batch of its own.
-    observe
-        Called with the number of texts of each batch.
+    If not `enabled`, every request is a batch of its own.
     """
 
     def __init__(

@@ -25,15 +25,7 @@ Corrections = dict[int, list[int]]  # row -> label ids
 
 
 class GroupReview:
-    """The groups of a model.
-
-    Parameters
-    ----------
-    tagger
-        Fitted from group labels.
-    kept
-        Its groups.
-    """
+    """The groups of a Tagger that was fitted from group labels."""
 
     def __init__(self, tagger: Tagger, kept: GroupSamples) -> None:
         self._tagger = tagger
@@ -107,12 +99,7 @@ class GroupReview:
             confidence, similarity = imputed.get(label, _CORRECTED)
             brief = brief_label(self._tagger, label, language)
             labels.append({**vars(brief), "confidence": confidence, "similarity": similarity})
-        return {
-            "row": row,
-            "text": self.kept.texts[sample],
-            "labels": labels,
-            "corrected": row in corrected,
-        }
+        return {"row": row, "text": self.kept.texts[sample], "labels": labels, "corrected": row in corrected}
 
 
 def last_of_each_row(lines: bytes) -> Iterable[bytes]:

@@ -21,13 +21,7 @@ from tagwood.service.problems import ProblemError
 
 
 class Journal:
-    """Appends records to a file.
-
-    Parameters
-    ----------
-    path
-        The file; it is created, with its folder, for the first record.
-    """
+    """Appends records to a file, which is created with its folder for the first record."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

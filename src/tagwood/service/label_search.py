@@ -42,31 +42,16 @@ _ASCII = {code: chr(code).lower() if chr(code).isalnum() else " " for code in ra
 
 @dataclass(frozen=True, eq=False)
 class LabelNameIndex:
-    """The arrays of the index; each name of each language is an entry.
+    """The arrays of the index; each name of each language is an entry."""
 
-    Parameters
-    ----------
-    blob
-        Folded names as UTF-8, each followed by a 0 byte.
-    offsets
-        (n_entries + 1,) where each name begins.
-    labels
-        (n_entries,) label of each name.
-    tables
-        (n_entries,) 0: main name, i: the i-th language of the label table.
-    word_entries, word_places
-        Word starts in alphabetical order: the entry, and the byte in its name.
-    triples
-        (2, n_entries) bit sets of letter triples.
-    """
-
-    blob: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    labels: NDArray[np.int32]
-    tables: NDArray[np.int8]
+    blob: NDArray[np.uint8]  # folded names as UTF-8, each followed by a 0 byte
+    offsets: NDArray[np.int64]  # (n_entries + 1,) where each name begins
+    labels: NDArray[np.int32]  # (n_entries,) label of each name
+    tables: NDArray[np.int8]  # (n_entries,) 0: main name, i: the i-th language of the label table
+    # word_entries, word_places: word starts in alphabetical order: the entry, and the byte in its name
     word_entries: NDArray[np.int32]
     word_places: NDArray[np.uint16]
-    triples: NDArray[np.uint64]
+    triples: NDArray[np.uint64]  # (2, n_entries) bit sets of letter triples
 
     @classmethod
     def build(cls, vocab: LabelVocab) -> LabelNameIndex:
@@ -197,16 +182,7 @@ class FoundName(NamedTuple):
 
 
 class LabelNameSearch:
-    """Searches a `LabelNameIndex`.
-
-    Parameters
-    ----------
-    index
-        Index of the label table.
-    vocab
-        The label table.
-    counts
-        (n_labels,) training rows of each label: among equal matches, frequent labels come first.
+    """Searches a `LabelNameIndex`; among equal matches, labels with more training rows (`counts`) come first.
 
     Examples
     --------

@@ -27,16 +27,9 @@ from prometheus_client.registry import Collector
 
 
 class EventLog:
-    """Writes events, one JSON object per line.
+    """Writes the events of a worker to a file descriptor (None: nowhere), one JSON object per line.
 
-    Parameters
-    ----------
-    worker
-        Number of the worker that writes.
-    file
-        File descriptor; None writes nothing.
-    requests
-        Whether every request gets a line; failures always do.
+    Every request has a line if `requests` is true; failures always have one.
     """
 
     def __init__(self, worker: int = 0, file: int | None = 2, *, requests: bool = True) -> None:
@@ -112,13 +105,6 @@ _ROW = np.dtype(
 
 class ServiceMetrics(Collector):
     """Counts of one worker, kept in its row of a table that all workers share.
-
-    Parameters
-    ----------
-    table
-        (n_workers,) rows of counts.
-    worker
-        Number of this worker.
 
     Examples
     --------

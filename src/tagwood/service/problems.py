@@ -57,16 +57,8 @@ class FieldError(NamedTuple):
 class ProblemError(Exception):
     """A request that cannot be answered.
 
-    Parameters
-    ----------
-    kind
-        A key of `PROBLEMS`.
-    detail
-        What is wrong with this request, and what to do.
-    errors
-        The invalid fields.
-    headers
-        Further headers of the response.
+    `kind` is a key of `PROBLEMS`, `detail` describes what is wrong with this request and what to do, `errors` are the
+    invalid fields, and `headers` further headers of the response.
     """
 
     def __init__(

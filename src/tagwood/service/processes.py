@@ -63,23 +63,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 class Supervisor:
-    """Runs a service.
-
-    Parameters
-    ----------
-    model
-        The model folder.
-    settings
-        Settings of the service.
-    sock
-        Listening socket.
-    workers
-        Number of processes.
-    log_requests
-        Whether each request gets a line in the log.
-    on_ready
-        Called once, when all workers are ready.
-    """
+    """Runs a service in `workers` processes on a listening socket; `on_ready` is called once, when all are ready."""
 
     def __init__(
         self,

@@ -54,17 +54,8 @@ _CLOSE = {"Connection": "close"}
 class SecurityMiddleware:
     """The outermost layer of the service.
 
-    Parameters
-    ----------
-    app
-        The next ASGI app.
-    settings
-        Settings of the service.
-    metrics, log
-        Where requests are counted and logged.
-    service
-        The FastAPI app: its JSON routes with a fixed path are called directly, without the layers in between, which
-        take longer than tagging a short text.
+    JSON routes of the FastAPI app `service` with a fixed path are called directly, without the layers in between, which
+    take longer than tagging a short text.
     """
 
     def __init__(

@@ -19,33 +19,15 @@ _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """Limits of one request; a request beyond them is refused with the status in parentheses.
+    """Limits of one request; a request beyond them is refused with the status in parentheses."""
 
-    Parameters
-    ----------
-    body_bytes
-        Size of the body (413).
-    text_chars
-        Characters per text (422).
-    texts
-        Texts per request (422).
-    k
-        Labels per text (422).
-    labels
-        Labels in `restrict`, `exclude` or feedback (422).
-    concurrent
-        Open requests per worker process (429).
-    body_seconds
-        Time to send the body (408).
-    """
-
-    body_bytes: int = 10_000_000
-    text_chars: int = 200_000
-    texts: int = 1_000
-    k: int = 100
-    labels: int = 10_000
-    concurrent: int = 256
-    body_seconds: float = 20.0
+    body_bytes: int = 10_000_000  # size of the body (413)
+    text_chars: int = 200_000  # characters per text (422)
+    texts: int = 1_000  # texts per request (422)
+    k: int = 100  # labels per text (422)
+    labels: int = 10_000  # labels in `restrict`, `exclude` or feedback (422)
+    concurrent: int = 256  # open requests per worker process (429)
+    body_seconds: float = 20.0  # time to send the body (408)
 
     def __post_init__(self) -> None:
         for name in ("body_bytes", "text_chars", "texts", "k", "labels", "concurrent"):
@@ -55,45 +37,23 @@ class RequestLimits:
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """How a service runs.
+    """How a service runs."""
 
-    Parameters
-    ----------
-    limits
-        Limits of one request.
-    token
-        Bearer token required by /v1 and /metrics; None: no token is required.
-    origins
-        Origins of other web sites that may call the service (CORS), such as ``https://library.example``.
-    hosts
-        Accepted values of the Host header; empty: any. A service on a loopback address needs them: otherwise a web
-        site whose name resolves to 127.0.0.1 could read the answers (DNS rebinding).
-    feedback
-        File to which feedback is appended; None: feedback is refused.
-    corrections
-        File to which corrections of groups are appended; None: they are refused.
-    batch_requests
-        Whether requests that arrive at the same time are answered together.
-    threads
-        Threads of one worker for large batches.
-    reload_seconds
-        How often to check the model folder for a new model; 0: never.
-    log_texts
-        Whether texts are written to the log.
-    run_folder
-        Folder shared by the workers while the service runs; None: there is one worker only.
-    """
-
-    limits: RequestLimits = field(default_factory=RequestLimits)
-    token: str | None = None
+    limits: RequestLimits = field(default_factory=RequestLimits)  # limits of one request
+    token: str | None = None  # bearer token required by /v1 and /metrics; None: no token is required
+    # Origins of other web sites that may call the service (CORS), such as ``https://library.example``
     origins: tuple[str, ...] = ()
+    # Accepted values of the Host header; empty: any. A service on a loopback address needs them: otherwise a
+    # web site whose name resolves to 127.0.0.1 could read the answers (DNS rebinding)
     hosts: tuple[str, ...] = ()
-    feedback: Path | None = None
+    feedback: Path | None = None  # file to which feedback is appended; None: feedback is refused
+    # File to which corrections of groups are appended; None: they are refused
     corrections: Path | None = None
-    batch_requests: bool = True
-    threads: int = 1
-    reload_seconds: float = 2.0
-    log_texts: bool = False
+    batch_requests: bool = True  # whether requests that arrive at the same time are answered together
+    threads: int = 1  # threads of one worker for large batches
+    reload_seconds: float = 2.0  # how often to check the model folder for a new model; 0: never
+    log_texts: bool = False  # whether texts are written to the log
+    # Folder shared by the workers while the service runs; None: there is one worker only
     run_folder: Path | None = None
 
     def __post_init__(self) -> None:

@@ -38,27 +38,13 @@ Identity = tuple[int, int, int]
 
 @dataclass(eq=False)
 class LoadedModel:
-    """A Tagger with its manifest and the search over its label names.
-
-    Parameters
-    ----------
-    tagger
-        Fitted.
-    name
-        Short hash of the model.
-    manifest
-        Manifest of the model folder; None for a Tagger that was never saved.
-    names
-        Search over label names.
-    loaded_at
-        Unix time.
-    """
+    """A Tagger with its manifest and the search over its label names."""
 
     tagger: Tagger
-    name: str
-    manifest: Manifest | None
+    name: str  # short hash of the model
+    manifest: Manifest | None  # manifest of the model folder; None for a Tagger that was never saved
     names: LabelNameSearch
-    loaded_at: float = field(default_factory=time.time)
+    loaded_at: float = field(default_factory=time.time)  # Unix time
 
     @classmethod
     def of(
@@ -123,16 +109,9 @@ class LoadedModel:
 
 
 class ModelHolder:
-    """Holds the model in use and replaces it when its folder changes.
+    """Holds the model in use, at first `first`, and replaces it when its folder changes.
 
-    Parameters
-    ----------
-    load
-        Loads a folder.
-    folder
-        The model folder, or a link to one; None if the model never changes.
-    first
-        The model in use before the first call of `refresh`.
+    Without a folder the model never changes; the folder may be a link to one.
     """
 
     def __init__(
@@ -166,17 +145,7 @@ class ModelHolder:
 
 
 class ServiceState:
-    """Model, threads, journals and counts of one worker.
-
-    Parameters
-    ----------
-    settings
-        Settings of the service.
-    holder
-        The model in use.
-    metrics, log
-        Counts and events.
-    """
+    """Model, threads, journals and counts of one worker."""
 
     def __init__(
         self, settings: ServiceSettings, holder: ModelHolder, metrics: ServiceMetrics, log: EventLog

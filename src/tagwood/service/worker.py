@@ -112,12 +112,7 @@ class GuardedProtocol(HttpToolsProtocol):
 class Acceptor:
     """Accepts one connection per turn of the event loop, so that several workers share them evenly.
 
-    Parameters
-    ----------
-    sock
-        Listening socket, shared with other workers.
-    protocol
-        Returns the protocol of a new connection.
+    `protocol` returns the protocol of a new connection.
     """
 
     def __init__(self, sock: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:

@@ -103,38 +103,20 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The contents of manifest.json.
+    """The contents of manifest.json."""
 
-    Attributes
-    ----------
-    format_version
-        Version of the folder format.
-    versions
-        tagwood, python, numpy and scipy at the time of saving.
-    created
-        UTC time of saving, ISO 8601.
-    notes, fingerprint
-        As given to `save`, or None.
-    seed, training_seconds
-        Attributes `seed` and `training_seconds_` of the model, or None.
-    model
-        Tree of kinds, parameters and arrays.
-    golden
-        Stored inputs and their expected rankings, or None.
-    files
-        Size and hashes of every other file, by name.
-    """
-
-    format_version: int
-    versions: dict[str, str]
-    created: str
+    format_version: int  # version of the folder format
+    versions: dict[str, str]  # tagwood, python, numpy and scipy at the time of saving
+    created: str  # UTC time of saving, ISO 8601
+    # notes, fingerprint: as given to `save`, or None
     notes: str | None
+    # seed, training_seconds: attributes `seed` and `training_seconds_` of the model, or None
     seed: int | None
     training_seconds: float | None
     fingerprint: str | None
-    model: Node
-    golden: Node | None
-    files: dict[str, FileRecord]
+    model: Node  # tree of kinds, parameters and arrays
+    golden: Node | None  # stored inputs and their expected rankings, or None
+    files: dict[str, FileRecord]  # size and hashes of every other file, by name
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as JSON values, in the order of the file."""

@@ -190,27 +190,13 @@ class RecipeTrial(NamedTuple):
 
 @dataclass(frozen=True)
 class Tuned:
-    """The result of a search: its finished trials, best first.
-
-    Parameters
-    ----------
-    metric
-        Name of the metric.
-    trials
-        Trial 0 is the recipe as it was given, without changes.
-    failures
-        Reasons of failed trials, by number.
-    given
-        The recipe that the search started from.
-    held_out
-        Number of rows that the metric was measured on.
-    """
+    """The result of a search: its finished trials, best first."""
 
     metric: str
-    trials: list[RecipeTrial]
-    failures: dict[int, str]
-    given: Recipe
-    held_out: int
+    trials: list[RecipeTrial]  # trial 0 is the recipe as it was given, without changes
+    failures: dict[int, str]  # reasons of failed trials, by number
+    given: Recipe  # the recipe that the search started from
+    held_out: int  # number of rows that the metric was measured on
 
     @property
     def recipe(self) -> Recipe:

@@ -28,40 +28,23 @@ _URIS = re.compile(r"(<[^<>\s]+>|[a-z][a-z0-9+.-]*:[^\s]+)?(\s+(<[^<>\s]+>|[a-z]
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A file format.
-
-    Parameters
-    ----------
-    name
-        The name that users write.
-    write
-        Function of dataset and path.
-    records
-        Function of path and options that yields the rows one by one, for formats with texts.
-    read_whole
-        Function of path and options that returns the dataset; default: the dataset is built from `records`.
-    holds
-        Which of texts, features, groups and ids it can contain.
-    labels_by
-        How labels are written: by ``"name"``, ``"word"`` (a name with ``_`` for spaces) or ``"id"``.
-    has_width
-        Whether the file contains the number of labels.
-    folder, files
-        Whether it is a folder, and the fixed names of its files.
-    endings
-        File names that select this format when writing.
-    """
+    """A file format."""
 
     name: str
-    write: Callable[[Dataset, Path], None]
+    write: Callable[[Dataset, Path], None]  # function of dataset and path
+    # Function of path and options that yields the rows one by one, for formats with texts
     records: Callable[[Path, ReadOptions], Iterator[Record]] | None = None
+    # Function of path and options that returns the dataset; default: the dataset is built from `records`
     read_whole: Callable[[Path, ReadOptions], Dataset] | None = None
+    # Which of texts, features, groups and ids it can contain
     holds: tuple[str, ...] = ("texts", "groups", "ids")
+    # How labels are written: by ``"name"``, ``"word"`` (a name with ``_`` for spaces) or ``"id"``
     labels_by: str = "name"
-    has_width: bool = False
+    has_width: bool = False  # whether the file contains the number of labels
+    # folder, files: whether it is a folder, and the fixed names of its files
     folder: bool = False
     files: tuple[str, ...] = ()
-    endings: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()  # file names that select this format when writing
 
     def read(self, path: Path, options: ReadOptions) -> Dataset:
         """Read a dataset."""
@@ -137,32 +120,10 @@ _LINES = (
     ),
 )
 _TABLES = (
-    Format(
-        name="jsonl",
-        write=json_lines.write,
-        records=json_lines.records,
-        endings=(".jsonl", ".ndjson"),
-    ),
-    Format(
-        name="csv",
-        write=tables.write_csv,
-        records=tables.records,
-        labels_by="word",
-        endings=(".csv",),
-    ),
-    Format(
-        name="tsv",
-        write=tables.write_tsv,
-        records=tables.records,
-        labels_by="word",
-        endings=(".tsv",),
-    ),
-    Format(
-        name="parquet",
-        write=parquet.write,
-        records=parquet.records,
-        endings=(".parquet",),
-    ),
+    Format(name="jsonl", write=json_lines.write, records=json_lines.records, endings=(".jsonl", ".ndjson")),
+    Format(name="csv", write=tables.write_csv, records=tables.records, labels_by="word", endings=(".csv",)),
+    Format(name="tsv", write=tables.write_tsv, records=tables.records, labels_by="word", endings=(".tsv",)),
+    Format(name="parquet", write=parquet.write, records=parquet.records, endings=(".parquet",)),
 )
 _ANNIF = (
     Format(
@@ -179,18 +140,8 @@ _ANNIF = (
         holds=("texts", "ids"),
         labels_by="word",
     ),
-    Format(
-        name="annif-jsonl",
-        write=json_lines.write_annif,
-        records=json_lines.records,
-    ),
-    Format(
-        name="txt-key",
-        write=txt_key.write,
-        records=txt_key.records,
-        holds=("texts", "ids"),
-        folder=True,
-    ),
+    Format(name="annif-jsonl", write=json_lines.write_annif, records=json_lines.records),
+    Format(name="txt-key", write=txt_key.write, records=txt_key.records, holds=("texts", "ids"), folder=True),
 )
 FORMATS = {chosen.name: chosen for chosen in (*_MATRICES, *_LINES, *_TABLES, *_ANNIF)}
 """Every format by its name."""

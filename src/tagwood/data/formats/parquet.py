@@ -12,17 +12,7 @@ from typing import Any
 from tagwood.data.dataset import Dataset
 from tagwood.data.formats.json_lines import labels_of
 from tagwood.data.formats.tables import LabelCells
-from tagwood.data.records import (
-    BODY,
-    ID,
-    LABELS,
-    TITLE,
-    ReadOptions,
-    Record,
-    join_text,
-    need_texts,
-    pick,
-)
+from tagwood.data.records import BODY, ID, LABELS, TITLE, ReadOptions, Record, join_text, need_texts, pick
 from tagwood.errors import DataError, MissingExtraError
 
 _BATCH = 4096
