@@ -182,7 +182,7 @@ def test_shortened_arrays_are_refused(model, name):
     state = model.state()
     index = state.part("index")
     arrays = {**index.arrays, name: index.arrays[name][:-1]}
-    forged = State(index.kind, arrays=arrays, parts=index.parts)
+    forged = State(index.kind, params=index.params, arrays=arrays, parts=index.parts)
     with pytest.raises(InputError):
         NameMatcher.from_state(
             State(state.kind, params=state.params, arrays=state.arrays, parts={"index": forged})
@@ -266,6 +266,13 @@ def test_words_of_names_may_be_apart_and_incomplete():
     for wrong in (0.1, 1.1, "all"):
         with pytest.raises(InputError, match="min_coverage"):
             NameMatcher(min_coverage=wrong).fit(texts, [[0]] * 12, label_texts=["Law"])
+
+
+def test_parameters_changed_after_fit_wait_for_the_next_fit(model):
+    before = model.rank(TEXTS)
+    model.set_params(min_coverage=0.3)
+    assert model.rank(TEXTS) == before
+    assert NameMatcher.from_state(model.state()).rank(TEXTS) == before
 
 
 def test_fit_is_deterministic_whatever_the_threads():

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import _kernels
+from tagwood._check import check_float
 from tagwood.errors import InputError, MissingExtraError
 from tagwood.features.words import FIRST, WordSequences
 from tagwood.storage import State
@@ -114,6 +115,8 @@ class NameIndex:
         (n_names,) how many labels have a name with the same stems.
     word_ptr, by_word
         Names that are looked up by each stem.
+    min_coverage
+        Share of a name's weight that must be in a text.
     """
 
     words: WordSequences
@@ -125,6 +128,7 @@ class NameIndex:
     shared: NDArray[np.int32]
     word_ptr: NDArray[np.int64]
     by_word: NDArray[np.int32]
+    min_coverage: float
 
     @classmethod
     def build(
@@ -156,19 +160,17 @@ class NameIndex:
         weight = np.log1p(n_texts / (1.0 + with_stem)).astype(np.float32)
         shared = _labels_per_name(name_ptr, name_words, labels)
         prefix = _kernels.prefix_words(name_ptr, name_words, weight, min_coverage)
-        return cls(words, stems, name_ptr, name_words, labels, weight, shared, *prefix)
+        return cls(words, stems, name_ptr, name_words, labels, weight, shared, *prefix, min_coverage)
 
     def read(self, texts: Iterable[str], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return the borders and stems of texts; -1 is a word that no name has."""
         borders, ids = self.words.rows(texts, LONGEST, threads)
         return borders, self.stem_of[ids]
 
-    def match(
-        self, borders: NDArray[np.int64], stems: NDArray[np.int32], min_coverage: float, threads: int
-    ) -> Matches:
+    def match(self, borders: NDArray[np.int64], stems: NDArray[np.int32], threads: int) -> Matches:
         """Find names in texts that `read` returned."""
         names = (self.name_ptr, self.name_words, self.weight, self.word_ptr, self.by_word)
-        return Matches(*_kernels.match_names(*names, min_coverage, borders, stems, threads))
+        return Matches(*_kernels.match_names(*names, self.min_coverage, borders, stems, threads))
 
     @cached_property
     def stem_of(self) -> NDArray[np.int32]:
@@ -178,7 +180,8 @@ class NameIndex:
     def state(self) -> State:
         """Return the stored form."""
         arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in _INDEX_ARRAYS}
-        return State("NameIndex", arrays=arrays, parts={"words": self.words.state()})
+        params = {"min_coverage": self.min_coverage}
+        return State("NameIndex", params=params, arrays=arrays, parts={"words": self.words.state()})
 
     @classmethod
     def from_state(cls, state: State, n_labels: int) -> NameIndex:
@@ -200,7 +203,8 @@ class NameIndex:
         )
         if not fits:
             raise InputError("the arrays of stored label names must fit together", given="others")
-        return cls(words, **arrays)
+        min_coverage = check_float(state.param("min_coverage", float), "min_coverage", low=0.3, high=1.0)
+        return cls(words, **arrays, min_coverage=min_coverage)
 
 
 class Matches(NamedTuple):

@@ -170,7 +170,7 @@ class NameMatcher(FittedModel):
         self._check_fitted()
         check_int(k, "k", low=1)
         threads = check_threads(self.threads)
-        found = self._match(*self.index_.read(check_texts(texts), threads), threads)
+        found = self.index_.match(*self.index_.read(check_texts(texts), threads), threads)
         logits = self._logits(found)
         labels, at = self.index_.name_labels[found.names], found.rows
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
@@ -206,7 +206,7 @@ class NameMatcher(FittedModel):
         # One variant of the text without each stem, after the text itself.
         left_out = np.intersect1d(stems, np.concatenate([*own, np.empty(0, dtype=np.int32)]))
         variants = np.stack([stems, *(np.where(stems == stem, np.int32(-1), stems) for stem in left_out)])
-        found = self._match(np.arange(len(variants) + 1) * stems.size, variants.ravel(), 1)
+        found = index.match(np.arange(len(variants) + 1) * stems.size, variants.ravel(), 1)
         right = index.name_labels[found.names] == label
         scores = np.zeros(len(variants))
         np.maximum.at(scores, found.rows[right], sigmoid(self._logits(found))[right])
@@ -279,11 +279,8 @@ class NameMatcher(FittedModel):
 
     def _build(self, words: WordSequences) -> NameIndex:
         return NameIndex.build(
-            words, self.language, self.frequency_, self.n_texts_, self.names_, self.min_coverage
+            words, self.language, self.frequency_, self.n_texts_, self.names_, float(self.min_coverage)
         )
-
-    def _match(self, borders: NDArray[np.int64], stems: NDArray[np.int32], threads: int) -> Matches:
-        return self.index_.match(borders, stems, self.min_coverage, threads)
 
     def _learn(self, rows: list[str], Y: sparse.csr_array, threads: int) -> None:
         """Count how often labels are right where their name matches, and weigh the features of a match."""
@@ -293,7 +290,7 @@ class NameMatcher(FittedModel):
         kept, outcomes = [], []
         for begin in range(0, len(rows), _BLOCK):
             block = slice(begin, begin + _BLOCK)
-            found = self._match(*self.index_.read(rows[block], threads), threads)
+            found = self.index_.match(*self.index_.read(rows[block], threads), threads)
             labels, at = self.index_.name_labels[found.names], found.rows
             true = np.isin(at * n_labels + labels, _cells(Y[block], n_labels))
             draw = drawn[begin + at]
