@@ -17,7 +17,7 @@ from benchmarks import SHARED
 from experiments.eagle.problems import docstrings
 from experiments.eagle.xmc import Job
 from tagwood.groups import embed_labels
-from tagwood.neural.miml.model import MimlNetwork
+from tagwood.neural.miml import MimlNetwork
 from tagwood.neural.training import Training
 
 IMAGES = ("mnist", "fashion-mnist")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tagwood.models.neighbours import Centroids, Neighbours
     from tagwood.models.softmax_tree import SoftmaxTree
     from tagwood.neural.encoders.text_encoder import TextEncoder
-    from tagwood.neural.miml.model import MimlNetwork
+    from tagwood.neural.miml import MimlNetwork
     from tagwood.neural.otseq2set.model import SetGenerator
     from tagwood.neural.prime.model import PrototypeModel
     from tagwood.ranking import Ranking
@@ -69,7 +69,7 @@ _HOMES = {
     "Ensemble": "tagwood.models.ensemble",
     "LabelVocab": "tagwood.data",
     "LinearTree": "tagwood.models.linear_tree",
-    "MimlNetwork": "tagwood.neural.miml.model",
+    "MimlNetwork": "tagwood.neural.miml",
     "NameMatcher": "tagwood.models.name_matcher",
     "Neighbours": "tagwood.models.neighbours",
     "PrototypeModel": "tagwood.neural.prime.model",

@@ -55,8 +55,10 @@ def trained_module(settings=SETTINGS, *, folder=None, stop_at=None, dropout=Fals
                 part.p = 0.0
         return module, data
 
-    def stop(moment):
-        if moment.step == stop_at:
+    steps = -(-len(texts) // settings.training.batch_size) * settings.training.epochs
+
+    def stop(line, share):
+        if round(share * steps) == stop_at:
             raise KeyboardInterrupt
 
     module, data = begin()

@@ -240,7 +240,7 @@ MODULES: Final[dict[str, str]] = {
     "Ensemble": "tagwood.models.ensemble.model",
     "LabelIndex": "tagwood.neural.prime.label_index",
     "LinearTree": "tagwood.models.linear_tree.model",
-    "MimlNetwork": "tagwood.neural.miml.model",
+    "MimlNetwork": "tagwood.neural.miml",
     "NameMatcher": "tagwood.models.name_matcher",
     "Neighbours": "tagwood.models.neighbours",
     "SetGenerator": "tagwood.neural.otseq2set.model",

@@ -48,7 +48,7 @@ from tagwood.neural.otseq2set.settings import DecodingSettings, LossSettings, Ne
 from tagwood.neural.otseq2set.training import SetRows, SetTask, set_step, similar_lengths
 from tagwood.neural.otseq2set.words import label_table, word_table
 from tagwood.neural.torch_state import flushed_denormals, load_arrays, module_arrays, torch_threads
-from tagwood.neural.training import History, progress_lines, train
+from tagwood.neural.training import History, train
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
@@ -196,7 +196,7 @@ class SetGenerator(FittedModel):
                 seed=self.seed,
                 evaluate=None if evaluate is None else lambda _: evaluate(partial),
                 folder=folder,
-                progress=progress_lines(progress),
+                progress=progress,
             )
         self._set_learned(module, words, n_steps, tree, history)
         return self

@@ -47,7 +47,7 @@ from tagwood.neural.prime.training import (
     train_module,
 )
 from tagwood.neural.torch_state import load_arrays, module_arrays, torch_threads
-from tagwood.neural.training import History, Training, progress_lines
+from tagwood.neural.training import History, Training
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
@@ -201,7 +201,7 @@ class PrototypeModel(FittedModel):
                 threads=threads,
                 evaluate=None if evaluate is None else self._of_module(evaluate, encoder, data, settings),
                 folder=folder,
-                progress=progress_lines(progress),
+                progress=progress,
             )
             self._learn(module, encoder, data, settings)
         return self

@@ -35,6 +35,7 @@ from tagwood._sparse import check_labels, csr_parts
 from tagwood.features.base import label_centroids
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.metrics import compare, evaluate
+from tagwood.models.base import Progress
 from tagwood.neural.encoders.modules import FrozenRows
 from tagwood.neural.encoders.text_encoder import TextEncoder
 from tagwood.neural.encoders.tokens import TokenRows
@@ -42,16 +43,8 @@ from tagwood.neural.prime.batches import Positives, QueryBatches, cluster_querie
 from tagwood.neural.prime.loss import Pairs, Scores, prototype_loss
 from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, QueryMemory
 from tagwood.neural.prime.settings import PrototypeLoss, PrototypeSettings
-from tagwood.neural.training import (
-    History,
-    Rows,
-    TrainingProgress,
-    gather_objects,
-    gather_rows,
-    share_of,
-    train,
-    world,
-)
+from tagwood.neural.processes import gather_objects, gather_rows, share_of, world
+from tagwood.neural.training import History, Rows, train
 from tagwood.ranking import Ranking
 
 LOW_MARGIN = "none, low margin"  # label texts alone, with the smaller margin
@@ -94,7 +87,7 @@ def choose_centroids(
     *,
     candidates: Sequence[str] = CANDIDATES,
     seed: int = 0,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[str, dict[str, float]]:
     """Return the candidate that is best on held-out rows, and the nDCG@5 of each.
 
@@ -190,7 +183,7 @@ def train_module(
     threads: int,
     evaluate: Callable[[nn.Module], float] | None = None,
     folder: str | Path | None = None,
-    progress: Callable[[TrainingProgress], None] | None = None,
+    progress: Progress | None = None,
 ) -> History:
     """Train a module in place."""
     own = settings.batches
@@ -205,7 +198,7 @@ def train_module(
         evaluate=evaluate,
         folder=folder,
         progress=progress,
-        no_decay=[] if module.bank is None else ["bank"],
+        no_decay=("bank",),
         shared_loss=True,
     )
 

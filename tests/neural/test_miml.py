@@ -14,8 +14,7 @@ from sklearn.base import clone
 
 import tagwood
 from tagwood.errors import InputError, NotFittedError
-from tagwood.neural.miml.model import MimlNetwork
-from tagwood.neural.miml.network import GroupBatch, GroupRows, MimlModule
+from tagwood.neural.miml import GroupBatch, GroupRows, MimlModule, MimlNetwork
 from tagwood.neural.training import Training
 
 QUICK = Training(epochs=20, batch_size=16, learning_rate=0.02)

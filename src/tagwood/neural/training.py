@@ -1,8 +1,17 @@
-"""`train`: the training loop, its optimizer, and its checkpoints.
+"""`train`: the training loop of all neural models. In: a module, batches of row numbers, a loss. Out: trained weights.
 
-In: a module, batches, a loss and `Training` settings. Out: the trained module and its `History`. A checkpoint is one
-file, replaced atomically, with everything needed to resume bit for bit. It holds tensors and plain values only and is
-read with ``torch.load(weights_only=True)``.
+A model supplies a function from row numbers to a loss. The loop adds AdamW with warm-up and decay, gradient clipping,
+checkpoints, early stopping, progress reports, and data-parallel steps in a `torch.distributed` process group.
+
+Decisions
+---------
+* `batch_size` counts the rows of one optimizer step over all processes, so the number of processes changes the speed
+  but not the result.
+* The batches of an epoch are planned at its start and stored in checkpoints, because a plan may depend on the weights
+  at that moment.
+* A checkpoint is one file, replaced atomically, with everything needed to resume bit for bit. It holds tensors and
+  plain values only and is read with ``torch.load(weights_only=True)``.
+* Random numbers come from a fork of torch's generator; the caller's generator is left unchanged.
 """
 
 from __future__ import annotations
@@ -12,17 +21,20 @@ import math
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
+from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError, StorageError, TagwoodError
-from tagwood.neural.training.processes import (
+from tagwood.models.base import Progress
+from tagwood.neural.processes import (
     average_gradients,
     broadcast_weights,
     from_first,
@@ -30,10 +42,85 @@ from tagwood.neural.training.processes import (
     share_of,
     world,
 )
-from tagwood.neural.training.settings import Batches, History, Rows, Step, Training, TrainingProgress
 
-FILE = "checkpoint.pt"
+Rows = NDArray[np.int64]
+# (epoch, random generator of the epoch) -> the rows of each step.
+Batches = Callable[[int, np.random.Generator], list[Rows]]
+# (module, rows) -> mean loss of the rows.
+Step = Callable[[nn.Module, Rows], torch.Tensor]
+
+DECAYS = ("linear", "cosine", "constant")
+_FILE = "checkpoint.pt"
 _FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a neural model is trained.
+
+    Parameters
+    ----------
+    epochs
+        Maximum number of passes over the rows.
+    batch_size
+        Rows per optimizer step, over all processes together.
+    learning_rate, weight_decay
+        Of AdamW. Biases and norms are never decayed.
+    warm_up
+        Fraction of the steps over which the learning rate rises.
+    decay
+        How the learning rate falls afterwards: ``"linear"`` or ``"cosine"`` to zero, or ``"constant"``.
+    clip
+        Maximum norm of the gradient; 0 disables clipping.
+    patience
+        Stop after this many epochs without a better held-out measure; 0 never stops early.
+    checkpoint_minutes
+        Time between checkpoints if `fit` is given a folder; 0 writes one after every step.
+    device
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
+    """
+
+    epochs: int = 10
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    warm_up: float = 0.1
+    decay: str = "linear"
+    clip: float = 1.0
+    patience: int = 0
+    checkpoint_minutes: float = 10.0
+    device: str = "cpu"
+
+    def check(self) -> None:
+        """Raise `InputError` for an invalid value."""
+        check_int(self.epochs, "epochs", low=1)
+        check_int(self.batch_size, "batch_size", low=1)
+        check_float(self.learning_rate, "learning_rate", above=0.0)
+        check_float(self.weight_decay, "weight_decay", low=0.0)
+        check_float(self.warm_up, "warm_up", low=0.0, high=1.0)
+        check_choice(self.decay, "decay", DECAYS)
+        check_float(self.clip, "clip", low=0.0)
+        check_int(self.patience, "patience", low=0)
+        check_float(self.checkpoint_minutes, "checkpoint_minutes", low=0.0)
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise InputError(
+                "device must be available to torch",
+                given=f"{self.device!r} ({str(error).splitlines()[0][:80]})",
+                hint="Use device='cpu'.",
+            ) from error
+
+
+@dataclass
+class History:
+    """Mean loss and held-out measure of each epoch, and the epoch whose weights were kept."""
+
+    losses: list[float] = field(default_factory=list)
+    measures: list[float] = field(default_factory=list)
+    best_epoch: int | None = None  # None: there was no measure and the last weights were kept
+    steps: int = 0
+    seconds: float = 0.0
 
 
 def train(
@@ -45,8 +132,8 @@ def train(
     seed: int = 0,
     evaluate: Callable[[nn.Module], float] | None = None,
     folder: str | Path | None = None,
-    progress: Callable[[TrainingProgress], None] | None = None,
-    no_decay: Iterable[str] = (),
+    progress: Progress | None = None,
+    no_decay: tuple[str, ...] = (),
     shared_loss: bool = False,
 ) -> History:
     """Train a module in place, and leave it in evaluation mode on the CPU.
@@ -66,7 +153,7 @@ def train(
     folder
         Folder for checkpoints; an interrupted run resumes from it. The checkpoint is removed at the end.
     progress
-        Called after every step.
+        Called after every step with a line of text and the completed fraction.
     no_decay
         See `make_optimizer`.
     shared_loss
@@ -77,9 +164,10 @@ def train(
     with torch.random.fork_rng(devices=cuda):
         torch.manual_seed(seed + 1_000_003 * world()[0])
         module.to(settings.device)
-        optimizer = make_optimizer(module, settings.learning_rate, settings.weight_decay, no_decay=no_decay)
-        run = _Run(module, optimizer, batches, step, settings, seed=seed, shared_loss=shared_loss)
-        run.restore(None if folder is None else Path(folder))
+        optimizer = make_optimizer(module, settings.learning_rate, settings.weight_decay, no_decay)
+        run = _Run(module, optimizer, batches, step, settings, seed, shared_loss)
+        if folder is not None:
+            run.resume(Path(folder))
         return run.finish(evaluate, progress)
 
 
@@ -100,43 +188,21 @@ def shuffled(n_rows: int, batch_size: int) -> Batches:
 
 
 def make_optimizer(
-    module: nn.Module, learning_rate: float, weight_decay: float, *, no_decay: Iterable[str] = ()
+    module: nn.Module, learning_rate: float, weight_decay: float, no_decay: tuple[str, ...] = ()
 ) -> torch.optim.AdamW:
     """Return AdamW over the weights that require a gradient.
 
-    Parameters
-    ----------
-    module
-        The module to train.
-    learning_rate, weight_decay
-        Vectors (biases, norms) are never decayed.
-    no_decay
-        Prefixes of the names of further weights without decay, such as a bank of free vectors.
-
-    Examples
-    --------
-    >>> groups = make_optimizer(nn.Linear(3, 2), 0.1, 0.01).param_groups
-    >>> [(group["names"], group["weight_decay"]) for group in groups]
-    [(['weight'], 0.01), (['bias'], 0.0)]
+    Vectors (biases, norms) are not decayed, nor weights whose names start with one of `no_decay`.
     """
-    prefixes = tuple(no_decay)
-    weights = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
-    for prefix in prefixes:
-        if not any(name.startswith(prefix) for name in weights):
-            known = list(weights)
-            raise InputError(
-                "no_decay must hold prefixes of weight names",
-                given=repr(prefix),
-                hint=f"Weights: {', '.join(known[:8])}{', ...' if len(known) > 8 else ''}.",
-            )
-    groups: dict[float, list[str]] = {}
-    for name, weight in weights.items():
-        decay = 0.0 if weight.ndim < 2 or name.startswith(prefixes) else weight_decay
-        groups.setdefault(decay, []).append(name)
+    groups: dict[float, dict[str, nn.Parameter]] = {}
+    for name, weight in module.named_parameters():
+        if weight.requires_grad:
+            decay = 0.0 if weight.ndim < 2 or name.startswith(no_decay) else weight_decay
+            groups.setdefault(decay, {})[name] = weight
     return torch.optim.AdamW(
         [
-            {"params": [weights[name] for name in names], "names": names, "weight_decay": decay}
-            for decay, names in groups.items()
+            {"params": list(weights.values()), "names": list(weights), "weight_decay": decay}
+            for decay, weights in groups.items()
         ],
         lr=learning_rate,
     )
@@ -171,7 +237,6 @@ class _Run:
         batches: Batches,
         step: Step,
         settings: Training,
-        *,
         seed: int,
         shared_loss: bool,
     ) -> None:
@@ -182,17 +247,12 @@ class _Run:
         self.folder: Path | None = None
         self.saved = time.perf_counter()
         self.history = History()
-        self.epoch, self.done, self.loss_sum, self.rows_seen = 0, 0, 0.0, 0
+        self.epoch, self.done, self.n_steps, self.rows_seen, self.loss_sum = 0, 0, 0, 0, 0.0
         self.plan: list[Rows] = []
-        self.n_steps = 0
         self.best: dict[str, torch.Tensor] | None = None
         broadcast_weights(module)
 
-    def finish(
-        self,
-        evaluate: Callable[[nn.Module], float] | None,
-        progress: Callable[[TrainingProgress], None] | None,
-    ) -> History:
+    def finish(self, evaluate: Callable[[nn.Module], float] | None, progress: Progress | None) -> History:
         """Run from the current position to the end."""
         began, before, seen = time.perf_counter(), self.history.seconds, 0
         self.saved = began
@@ -206,14 +266,21 @@ class _Run:
                 if save_now:
                     self._save()
                 if progress is not None:
-                    progress(self._progress(seen / max(time.perf_counter() - began, 1e-9)))
+                    speed = seen / max(time.perf_counter() - began, 1e-9)
+                    progress(self._report(speed), self.history.steps / self.n_steps)
             self._end_epoch(evaluate)
         if self.best is not None:
             self.module.load_state_dict(self.best)
         self.module.cpu().eval()
         if self.folder is not None and self.rank == 0:
-            (self.folder / FILE).unlink(missing_ok=True)
+            (self.folder / _FILE).unlink(missing_ok=True)
         return self.history
+
+    def _report(self, speed: float) -> str:
+        left = (self.n_steps - self.history.steps) * self.settings.batch_size / speed
+        minutes, seconds = divmod(round(left), 60)
+        loss = self.loss_sum / self.rows_seen
+        return f"network: epoch {self.epoch + 1}, loss {loss:.4g}, {speed:,.0f} rows/s, {minutes}:{seconds:02d} left"
 
     def _begin_epoch(self) -> None:
         if self.done == 0:
@@ -230,9 +297,9 @@ class _Run:
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.learning_rate * factor
         self.optimizer.zero_grad(set_to_none=True)
-        loss, save_now = average_gradients(
-            self.weights, [self._gradients(rows), float(self._checkpoint_due())]
-        )
+        waited = time.perf_counter() - self.saved
+        due = self.rank == 0 and self.folder is not None and waited >= 60 * self.settings.checkpoint_minutes
+        loss, save_now = average_gradients(self.weights, [self._gradients(rows), float(due)])
         if not math.isfinite(loss):
             raise TagwoodError(
                 f"the loss must stay finite; it is {loss} at step {self.history.steps + 1:,}",
@@ -258,15 +325,6 @@ class _Run:
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
 
-    def _checkpoint_due(self) -> bool:
-        waited = time.perf_counter() - self.saved
-        return self.rank == 0 and self.folder is not None and waited >= 60 * self.settings.checkpoint_minutes
-
-    def _progress(self, speed: float) -> TrainingProgress:
-        left = (self.n_steps - self.history.steps) * self.settings.batch_size / max(speed, 1e-9)
-        loss = self.loss_sum / max(1, self.rows_seen)
-        return TrainingProgress(self.history.steps, self.n_steps, self.epoch, loss, speed, max(0.0, left))
-
     def _end_epoch(self, evaluate: Callable[[nn.Module], float] | None) -> None:
         self.history.losses.append(self.loss_sum / max(1, self.rows_seen))
         if evaluate is not None:
@@ -275,9 +333,8 @@ class _Run:
                 measure = from_first(float(evaluate(self.module)) if self.rank == 0 else 0.0)
             self.history.measures.append(measure)
             if self.best is None or measure > max(self.history.measures[:-1]):
-                self.best = {
-                    name: value.detach().cpu().clone() for name, value in self.module.state_dict().items()
-                }
+                weights = self.module.state_dict()
+                self.best = {name: value.detach().cpu().clone() for name, value in weights.items()}
                 self.history.best_epoch = self.epoch
         self.epoch, self.done = self.epoch + 1, 0
 
@@ -293,12 +350,16 @@ class _Run:
         return json.dumps([settings, shapes, self.size, self.seed], sort_keys=True)
 
     def _save(self) -> None:
-        """Write a checkpoint in the first process; every process contributes the state of its random generator."""
-        states = gather_objects(_random_state(self.settings.device))
+        """Write a checkpoint in the first process; every process contributes the state of its random generators."""
+        random = [torch.get_rng_state()]
+        if self.settings.device.startswith("cuda"):
+            random.append(torch.cuda.get_rng_state(torch.device(self.settings.device)))
+        states = gather_objects(random)
         self.saved = time.perf_counter()
         if self.rank != 0 or self.folder is None:
             return
         content = {
+            "format": _FORMAT,
             "description": self._description(),
             "module": self.module.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -309,17 +370,25 @@ class _Run:
             "history": asdict(self.history),
             "best": self.best,
         }
-        _write_checkpoint(self.folder, content)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        new = self.folder / f"{_FILE}.new"
+        torch.save(content, new)
+        with new.open("rb+") as file:
+            os.fsync(file.fileno())
+        new.replace(self.folder / _FILE)  # a crash before this leaves the previous checkpoint in place
 
-    def restore(self, folder: Path | None) -> None:
+    def resume(self, folder: Path) -> None:
         """Load the checkpoint of the folder, if there is one; later checkpoints are written there."""
         self.folder = folder
-        found = None if folder is None else _read_checkpoint(folder, self._description())
-        if found is None:
+        if not (folder / _FILE).exists():
             return
+        found = _read_checkpoint(folder / _FILE, self._description())
         self.module.load_state_dict(found["module"])
         self.optimizer.load_state_dict(found["optimizer"])
-        _set_random_state(found["random"][self.rank], self.settings.device)
+        random = found["random"][self.rank]
+        torch.set_rng_state(random[0])
+        if len(random) > 1 and self.settings.device.startswith("cuda"):
+            torch.cuda.set_rng_state(random[1], torch.device(self.settings.device))
         self.epoch, self.done, self.n_steps, self.rows_seen = found["position"]
         self.loss_sum = found["loss_sum"]
         self.plan = [rows.numpy() for rows in found["plan"]]
@@ -327,21 +396,8 @@ class _Run:
         self.best = found["best"]
 
 
-def _write_checkpoint(folder: Path, content: dict[str, Any]) -> None:
-    """Replace the checkpoint of a folder; a crash leaves the previous one in place."""
-    folder.mkdir(parents=True, exist_ok=True)
-    new = folder / f"{FILE}.new"
-    torch.save({"format": _FORMAT, **content}, new)
-    with new.open("rb+") as file:
-        os.fsync(file.fileno())
-    new.replace(folder / FILE)
-
-
-def _read_checkpoint(folder: Path, description: str) -> dict[str, Any] | None:
-    """Return the checkpoint of a folder if there is one; it must match the description."""
-    path = folder / FILE
-    if not path.exists():
-        return None
+def _read_checkpoint(path: Path, description: str) -> dict[str, Any]:
+    """Return the content of a checkpoint; it must match the description."""
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, OSError) as error:
@@ -359,16 +415,3 @@ def _read_checkpoint(folder: Path, description: str) -> dict[str, Any] | None:
             hint="Use the settings it was started with, or delete it to restart the training.",
         )
     return content
-
-
-def _random_state(device: str) -> list[torch.Tensor]:
-    """Return the state of torch's random generators on the CPU and on the device."""
-    states = [torch.get_rng_state()]
-    return [*states, torch.cuda.get_rng_state(torch.device(device))] if device.startswith("cuda") else states
-
-
-def _set_random_state(states: list[torch.Tensor], device: str) -> None:
-    """Restore random generators; a run that moves to another device draws new numbers there."""
-    torch.set_rng_state(states[0])
-    if len(states) > 1 and device.startswith("cuda"):
-        torch.cuda.set_rng_state(states[1], torch.device(device))

@@ -1,1 +1,0 @@
-"""MIML: a network for groups of samples that share labels."""
