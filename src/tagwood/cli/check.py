@@ -24,43 +24,23 @@ def check(
     json: common.JsonFlag = False,
 ) -> None:
     """Show statistics of a dataset, and warn about duplicates, leaks and other problems."""
-    found, bad_lines = check_data(data, test, data_format=data_format, vocab=vocab, skip_bad=skip_bad)
-    if json:
-        common.print_json(found.to_dict() | {"bad_lines": bad_lines})
-        return
-    common.print_data(
-        common.facts_table(facts_of(found) | ({"skipped lines": bad_lines} if skip_bad else {}))
-    )
-    for warning in found.warnings:
-        common.say(f"! {warning}")
-
-
-def check_data(
-    data: Path,
-    test: Path | None = None,
-    *,
-    data_format: str | None = None,
-    vocab: Path | None = None,
-    skip_bad: bool = False,
-) -> tuple[DatasetStatistics, int]:
-    """Read a dataset, and a test set over the same labels; return statistics and the number of skipped lines."""
     from tagwood.data import BadLines, read_dataset, read_vocab
     from tagwood.data.statistics import compute_statistics
 
     bad = BadLines(skip=skip_bad)
-    table = None if vocab is None else read_vocab(vocab)
-    train = read_dataset(data, data_format, vocab=table, skip_bad=bad)
-    if test is None:
-        return compute_statistics(train), bad.count
-    other = read_dataset(
-        test,
-        data_format,
-        vocab=train.vocab,
-        on_unknown="add",
-        skip_bad=bad,
-        split="test" if test.is_dir() else None,
-    )
-    return compute_statistics(train, other), bad.count
+    train = read_dataset(data, data_format, vocab=None if vocab is None else read_vocab(vocab), skip_bad=bad)
+    other = None
+    if test is not None:
+        options: dict[str, Any] = {"on_unknown": "add", "split": "test" if test.is_dir() else None}
+        other = read_dataset(test, data_format, vocab=train.vocab, skip_bad=bad, **options)
+    found = compute_statistics(train, other)
+    if json:
+        common.print_json(found.to_dict() | {"bad_lines": bad.count})
+        return
+    skipped = {"skipped lines": bad.count} if skip_bad else {}
+    common.print_data(common.facts_table(facts_of(found) | skipped))
+    for warning in found.warnings:
+        common.say(f"! {warning}")
 
 
 def facts_of(found: DatasetStatistics) -> dict[str, Any]:

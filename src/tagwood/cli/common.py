@@ -9,7 +9,7 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,6 +53,7 @@ UnknownOption = Annotated[
 SkipBadOption = Annotated[
     bool, typer.Option("--skip-bad", help="Skip lines that cannot be read, and count them.")
 ]
+ForceFlag = Annotated[bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")]
 DocsLimitOption = Annotated[int | None, typer.Option("--docs-limit", "-d", help="Use only the first rows.")]
 RecipeOption = Annotated[Path | None, typer.Option(help="TOML file with settings.")]
 SetOption = Annotated[
@@ -68,6 +69,10 @@ GroupLabelsOption = Annotated[
     ),
 ]
 
+# Columns of `make_table`: numbers, and texts that may take several lines.
+NUMBER: Mapping[str, Any] = {"justify": "right", "no_wrap": True}
+TEXT: Mapping[str, Any] = {"overflow": "fold"}
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -82,6 +87,13 @@ def load_tagger(folder: Path, jobs: int | None = None) -> Tagger:
             if hasattr(part, "threads"):
                 part.threads = check_threads(jobs)
     return tagger
+
+
+def service_is_installed() -> bool:
+    """Whether the packages of ``tagwood[serve]`` can be imported."""
+    from importlib.util import find_spec
+
+    return all(find_spec(name) for name in ("fastapi", "httptools", "orjson", "prometheus_client", "uvicorn"))
 
 
 def save_changed(tagger: Tagger, model: Path, target: Path) -> None:
@@ -125,14 +137,25 @@ def read_rows(
             given="features only",
             hint="Fit tagwood.LinearTree on the features in Python, or train on the texts.",
         )
-    if rows.labels.nnz == 0:
+    return labelled_rows(rows, data, docs_limit)
+
+
+def read_truth(tagger: Tagger, data: Path, data_format: str | None) -> Dataset:
+    """Read texts to measure a model on; labels that it does not know are added to the table and count as missed."""
+    from tagwood.data import read_dataset
+
+    rows = read_dataset(data, data_format, vocab=tagger.vocab_, on_unknown="add")
+    if rows.texts is None:
+        raise InputError(f"{data} must hold texts", given="features only")
+    return rows
+
+
+def labelled_rows(rows: Dataset, data: Path, limit: int | None) -> Dataset:
+    """Return the first rows of a dataset, or all; the dataset must have labels."""
+    first = rows if limit is None else rows.rows(list(range(min(limit, rows.n_rows))))
+    if first.labels.nnz == 0:
         raise InputError(f"{data} must hold labels", given="none", hint="Look at it with: tagwood check")
-    return first_rows(rows, docs_limit)
-
-
-def first_rows(rows: Dataset, limit: int | None) -> Dataset:
-    """Return the first rows of a dataset, or all."""
-    return rows if limit is None else rows.rows(list(range(min(limit, rows.n_rows))))
+    return first
 
 
 def _read_group_rows(
@@ -176,14 +199,22 @@ def say(message: str) -> None:
 
 def facts_table(facts: Mapping[str, object]) -> RenderableType:
     """Return a two-column table of names and values."""
+    columns = {"name": {"style": "bold", "no_wrap": True}, "value": TEXT}
+    return make_table(columns, ((name, show(value)) for name, value in facts.items()), header=False)
+
+
+def make_table(
+    columns: Mapping[str, Mapping[str, Any]], rows: Iterable[Iterable[str]], *, header: bool = True
+) -> RenderableType:
+    """Return a table of texts without lines; `columns` maps headings to options of rich's `Table.add_column`."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in facts.items():
-        table.add_row(name, Text(show(value)))
+    table = Table(box=None, show_header=header, pad_edge=False)
+    for heading, options in columns.items():
+        table.add_column(heading, **options)
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
 
 

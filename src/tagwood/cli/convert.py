@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tagwood.cli import common
-
-if TYPE_CHECKING:
-    from tagwood.data import BadLines, Dataset
 
 
 def convert(
@@ -30,7 +27,7 @@ def convert(
         str | None, typer.Option(help="Part to read from a folder that has both: train or test.")
     ] = None,
     skip_bad: common.SkipBadOption = False,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace OUT if it exists.")] = False,
+    force: common.ForceFlag = False,
     json: common.JsonFlag = False,
 ) -> None:
     """Convert a dataset to another format.
@@ -38,17 +35,17 @@ def convert(
     OUT appears when it is complete, or not at all. What its format cannot hold (names in feature formats, groups in
     line formats) is reported on stderr; label names, URIs and languages are written to a table next to OUT if needed.
     """
-    data, lost, bad = convert_data(
-        source,
-        target,
-        from_format=from_format,
-        to_format=to_format,
-        vocab=vocab,
-        on_unknown=on_unknown,
-        split=split,
-        skip_bad=skip_bad,
-        force=force,
-    )
+    from tagwood.data import BadLines, read_dataset, read_vocab, target_format, write_dataset
+    from tagwood.data.reading import check_overwrite
+
+    chosen = target_format(target, to_format)
+    check_overwrite(target, chosen, overwrite=force)
+    bad = BadLines(skip=skip_bad)
+    table = None if vocab is None else read_vocab(vocab)
+    data = read_dataset(source, from_format, vocab=table, on_unknown=on_unknown, skip_bad=bad, split=split)
+    write_dataset(data, target, chosen.name, overwrite=force)
+    held = [part for part in ("texts", "features", "groups", "ids") if getattr(data, part) is not None]
+    lost = [part for part in held if part not in chosen.holds]
     for what in lost:
         common.say(f"! {target} cannot hold the {what} of this dataset; they were dropped.")
     for error in bad.first:
@@ -60,29 +57,3 @@ def convert(
     else:
         skipped = f", {bad.count:,} lines skipped" if bad.count else ""
         common.say(f"{target}: {data.n_rows:,} rows, {data.n_labels:,} labels{skipped}")
-
-
-def convert_data(
-    source: Path,
-    target: Path,
-    *,
-    from_format: str | None = None,
-    to_format: str | None = None,
-    vocab: Path | None = None,
-    on_unknown: str = "error",
-    split: str | None = None,
-    skip_bad: bool = False,
-    force: bool = False,
-) -> tuple[Dataset, list[str], BadLines]:
-    """Read, write, and return the dataset, the parts that the new format lost, and the bad lines."""
-    from tagwood.data import BadLines, read_dataset, read_vocab, target_format, write_dataset
-    from tagwood.data.reading import check_overwrite
-
-    chosen = target_format(target, to_format)
-    check_overwrite(target, chosen, overwrite=force)
-    bad = BadLines(skip=skip_bad)
-    table = None if vocab is None else read_vocab(vocab)
-    data = read_dataset(source, from_format, vocab=table, on_unknown=on_unknown, skip_bad=bad, split=split)
-    write_dataset(data, target, chosen.name, overwrite=force)
-    lost = [part for part in ("texts", "features", "groups", "ids") if getattr(data, part) is not None]
-    return data, [part for part in lost if part not in chosen.holds], bad

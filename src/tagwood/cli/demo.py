@@ -71,16 +71,8 @@ def demo(
         common.print_data(report.to_table())
         common.print_data(_answer_table(answers))
         if output is not None:
-            common.say(offer(output))
-
-
-def offer(folder: Path) -> str:
-    """Return how to open a model in the browser."""
-    from importlib.util import find_spec
-
-    missing = any(find_spec(name) is None for name in ("fastapi", "uvicorn", "httptools"))
-    first = "pip install 'tagwood[serve]' && " if missing else ""
-    return f"Open it in the browser: {first}tagwood serve {folder}"
+            first = "" if common.service_is_installed() else "pip install 'tagwood[serve]' && "
+            common.say(f"Open it in the browser: {first}tagwood serve {output}")
 
 
 def answer(tagger: Tagger, question: str, k: int = 5) -> dict[str, Any]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tagwood.cli.common import JsonFlag, load_tagger, print_data, print_json, say
+from tagwood.cli import common
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-    from tagwood.data import Dataset, LabelVocab
+    from tagwood.data import LabelVocab
     from tagwood.metrics import LabelCounts, Report
     from tagwood.ranking import Ranking
-    from tagwood.tagger import Tagger
 
 
 def eval_command(
@@ -61,7 +61,7 @@ def eval_command(
         Path | None,
         typer.Option("--results-file", "-r", help="File to write counts and scores per label to, as TSV."),
     ] = None,
-    json: JsonFlag = False,
+    json: common.JsonFlag = False,
 ) -> None:
     """Measure a model, or saved predictions, against the true labels.
 
@@ -69,29 +69,23 @@ def eval_command(
     needed for saved predictions only: a model stores the label counts of its training data.
     """
     model = predictions.is_dir()
-    constants = check_options(metric, propensity, slices=slices, trained=model or train is not None)
+    options: dict[str, Any] = {"confidence": confidence, "slices": slices, "seed": seed}
+    options["propensity"] = check_options(metric, propensity, slices, trained=model or train is not None)
     if model:
-        data = rank_truth(predictions, truth, metric, train=train, data_format=format, limit=limit)
+        data = rank_truth(predictions, truth, train, format, limit, metric)
     else:
-        data = read_data(predictions, truth, train=train, data_format=format, limit=limit)
+        data = read_data(predictions, truth, train, format, limit)
     if data.n_unknown:
-        say(f"{data.n_unknown:,} predicted labels are unknown to {truth.name}; they count as wrong.")
-    report = measure(
-        data,
-        metrics=metric or None,
-        propensity=constants,
-        confidence=confidence,
-        slices=slices,
-        seed=seed,
-    )
+        common.say(f"{data.n_unknown:,} predicted labels are unknown to {truth.name}; they count as wrong.")
+    report = measure(data, metric or None, options)
     if metrics_file is not None:
         metrics_file.write_text(report.to_json() + "\n", encoding="utf-8")
     if results_file is not None:
         write_label_scores(data, results_file)
     if json:
-        print_json(report.to_dict())
+        common.print_json(report.to_dict())
     else:
-        print_data(report.to_table())
+        common.print_data(report.to_table())
 
 
 class EvalData(NamedTuple):
@@ -109,12 +103,7 @@ class EvalData(NamedTuple):
 
 
 def read_data(
-    predictions: Path,
-    truth: Path,
-    *,
-    train: Path | None = None,
-    data_format: str | None = None,
-    limit: int | None = None,
+    predictions: Path, truth: Path, train: Path | None, data_format: str | None, limit: int | None
 ) -> EvalData:
     """Read predictions, true and training labels over one label table, which gains the labels that files name."""
     from tagwood.data import read_dataset
@@ -123,54 +112,41 @@ def read_data(
     training = None if train is None else read_dataset(train, data_format)
     known = None if training is None or training.vocab.names is None else training.vocab
     rows = read_dataset(truth, data_format, vocab=known, on_unknown="error" if known is None else "add")
-    ranking, vocab = read_ranking(predictions, _widest(rows, training), on_unknown="add")
+    widest = rows if training is None or training.n_labels <= rows.n_labels else training
+    ranking, vocab = read_ranking(predictions, widest.vocab, on_unknown="add")
     return EvalData(
         ranking if limit is None else ranking.top(limit),
         widen(rows.labels, len(vocab)),
         None if training is None else widen(training.labels, len(vocab)),
         vocab,
-        len(vocab) - max(rows.n_labels, 0 if training is None else training.n_labels),
+        len(vocab) - widest.n_labels,
     )
 
 
-def measure(data: EvalData, **options: Any) -> Report:
-    """Return the report of a data; `options` are those of `tagwood.metrics.evaluate`."""
+def measure(data: EvalData, metrics: list[str] | None, options: dict[str, Any]) -> Report:
+    """Return a report; `options` are further ones of `tagwood.metrics.evaluate`."""
     from tagwood.metrics import evaluate, parse_metrics
 
     options["train_labels"] = data.train
-    wanted = options.pop("metrics", None)
-    if data.sets is None or not wanted:
-        return evaluate(data.truth, data.ranking, metrics=wanted, **options)
-    names = parse_metrics(wanted)
-    halves = [
-        evaluate(data.truth, ranking, metrics=[str(name) for name in some], **options)
-        for ranking, some in (
-            (data.ranking, [name for name in names if name.k is not None]),
-            (data.sets, [name for name in names if name.k is None]),
-        )
-        if some
-    ]
-    return halves[0] if len(halves) == 1 else join_reports(*halves)
-
-
-def join_reports(first: Report, second: Report) -> Report:
-    """Return one report with the measures of both, those of the first one first."""
-    from dataclasses import replace
-
+    if data.sets is None or not metrics:
+        return evaluate(data.truth, data.ranking, metrics=metrics, **options)
+    names = parse_metrics(metrics)
+    of_ranking = [str(name) for name in names if name.k is not None]
+    of_sets = [str(name) for name in names if name.k is None]
+    sets = evaluate(data.truth, data.sets, metrics=of_sets, **options)
+    if not of_ranking:
+        return sets
+    ranked = evaluate(data.truth, data.ranking, metrics=of_ranking, **options)
     slices = tuple(
         replace(one, measures=one.measures + other.measures)
-        for one, other in zip(first.slices, second.slices, strict=True)
+        for one, other in zip(ranked.slices, sets.slices, strict=True)
     )
-    return replace(
-        first,
-        measures=first.measures + second.measures,
-        propensity=first.propensity or second.propensity,
-        slices=slices,
-    )
+    propensity = ranked.propensity or sets.propensity
+    return replace(ranked, measures=ranked.measures + sets.measures, propensity=propensity, slices=slices)
 
 
 def check_options(
-    metrics: list[str] | None, propensity: str, *, slices: bool, trained: bool
+    metrics: list[str] | None, propensity: str, slices: bool, *, trained: bool
 ) -> str | tuple[float, float]:
     """Check options before large files are read; return the parsed propensity."""
     from tagwood.metrics import describe_propensity, parse_metrics
@@ -182,26 +158,16 @@ def check_options(
             f"{', '.join(wanting)} must know how often each label occurs in the training data",
             hint="Give it with --train FILE.",
         )
-    parsed = parse_propensity(propensity)
+    parsed: str | tuple[float, float] = propensity
+    if "," in propensity:
+        try:
+            a, b = map(float, propensity.split(","))
+        except ValueError as error:
+            words = "--propensity must be a preset or two numbers A,B"
+            raise InputError(words, given=repr(propensity)) from error
+        parsed = a, b
     describe_propensity(parsed)
     return parsed
-
-
-def parse_propensity(text: str) -> str | tuple[float, float]:
-    """Return a preset's name or the pair (A, B).
-
-    Examples
-    --------
-    >>> parse_propensity("amazon"), parse_propensity("0.5,0.4")
-    ('amazon', (0.5, 0.4))
-    """
-    if "," not in text:
-        return text
-    try:
-        a, b = map(float, text.split(","))
-    except ValueError as error:
-        raise InputError("--propensity must be a preset or two numbers A,B", given=repr(text)) from error
-    return a, b
 
 
 def write_label_scores(data: EvalData, path: Path) -> None:
@@ -226,10 +192,6 @@ def write_label_scores(data: EvalData, path: Path) -> None:
             file.write("\t".join(map(str, cells)) + "\n")
 
 
-def _widest(rows: Dataset, training: Dataset | None) -> LabelVocab:
-    return rows.vocab if training is None or len(training.vocab) <= len(rows.vocab) else training.vocab
-
-
 def widen(labels: sparse.csr_array, n_labels: int) -> sparse.csr_array:
     """Return the matrix with empty columns for further labels."""
     wide = labels.copy()
@@ -240,50 +202,31 @@ def widen(labels: sparse.csr_array, n_labels: int) -> sparse.csr_array:
 def rank_truth(
     model: Path,
     truth: Path,
+    train: Path | None,
+    data_format: str | None,
+    limit: int | None,
     metrics: list[str] | None,
-    *,
-    train: Path | None = None,
-    data_format: str | None = None,
-    limit: int | None = None,
 ) -> EvalData:
-    """Rank the texts of a dataset with a model and return what is measured.
-
-    Labels unknown to the model are added to the label table and count as missed.
-    """
-    from tagwood.data import read_dataset
-    from tagwood.metrics import parse_metrics
-
-    tagger = load_tagger(model)
-    rows = read_dataset(truth, data_format, vocab=tagger.vocab_, on_unknown="add")
-    if rows.texts is None:
-        raise InputError(f"{truth} must hold texts", given="features only")
-    training = None
-    if train is not None:
-        training = read_dataset(train, data_format, vocab=rows.vocab, on_unknown="skip").labels
-    names = parse_metrics(metrics) if metrics else []
-    k = limit or max([name.k for name in names if name.k is not None], default=5)
-    n_labels = rows.n_labels
-    return EvalData(
-        _wider(tagger.rank(rows.texts, k=k), n_labels),
-        rows.labels,
-        widen(training, n_labels) if training is not None else _counts(tagger, n_labels),
-        rows.vocab,
-        0,
-        _wider(tagger.rank_sets(rows.texts), n_labels) if any(name.k is None for name in names) else None,
-    )
-
-
-def _counts(tagger: Tagger, n_labels: int) -> LabelCounts:
+    """Rank the texts of a dataset with a model and return what is measured."""
     import numpy as np
 
-    from tagwood.metrics import LabelCounts
+    from tagwood.data import read_dataset
+    from tagwood.metrics import LabelCounts, parse_metrics
 
-    counts = np.zeros(n_labels, dtype=np.int64)
-    counts[: tagger.label_counts_.size] = tagger.label_counts_
-    return LabelCounts(counts, tagger.n_rows_)
-
-
-def _wider(ranking: Ranking, n_labels: int) -> Ranking:
-    from tagwood.ranking import Ranking
-
-    return Ranking(ranking.indptr, ranking.labels, ranking.scores, n_labels)
+    tagger = common.load_tagger(model)
+    rows = common.read_truth(tagger, truth, data_format)
+    texts, n_labels = rows.texts or (), rows.n_labels
+    training: sparse.csr_array | LabelCounts
+    if train is not None:
+        known = read_dataset(train, data_format, vocab=rows.vocab, on_unknown="skip").labels
+        training = widen(known, n_labels)
+    else:
+        counts = np.pad(tagger.label_counts_, (0, n_labels - tagger.label_counts_.size))
+        training = LabelCounts(counts, tagger.n_rows_)
+    names = parse_metrics(metrics) if metrics else []
+    k = limit or max([name.k for name in names if name.k is not None], default=5)
+    ranking = replace(tagger.rank(texts, k=k), n_labels=n_labels)
+    sets = None
+    if any(name.k is None for name in names):
+        sets = replace(tagger.rank_sets(texts), n_labels=n_labels)
+    return EvalData(ranking, rows.labels, training, rows.vocab, 0, sets)

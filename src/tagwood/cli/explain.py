@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+import sys
+from typing import Annotated, Any
 
 import typer
 
 from tagwood.cli import common
 from tagwood.errors import InputError
-
-if TYPE_CHECKING:
-    from tagwood.tagger.explanation import Explanation
 
 
 def explain(
@@ -31,26 +28,16 @@ def explain(
     """Explain why a label was suggested for a text, or at which step it was lost."""
     if json and html:
         raise InputError("--json and --html cannot be combined")
-    question: dict[str, Any] = {
-        "k": limit,
-        "threshold": threshold,
-        "restrict": restrict,
-        "exclude": exclude,
-        "language": language,
-    }
-    found = explain_text(model, text, label, question)
-    typer.echo(found.to_json() if json else found.to_html() if html else found.to_text())
-
-
-def explain_text(model: Path, text: str, label: str | None, question: dict[str, Any]) -> Explanation:
-    """Load a model and explain a label for a text; `question` holds the other options of `Tagger.tag`."""
-    import sys
-
     tagger = common.load_tagger(model)
     text = common.readable(sys.stdin.read() if text == "-" else text)
-    if label is not None:
-        return tagger.explain(text, label, **question)
-    tags = tagger.tag_one(text, k=1, restrict=question["restrict"], exclude=question["exclude"])
-    if not tags:
-        raise InputError("without --label there must be a suggestion to explain", given="none for this text")
-    return tagger.explain(text, tags[0].label, **question)
+    among: dict[str, Any] = {"restrict": restrict, "exclude": exclude}
+    wanted: str | int | None = label
+    if wanted is None:
+        tags = tagger.tag_one(text, k=1, **among)
+        if not tags:
+            raise InputError(
+                "without --label there must be a suggestion to explain", given="none for this text"
+            )
+        wanted = tags[0].label
+    found = tagger.explain(text, wanted, k=limit, threshold=threshold, language=language, **among)
+    typer.echo(found.to_json() if json else found.to_html() if html else found.to_text())

@@ -42,9 +42,7 @@ def impute(
     data_format: common.FormatOption = None,
     jobs: common.JobsOption = None,
     skip_bad: common.SkipBadOption = False,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")
-    ] = False,
+    force: common.ForceFlag = False,
     json: common.JsonFlag = False,
 ) -> None:
     """Assign the labels of groups to single rows, for review.
@@ -59,11 +57,8 @@ def impute(
     check_target(output, overwrite=force, folder=False)
     rows = common.read_rows(data, data_format, vocab, on_unknown, skip_bad, None, groups, group_labels)
     if rows.groups is None:
-        raise InputError(
-            f"{data} must have groups",
-            given="no column named group",
-            hint="Name the column: --groups COLUMN.",
-        )
+        hint = "Name the column: --groups COLUMN."
+        raise InputError(f"{data} must have groups", given="no column named group", hint=hint)
     with common.stages("Imputing") as advance:
         found = impute_texts(rows, tagger, margin, jobs, advance)
     facts = write_review(rows, found, output, doubtful_first=doubtful_first, force=force)

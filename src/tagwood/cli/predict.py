@@ -12,7 +12,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -66,9 +66,7 @@ def predict(
         typer.Option("--format", help="Format of FILE or stdin; detected by default, lines on stdin."),
     ] = None,
     jobs: common.JobsOption = None,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")
-    ] = False,
+    force: common.ForceFlag = False,
     json: common.JsonFlag = False,
 ) -> None:
     """Suggest labels for a text, for each line of stdin, or for each row of a file.
@@ -77,14 +75,8 @@ def predict(
     """
     if sets and promise is not None:
         raise InputError("--sets and --promise cannot be combined")
-    options: dict[str, Any] = {
-        "k": limit,
-        "threshold": threshold,
-        "promise": promise,
-        "restrict": restrict,
-        "exclude": exclude,
-        "language": language,
-    }
+    options: dict[str, Any] = {"k": limit, "threshold": threshold, "promise": promise, "language": language}
+    options |= {"restrict": restrict, "exclude": exclude}
     single = output is None and to is None and source != "-" and not is_path(source)
     tagger = common.load_tagger(model, jobs)
     if sets:
@@ -92,28 +84,15 @@ def predict(
     if single:
         _answer(tagger, source, options, json)
         return
-    done = tag_documents(tagger, source, data_format, output, to, force, options)
-    if output is not None and str(output) != "-":
-        common.say(f"{output}: {done:,} texts")
-
-
-def tag_documents(
-    tagger: Tagger,
-    source: str,
-    data_format: str | None,
-    output: Path | None,
-    to: str | None,
-    force: bool,
-    options: dict[str, Any],
-) -> int:
-    """Tag all texts of a source, batch by batch, and return their number."""
     done = 0
     with open_writer(output, overwrite=force, to=to) as write, common.progress("Tagging") as advance:
-        for batch in in_batches(read_documents(source, data_format)):
+        documents = read_documents(source, data_format)
+        while batch := list(islice(documents, BATCH)):
             write(batch, tagger.tag([document.text for document in batch], **options))
             done += len(batch)
             advance(done, None)
-    return done
+    if output is not None and str(output) != "-":
+        common.say(f"{output}: {done:,} texts")
 
 
 def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> None:
@@ -123,24 +102,13 @@ def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> N
         common.print_json(as_dict(Document(text), tags))
         return
     if tags:
-        common.print_data(tag_table(tags))
+        columns = {"score": {"justify": "right", "style": "dim"}, "label": common.TEXT}
+        rows = ((f"{tag.score:.3f}", tag.name) for tag in tags)
+        common.print_data(common.make_table(columns, rows, header=False))
     else:
         common.say("No label fits." if options["threshold"] is None else "No label reaches the threshold.")
     if tags.review:
         common.say("! The promise cannot be kept for this text; it needs manual review.")
-
-
-def tag_table(tags: Tags) -> Any:
-    """Return labels and scores as a table."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(justify="right", style="dim")
-    table.add_column(overflow="fold")
-    for tag in tags:
-        table.add_row(f"{tag.score:.3f}", Text(tag.name))
-    return table
 
 
 class Document(NamedTuple):
@@ -179,13 +147,6 @@ def is_path(source: str) -> bool:
             f"there is no file {source}", hint="A text with such an ending goes through stdin (-)."
         )
     return False
-
-
-def in_batches(documents: Iterable[Document], size: int = BATCH) -> Iterator[list[Document]]:
-    """Yield lists of up to `size` documents."""
-    documents = iter(documents)
-    while batch := list(islice(documents, size)):
-        yield batch
 
 
 def _guess_format(path: Path) -> str:
@@ -319,15 +280,12 @@ def as_dict(document: Document, tags: Tags) -> dict[str, Any]:
 
 def _text_writer(file: IO[str], kind: str) -> Write:
     if kind == "jsonl":
-        return lambda documents, tags: _write_jsonl(file, documents, tags)
+        return lambda documents, tags: file.writelines(
+            json.dumps(found, ensure_ascii=False) + "\n" for found in map(as_dict, documents, tags)
+        )
     table = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
     table.writerow(_HEADER)
     return lambda documents, tags: table.writerows(map(_cells, documents, tags))
-
-
-def _write_jsonl(file: IO[str], documents: list[Document], tags: list[Tags]) -> None:
-    for document, found in zip(documents, tags, strict=True):
-        file.write(json.dumps(as_dict(document, found), ensure_ascii=False) + "\n")
 
 
 def _cells(document: Document, tags: Tags) -> list[str]:
@@ -372,9 +330,7 @@ def _parquet_writer(place: Path | IO[bytes]) -> Iterator[Write]:
     with pq.ParquetWriter(place, schema) as writer:
 
         def write(documents: list[Document], tags: list[Tags]) -> None:
-            rows = [
-                {"id": "", "review": False, **as_dict(*pair)} for pair in zip(documents, tags, strict=True)
-            ]
+            rows = [{"id": "", "review": False, **found} for found in map(as_dict, documents, tags)]
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
 
         yield write

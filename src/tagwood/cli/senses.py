@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tagwood.cli import common
-
-if TYPE_CHECKING:
-    from tagwood.tagger.senses import Different
 
 
 def senses(
@@ -27,18 +24,10 @@ def senses(
     if json:
         common.print_json({"model": str(model), "labels": found})
     elif found:
-        common.print_data(senses_table(found))
+        rows = (
+            (f"{one.difference:.2f}", f"{one.rows:,}", ", ".join(map(str, one.leaves)), one.name)
+            for one in found
+        )
+        common.print_data(common.make_table({"difference": {}, "texts": {}, "leaves": {}, "label": {}}, rows))
     else:
         common.say("Every label is in one leaf. Train with --set tree.copies=2 to allow several.")
-
-
-def senses_table(found: list[Different]) -> Any:
-    """Return the labels as a table."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("difference", "texts", "leaves", "label", box=None, pad_edge=False)
-    for one in found:
-        leaves = ", ".join(map(str, one.leaves))
-        table.add_row(f"{one.difference:.2f}", f"{one.rows:,}", leaves, Text(one.name))
-    return table

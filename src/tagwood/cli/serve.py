@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.cli.common import JsonFlag, say
+from tagwood.cli.common import JsonFlag, print_json, say, service_is_installed
 from tagwood.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -67,8 +67,12 @@ def serve(
 
     The log on stderr has one JSON object per line. A new model saved to the folder is loaded without interruption.
     """
+    if not service_is_installed():
+        raise MissingExtraError("the service", extra="serve")
+    from tagwood.service.settings import ServiceSettings
+
     check_model(model)
-    settings = make_settings(
+    settings = ServiceSettings(
         limits=parse_limits(limits or []),
         token=None if token_file is None else read_token(token_file),
         origins=tuple(origin or ()),
@@ -89,7 +93,6 @@ def run(
     model: Path, settings: ServiceSettings, host: str, port: int, *, workers: int, quiet: bool, json: bool
 ) -> None:
     """Run the service until it is stopped."""
-    from tagwood.cli.common import print_json
     from tagwood.service.processes import Supervisor, open_socket
 
     with open_socket(host, port) as sock:
@@ -110,21 +113,6 @@ def run(
             )
 
 
-def make_settings(**values: Any) -> ServiceSettings:
-    """Return checked settings, or raise an error that names the extra to install."""
-    try:
-        import fastapi  # noqa: F401
-        import httptools  # noqa: F401
-        import orjson  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("the service", extra="serve") from error
-    from tagwood.service.settings import ServiceSettings
-
-    return ServiceSettings(**values)
-
-
 def check_model(folder: Path) -> None:
     """Raise `InputError` if a folder does not hold a Tagger; only the manifest is read."""
     from tagwood.storage import read_manifest
@@ -138,10 +126,8 @@ def check_model(folder: Path) -> None:
 
 def parse_limits(given: list[str]) -> RequestLimits:
     """Return limits from words such as ``texts=100``."""
-    try:
-        from tagwood.service.settings import RequestLimits
-    except ImportError as error:
-        raise MissingExtraError("the service", extra="serve") from error
+    from tagwood.service.settings import RequestLimits
+
     known: dict[str, Any] = {name: type(value) for name, value in dataclasses.asdict(RequestLimits()).items()}
     values: dict[str, Any] = {}
     for item in given:

@@ -14,8 +14,6 @@ from tagwood.cli import common
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
-    from scipy import sparse
-
     from tagwood.models.linear_tree.trials import SweepPoint, TreeSweep
     from tagwood.recipe import Recipe
     from tagwood.tagger import Tagger
@@ -133,17 +131,15 @@ def search_settings(
     read: list[Any], folder: Path, recipe: Recipe, ranges: Path | None, limits: dict[str, Any]
 ) -> tuple[Tuned, bool]:
     """Run a search; return its trials, and whether Ctrl-C ended it."""
-    from tagwood.tuning import read_ranges
-    from tagwood.tuning import tune as search
+    from tagwood import tuning
 
-    chosen = None if ranges is None else read_ranges(ranges)
+    limits["ranges"] = None if ranges is None else tuning.read_ranges(ranges)
     rows = common.read_rows(*read)
     seen: list[Tuned] = []
     try:
         with common.stages("Tuning") as advance:
-            return search(
-                rows, folder, recipe=recipe, ranges=chosen, progress=advance, each=seen.append, **limits
-            ), False
+            found = tuning.tune(rows, folder, recipe=recipe, progress=advance, each=seen.append, **limits)
+        return found, False
     except KeyboardInterrupt:
         if not seen or not seen[-1].trials:
             raise
@@ -153,7 +149,16 @@ def search_settings(
 def report(found: Tuned, folder: Path, limit: int, json: bool) -> None:
     """Show the best trials, as a table or as JSON."""
     if json:
-        common.print_json(as_dict(found, folder, limit))
+        common.print_json(
+            {
+                "metric": found.metric,
+                "held_out_rows": found.held_out,
+                "finished_trials": len(found.trials),
+                "failed_trials": len(found.failures),
+                "recipe": str(folder / "best.toml"),
+                "best": [trial._asdict() for trial in found.trials[:limit]],
+            }
+        )
         return
     common.print_data(trial_table(found, limit))
     for number, reason in list(found.failures.items())[:3]:
@@ -163,34 +168,15 @@ def report(found: Tuned, folder: Path, limit: int, json: bool) -> None:
     )
 
 
-def as_dict(found: Tuned, folder: Path, limit: int) -> dict[str, Any]:
-    """Return the result of a search as JSON values."""
-    return {
-        "metric": found.metric,
-        "held_out_rows": found.held_out,
-        "finished_trials": len(found.trials),
-        "failed_trials": len(found.failures),
-        "recipe": str(folder / "best.toml"),
-        "best": [trial._asdict() for trial in found.trials[:limit]],
-    }
-
-
 def trial_table(found: Tuned, limit: int) -> Any:
     """Return the best trials as a table."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("trial", found.metric, "seconds"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("settings", overflow="fold")
+    rows = []
     for trial in found.trials[:limit]:
-        words = ", ".join(
-            f"{name.partition('.')[2]} {_cell(value)}" for name, value in trial.settings.items()
-        )
+        settings = [f"{name.partition('.')[2]} {_cell(value)}" for name, value in trial.settings.items()]
         figures = str(trial.number), f"{trial.value:.4f}", f"{trial.seconds:.1f}"
-        table.add_row(*figures, Text(words or "as given"))
-    return table
+        rows.append([*figures, ", ".join(settings) or "as given"])
+    numbers = dict.fromkeys(["trial", found.metric, "seconds"], common.NUMBER)
+    return common.make_table({**numbers, "settings": common.TEXT}, rows)
 
 
 def _cell(value: Any) -> str:
@@ -208,15 +194,19 @@ def tune_tree(
     force: bool,
     json: bool,
 ) -> None:
-    """Compare label trees along λ; show the table and write the results."""
+    """Compare label trees along λ on features, or on texts as the recipe encodes them; show and write the results."""
+    from tagwood._sparse import normalize_rows
+    from tagwood.data import read_dataset
     from tagwood.models.linear_tree.trials import sweep_trees
 
     plan.check()
     if output is not None:
         check_output(output, force=force)
-    X, Y = _read_problem(data, data_format, docs_limit, tagger)
+    rows = common.labelled_rows(read_dataset(data, data_format), data, docs_limit)
+    encoder: Any = tagger.encoder
+    X = encoder.fit_transform(rows.texts) if rows.features is None else normalize_rows(rows.features)
     with common.stages("Trees") as advance:
-        sweep = sweep_trees(tagger.model, X, Y, plan, progress=advance)
+        sweep = sweep_trees(tagger.model, X, rows.labels, plan, progress=advance)
     if output is not None:
         write_sweep(sweep, output, data.name)
     if json:
@@ -226,31 +216,12 @@ def tune_tree(
     common.say(verdict(sweep))
 
 
-def _read_problem(
-    path: Path, data_format: str | None, docs_limit: int | None, tagger: Tagger
-) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Return features and labels of a dataset; texts are encoded as the recipe says."""
-    from tagwood._sparse import normalize_rows
-    from tagwood.data import read_dataset
-
-    rows = common.first_rows(read_dataset(path, data_format), docs_limit)
-    if rows.labels.nnz == 0:
-        raise InputError(f"{path} must hold labels", given="none", hint="Look at it with: tagwood check")
-    if rows.features is not None:
-        return normalize_rows(rows.features), rows.labels
-    encoder: Any = tagger.encoder
-    return encoder.fit_transform(list(rows.texts or ())), rows.labels
-
-
 def check_output(folder: Path, *, force: bool) -> None:
     """Raise `InputError` if a result would be overwritten."""
     there = [name for name in ("sweep.json", "pareto.html", "pareto.png") if (folder / name).exists()]
     if there and not force:
-        raise InputError(
-            f"{folder} must not hold an earlier result",
-            given=", ".join(there),
-            hint="Replace it with --force.",
-        )
+        words = f"{folder} must not hold an earlier result"
+        raise InputError(words, given=", ".join(there), hint="Replace it with --force.")
 
 
 def write_sweep(sweep: TreeSweep, folder: Path, name: str) -> None:

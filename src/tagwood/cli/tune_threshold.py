@@ -12,9 +12,6 @@ from tagwood.cli import common
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
-    from scipy import sparse
-
-    from tagwood.ranking import Ranking
     from tagwood.tagger import Tagger
     from tagwood.tuning.thresholds import Cut
 
@@ -72,12 +69,16 @@ class Cuts(NamedTuple):
 
 
 def measure_cuts(
-    tagger: Tagger, data: Path, metric: str, data_format: str | None = None, docs_limit: int | None = None
+    tagger: Tagger, data: Path, metric: str, data_format: str | None, docs_limit: int | None
 ) -> Cuts:
     """Rank the texts of a dataset and measure every rule that cuts the rankings to sets."""
+    from tagwood.tagger.fitting import CANDIDATES
     from tagwood.tuning import thresholds as cuts
 
-    ranking, Y = _ranked(tagger, data, data_format, docs_limit)
+    rows = common.labelled_rows(common.read_truth(tagger, data, data_format), data, docs_limit)
+    if rows.groups is not None:
+        raise InputError(f"{data} must hold texts and the labels of each", given="labels of groups")
+    ranking, Y = replace(tagger.rank(rows.texts or (), k=CANDIDATES), n_labels=rows.n_labels), rows.labels
     thresholds = cuts.measure_thresholds(Y, ranking, metric)
     sizes = cuts.measure_sizes(Y, ranking, metric)
     promises, own = [], []
@@ -99,28 +100,24 @@ def report(found: Cuts, metric: str) -> None:
         common.print_data(cut_table("\npromise", found.promises, metric, None))
     else:
         common.say("The model has no probabilities, and so no promises: it was trained on too few rows.")
-    rules = [found.threshold, found.size, *found.own]
-    best = ", ".join(f"{cut.rule} {100 * cut.measures[metric]:.1f}" for cut in _plain(rules))
+    rules = {cut.rule: cut for cut in (found.threshold, found.size, *found.own)}
+    best = ", ".join(f"{rule} {100 * cut.measures[metric]:.1f}" for rule, cut in rules.items())
     common.say(f"{metric} on {found.n_rows:,} rows: {best} %")
 
 
 def cut_table(heading: str, cuts: list[Cut], metric: str, best: Cut | None) -> Any:
     """Return cuts as a table, in percent; the best one has a star."""
-    from rich.table import Table
-
     from tagwood.tuning.thresholds import METRICS
 
     names = list(dict.fromkeys([*METRICS, metric]))
-    table = Table(box=None, pad_edge=False)
-    table.add_column(heading, no_wrap=True)
-    for name in ("size", *names, "review"):
-        table.add_column(name, justify="right", no_wrap=True)
+    rows = []
     for cut in cuts:
         rule = cut.rule.removeprefix("threshold>=").removeprefix("top-")
         figures = [f"{100 * cut.measures[name]:.1f}" for name in names]
         mark = " *" if best is not None and cut.rule == best.rule else ""
-        table.add_row(rule + mark, f"{cut.labels:.2f}", *figures, f"{100 * cut.review:.1f}")
-    return table
+        rows.append([rule + mark, f"{cut.labels:.2f}", *figures, f"{100 * cut.review:.1f}"])
+    numbers = dict.fromkeys(["size", *names, "review"], common.NUMBER)
+    return common.make_table({heading: {"no_wrap": True}, **numbers}, rows)
 
 
 def as_dict(found: Cuts, metric: str, rule: str) -> dict[str, Any]:
@@ -137,31 +134,6 @@ def as_dict(found: Cuts, metric: str, rule: str) -> dict[str, Any]:
     }
 
 
-def _ranked(
-    tagger: Tagger, data: Path, data_format: str | None, docs_limit: int | None
-) -> tuple[Ranking, sparse.csr_array]:
-    from tagwood.data import read_dataset
-    from tagwood.ranking import Ranking
-    from tagwood.tagger.fitting import CANDIDATES
-
-    # Labels unknown to the model are added to its table and count as missed.
-    rows = common.first_rows(
-        read_dataset(data, data_format, vocab=tagger.vocab_, on_unknown="add"), docs_limit
-    )
-    if rows.texts is None or rows.groups is not None:
-        what = "features only" if rows.texts is None else "labels of groups"
-        raise InputError(f"{data} must hold texts and the labels of each", given=what)
-    if rows.labels.nnz == 0:
-        raise InputError(f"{data} must hold labels", given="none")
-    found = tagger.rank(rows.texts, k=CANDIDATES)
-    return Ranking(found.indptr, found.labels, found.scores, rows.n_labels), rows.labels
-
-
 def _is_shown(cut: Cut, best: Cut) -> bool:
     value = float(cut.rule.removeprefix("threshold>="))
     return cut.rule == best.rule or value < 0.02 or round(100 * value) % _SHOWN == 0
-
-
-def _plain(cuts: list[Cut]) -> list[Cut]:
-    """Return cuts with each rule once."""
-    return list({cut.rule: cut for cut in reversed(cuts)}.values())[::-1]

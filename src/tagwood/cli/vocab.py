@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -95,22 +94,15 @@ def open_source(path: Path, language: str | None = None) -> Source:
 
 
 def bring_in(
-    model: Path,
-    source: Path,
-    target: Path | None,
-    *,
-    by: str | None,
-    add: bool,
-    mask_missing: bool,
-    language: str | None,
+    model: Path, source: Path, target: Path | None, add: bool, language: str | None, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Update the labels of a model and save it to `target` (None: nowhere); return what changed."""
     from tagwood.data.vocab_changes import update_table
 
     tagger = common.load_tagger(model)
     newer = open_source(source)
-    if by is None and newer.fingerprint is not None and newer.fingerprint == tagger.fingerprint_:
-        by = "id"
+    if options["by"] is None and newer.fingerprint is not None and newer.fingerprint == tagger.fingerprint_:
+        options["by"] = "id"
     if language is not None and language not in newer.vocab.languages:
         known = ", ".join(newer.vocab.languages) or "none"
         raise InputError(
@@ -118,9 +110,7 @@ def bring_in(
             given=repr(language),
             hint=f"It has {known}.",
         )
-    update = update_table(
-        tagger.vocab_, newer.vocab, by=by, add=add, mask_missing=mask_missing, language=language
-    )
+    update = update_table(tagger.vocab_, newer.vocab, add=add, language=language, **options)
     if len(update.sources) == len(update.added):
         raise InputError(
             f"{model} and {source} must have labels in common",
@@ -132,14 +122,23 @@ def bring_in(
     texts = _descriptions(tagger, update, newer) if add else {}
     changed = update.vocab != tagger.vocab_ or bool(texts)
     if target is not None and (changed or target != model):
-        tagger.update_labels(vocab=update.vocab, texts={_key(update, i): text for i, text in texts.items()})
+        keys = {i: update.vocab.uri(i) or update.vocab.name(i) for i in texts}
+        tagger.update_labels(vocab=update.vocab, texts={keys[i]: text for i, text in texts.items()})
         common.save_changed(tagger, model, target)
-    facts = {
+    entry, new = Source(update.vocab).entry, set(update.added)
+    return {
         "model": str(target or model),
         "changed": changed,
         "trained": int((tagger.label_counts_ > 0).sum()),
+        "by": update.by,
+        "language": update.language,
+        "renamed": [{**entry(i), "before": before} for i, (before, _) in update.renamed.items()],
+        "masked": [entry(i) for i in update.masked],
+        "added": [entry(i) for i in update.added],
+        "described": [entry(i) for i in texts if i not in new],
+        "missing": len(update.missing),
+        "left_out": update.left_out,
     }
-    return facts | _facts(update, texts)
 
 
 def _descriptions(tagger: Tagger, update: TableUpdate, newer: Source) -> dict[int, str]:
@@ -154,25 +153,6 @@ def _descriptions(tagger: Tagger, update: TableUpdate, newer: Source) -> dict[in
     return {i: text for i, text in texts.items() if text.strip() and known.get(i) != text}
 
 
-def _key(update: TableUpdate, label: int) -> str:
-    return update.vocab.uri(label) or update.vocab.name(label)
-
-
-def _facts(update: TableUpdate, texts: dict[int, str]) -> dict[str, Any]:
-    entry = Source(update.vocab).entry
-    new = set(update.added)
-    return {
-        "by": update.by,
-        "language": update.language,
-        "renamed": [{**entry(i), "before": before} for i, (before, _) in update.renamed.items()],
-        "masked": [entry(i) for i in update.masked],
-        "added": [entry(i) for i in update.added],
-        "described": [entry(i) for i in texts if i not in new],
-        "missing": len(update.missing),
-        "left_out": update.left_out,
-    }
-
-
 app = typer.Typer(
     help="List, compare and update label vocabularies of models and files (TSV, CSV, SKOS). Each has --json.",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -180,7 +160,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-_SOURCE = "Model folder or vocabulary file: TSV, CSV, SKOS (.ttl, .nt, .rdf, .jsonld)."
+SourceArgument = Annotated[
+    Path, typer.Argument(help="Model folder or vocabulary file: TSV, CSV, SKOS (.ttl, .nt, .rdf, .jsonld).")
+]
+ByOption = Annotated[
+    str | None,
+    typer.Option(
+        help="How labels are matched: uri, name or id. By default id for two versions of one model, otherwise URIs "
+        "if both have them, otherwise names."
+    ),
+]
+ChangesOption = Annotated[
+    int,
+    typer.Option("--limit", "-l", help="Largest number of labels to list per kind of change; 0 for all."),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -191,7 +184,7 @@ def _overview(context: typer.Context) -> None:
 
 @app.command("list")
 def list_labels(
-    source: Annotated[Path, typer.Argument(help=_SOURCE)],
+    source: SourceArgument,
     contains: Annotated[
         str | None, typer.Option("--filter", help="List only labels with this text in a name or the URI.")
     ] = None,
@@ -200,14 +193,12 @@ def list_labels(
     limit: Annotated[
         int, typer.Option("--limit", "-l", help="Largest number of labels to list; 0 for all.")
     ] = 50,
-    language: Annotated[str | None, typer.Option("--language", "-L", help="Language of the names.")] = None,
+    language: common.LanguageOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-O", help="Write the whole vocabulary to a .tsv or .csv file instead."),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")
-    ] = False,
+    force: common.ForceFlag = False,
     json: common.JsonFlag = False,
 ) -> None:
     """List the labels of a model or a vocabulary, with the number of training rows where it is known."""
@@ -238,19 +229,10 @@ def list_labels(
 
 @app.command("diff")
 def diff_labels(
-    old: Annotated[Path, typer.Argument(help=_SOURCE)],
+    old: SourceArgument,
     new: Annotated[Path, typer.Argument(help="Newer model folder or vocabulary file.")],
-    by: Annotated[
-        str | None,
-        typer.Option(
-            help="How labels are matched: uri, name or id. By default id for two versions of one model, otherwise URIs "
-            "if both have them, otherwise names."
-        ),
-    ] = None,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", "-l", help="Largest number of labels to list per kind of change; 0 for all."),
-    ] = 20,
+    by: ByOption = None,
+    limit: ChangesOption = 20,
     json: common.JsonFlag = False,
 ) -> None:
     """Show the differences between two vocabularies: added, removed, renamed, masked labels."""
@@ -276,8 +258,7 @@ def diff_labels(
     common.say(f"{len(before.vocab):,} and {len(after.vocab):,} labels, compared by {found.by}")
     if found.is_empty:
         common.say("No change.")
-    for line in change_lines(changes, limit):
-        typer.echo(line)
+    print_changes(changes, limit)
 
 
 @app.command("load")
@@ -288,10 +269,7 @@ def load_labels(
         str | None,
         typer.Option("--language", "-L", help="Language of the names; that of the model by default."),
     ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(help="How labels are matched: uri, name or id; see vocab diff for the default."),
-    ] = None,
+    by: ByOption = None,
     add: Annotated[
         bool,
         typer.Option("--add", help="Also add new labels, which are suggested by their descriptions."),
@@ -306,10 +284,7 @@ def load_labels(
     force: Annotated[
         bool, typer.Option("--force", "-f", help="Replace an existing model at --output.")
     ] = False,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", "-l", help="Largest number of labels to list per kind of change; 0 for all."),
-    ] = 20,
+    limit: ChangesOption = 20,
     json: common.JsonFlag = False,
 ) -> None:
     """Update the vocabulary of a model without training: names, languages, deprecated labels, new labels.
@@ -321,22 +296,12 @@ def load_labels(
     target = model if output is None else output
     if not dry_run:
         check_replaceable(target, overwrite=force or output is None)
-    facts = bring_in(
-        model,
-        source,
-        None if dry_run else target,
-        by=by,
-        add=add,
-        mask_missing=mask_missing,
-        language=language,
-    )
+    options = {"by": by, "mask_missing": mask_missing}
+    facts = bring_in(model, source, None if dry_run else target, add, language, options)
     if json:
         common.print_json(facts)
         return
-    for line in change_lines(
-        {name: facts[name] for name in ("renamed", "masked", "added", "described")}, limit
-    ):
-        typer.echo(line)
+    print_changes({name: facts[name] for name in ("renamed", "masked", "added", "described")}, limit)
     if facts["left_out"]:
         common.say(f"In {source.name} but not in the model: {facts['left_out']:,}; --add takes them in.")
     if facts["missing"] and not mask_missing:
@@ -349,19 +314,19 @@ def load_labels(
     common.say(f"{target} {changes}: names in {facts['language'] or 'the main language'}, by {facts['by']}")
 
 
-def change_lines(changes: dict[str, list[dict[str, Any]]], limit: int) -> Iterator[str]:
-    """Yield changes as lines under headings, at most `limit` of each kind (0: all)."""
+def print_changes(changes: dict[str, list[dict[str, Any]]], limit: int) -> None:
+    """Write changes as lines under headings, at most `limit` of each kind (0: all)."""
     for kind, entries in changes.items():
         if not entries:
             continue
-        yield f"{kind} {len(entries):,}"
+        typer.echo(f"{kind} {len(entries):,}")
         for entry in entries[:limit] if limit else entries:
             uri = f"  <{entry['uri']}>" if entry.get("uri") else ""
             code = f" ({entry['language']})" if entry.get("language") else ""
             name = f"{entry['before']} -> {entry['name']}" if "before" in entry else entry["name"]
-            yield f"  {name}{code}{uri}"
+            typer.echo(f"  {name}{code}{uri}")
         if limit and len(entries) > limit:
-            yield f"  ... {len(entries) - limit:,} more"
+            typer.echo(f"  ... {len(entries) - limit:,} more")
 
 
 def _write_table(found: Source, output: Path, force: bool) -> None:
