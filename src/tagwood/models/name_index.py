@@ -177,6 +177,11 @@ class NameIndex:
         """Stem of each word number, with those of padding and the unknown word."""
         return np.concatenate([np.full(FIRST, -1, dtype=np.int32), self.stems])
 
+    @cached_property
+    def one_name_each(self) -> bool:
+        """Whether no label has several names."""
+        return np.unique(self.name_labels).size == self.name_labels.size
+
     def state(self) -> State:
         """Return the stored form."""
         arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in _INDEX_ARRAYS}

@@ -177,9 +177,10 @@ class NameMatcher(FittedModel):
         if allowed is not None:
             use = allowed[labels]
             labels, at, logits = labels[use], at[use], logits[use]
-        order = np.lexsort((labels, -logits, at))
-        cells = at[order] * self.n_labels_ + labels[order]
-        best = order[np.sort(np.unique(cells, return_index=True)[1])]  # a label's best name
+        best = np.lexsort((labels, -logits, at))
+        if not self.index_.one_name_each:  # keep the best name of each label
+            cells = at[best] * self.n_labels_ + labels[best]
+            best = best[np.sort(np.unique(cells, return_index=True)[1])]
         sizes = np.bincount(at[best], minlength=found.indptr.size - 1)
         place = np.arange(best.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         best = best[place < k]
