@@ -199,7 +199,7 @@ def test_a_closed_pipe_ends_without_words(model, tmp_path):
         (["-", "--format", "jsonl"], "standard input, line 2: is not JSON"),
         (["{texts}", "--format", "cvs"], "Did you mean 'csv'?"),
         (["oak", "--sets", "--promise", "f1"], "cannot be combined"),
-        (["{empty}"], "the first line must name the columns"),
+        (["{empty}"], "The first line must name the columns"),
     ],
 )
 def test_mistakes_are_named_and_leave_nothing_behind(

@@ -246,7 +246,7 @@ def test_a_separator_can_be_named(put):
         ("a__csv", "text,labels\na,b,c\n", 2, "the header has 2 columns, this row 3"),
         ("a__csv", 'text,labels\n"two\nlines",x\nbad\n', 4, "the header has 2 columns, this row 1"),
         ("a__csv", "text,other\na,b\n", 1, "no column for labels among 'text', 'other'"),
-        ("a__csv", "x,labels\na,b\n", 1, "the first line must name the columns"),
+        ("a__csv", "x,labels\na,b\n", 1, "The first line must name the columns"),
         ("a__jsonl", '{"text": "a", "labels": []}\n{"text": \n', 2, "is not JSON"),
         ("a__jsonl", '[1]\n{"text": 1}\n', 1, "is not a JSON object"),
         ("a__jsonl", '{"text": "a"}\n', 1, "has no label field among 'text'"),

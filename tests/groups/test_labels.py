@@ -92,7 +92,7 @@ def test_group_file_may_be_gzip(tmp_path):
         ('{"group": "A"}\n', "line 1: 'group' and a list 'labels' are required"),
         ('{"labels": []}\n', "line 1: 'group' and a list 'labels' are required"),
         ('{"group": "A", "labels": [[1]]}\n', "line 1: labels must be strings or ids"),
-        ('\n{"group": \n', "line 2: not valid JSON"),
+        ('\n{"group": \n', "line 2: is not JSON"),
     ],
 )
 def test_bad_lines_are_named(tmp_path, content, words):

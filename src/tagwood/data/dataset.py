@@ -96,7 +96,13 @@ class Dataset:
 
     def rows(self, index: ArrayLike) -> Dataset:
         """Return the rows of `index` (numbers or a mask), in that order, with the same labels and names."""
-        chosen = self._row_numbers(index)
+        wanted = np.asarray(index)
+        try:
+            chosen = np.arange(self.n_rows)[wanted if wanted.size else np.zeros(0, dtype=np.int64)]
+        except IndexError as error:
+            raise InputError(
+                f"rows must be numbers below {self.n_rows:,} or a mask", given=str(error)
+            ) from error
         order = chosen.tolist()
         return replace(
             self,
@@ -108,14 +114,7 @@ class Dataset:
         )
 
     def split(self, fraction: float = 0.2, *, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """Split the rows at random into the rest and `fraction` of them; both keep the row order.
-
-        Examples
-        --------
-        >>> train, test = Dataset([[0]] * 10, texts=["x"] * 10).split(0.3)
-        >>> train.n_rows, test.n_rows
-        (7, 3)
-        """
+        """Split the rows at random into the rest and `fraction` of them; both keep the row order."""
         check_float(fraction, "fraction", low=0.0, high=1.0)
         random = np.random.default_rng(check_int(seed, "seed", low=0))
         drawn = np.zeros(self.n_rows, dtype=np.bool_)
@@ -152,18 +151,6 @@ class Dataset:
             digest.update(f"{name} {array.size} ".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
-
-    def _row_numbers(self, index: ArrayLike) -> NDArray[np.int64]:
-        wanted = np.asarray(index)
-        if wanted.size == 0:
-            return np.zeros(0, dtype=np.int64)
-        try:
-            chosen: NDArray[np.int64] = np.arange(self.n_rows)[wanted]
-        except IndexError as error:
-            raise InputError(
-                f"rows must be numbers below {self.n_rows:,} or a mask", given=str(error)
-            ) from error
-        return chosen
 
     def _check_length(self, what: str, given: int) -> None:
         if given != self.n_rows:

@@ -7,34 +7,24 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, TypeVar, cast
 
 from tagwood.errors import DataError, InputError
 
+T = TypeVar("T")
 _BLOCK = 1 << 22
 MAX_LINE = 1 << 26
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class BadLines:
-    """The bad lines of a file: raises the first one, or counts all and keeps the first ten.
-
-    Parameters
-    ----------
-    skip
-        False: the first bad line is raised as `DataError`. True: bad lines are left out and counted.
-
-    Attributes
-    ----------
-    count
-        Number of bad lines.
-    first
-        The first ten of them.
+    """The bad lines of a file: with `skip` they are counted and the first ten kept, otherwise the first is raised.
 
     Examples
     --------
@@ -125,6 +115,37 @@ def decoded_lines(path: Path, bad: BadLines, encoding: str = "utf-8") -> Iterato
             bad.report(DataError(problem, path=path, line=number, hint="Name the encoding of the file."))
             continue
         yield number, line
+
+
+def parsed_lines(
+    path: Path,
+    parse: Callable[[str], T],
+    bad: BadLines | None = None,
+    encoding: str = "utf-8",
+    *,
+    blank_lines: bool = False,
+) -> Iterator[tuple[int, T]]:
+    """Yield (line number, parsed line); file and line are added to a `DataError` of `parse`.
+
+    Default: the first bad line raises. Blank lines are skipped unless `blank_lines`.
+    """
+    bad = BadLines(skip=False) if bad is None else bad
+    for number, line in decoded_lines(path, bad, encoding):
+        if blank_lines or line.strip():
+            try:
+                value = parse(line)
+            except DataError as error:
+                bad.report(DataError(error.reason, path=path, line=number, hint=error.hint))
+                continue
+            yield number, value
+
+
+def parse_json(line: str, hint: str | None = None) -> Any:
+    """Return the JSON value of a line, or raise `DataError`."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"is not JSON ({str(error)[:80]})", hint=hint) from error
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from tagwood._check import check_choice
-from tagwood.data.files import BadLines, decoded_lines, open_for_writing
+from tagwood.data.files import open_for_writing, parse_json, parsed_lines
 from tagwood.data.formats.csr_files import load_matrix
 from tagwood.data.records import LabelIds, Named
 from tagwood.data.vocab import LabelVocab
@@ -96,15 +97,17 @@ def _read_lines(path: Path, vocab: LabelVocab | None, on_unknown: str) -> SavedR
     numbered = vocab is not None and vocab.names is None and vocab.uris is None and on_unknown == "add"
     ids = LabelIds(None if numbered else vocab, on_unknown)
     labels, scores, ends = array("i"), array("f"), array("q", [0])
-    for number, line in decoded_lines(path, BadLines(skip=False)):
-        try:
-            pairs = _parse_row(line)
-            if numbered:
-                pairs = [(_as_number(label), score) for label, score in pairs]
-            known = [(label, score) for key, score in pairs for label in ids.of([key])]
-            _check_row(known)
-        except DataError as error:
-            raise DataError(error.reason, path=path, line=number, hint=error.hint) from error
+
+    def parse(line: str) -> list[tuple[int, float]]:
+        pairs = _parse_row(line)
+        if numbered:
+            pairs = [(_as_number(label), score) for label, score in pairs]
+        known = [(label, score) for key, score in pairs for label in ids.of([key])]
+        if len({label for label, _ in known}) < len(known):
+            raise DataError("contains a label twice")
+        return known
+
+    for _, known in parsed_lines(path, parse, blank_lines=True):
         labels.extend(label for label, _ in known)
         scores.extend(score for _, score in known)
         ends.append(len(labels))
@@ -117,10 +120,7 @@ def _read_lines(path: Path, vocab: LabelVocab | None, on_unknown: str) -> SavedR
 
 def _parse_row(line: str) -> list[tuple[int | str | Named, float]]:
     """Return (label, score) pairs in falling order of score."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"is not JSON ({str(error)[:80]})") from error
+    row = parse_json(line)
     items = row.get("labels") if isinstance(row, dict) else row
     if not isinstance(items, list):
         raise DataError(
@@ -165,11 +165,6 @@ def _as_number(label: int | str | Named) -> int:
     return int(key)
 
 
-def _check_row(pairs: list[tuple[int, float]]) -> None:
-    if len({label for label, _ in pairs}) < len(pairs):
-        raise DataError("contains a label twice")
-
-
 def _read_npz(path: Path, vocab: LabelVocab | None, on_unknown: str) -> SavedRanking:
     if not path.exists():
         raise DataError("there is no such file", path=path)
@@ -188,14 +183,15 @@ def _read_npz(path: Path, vocab: LabelVocab | None, on_unknown: str) -> SavedRan
                 hint="Allow unknown labels with on_unknown 'add' or 'skip' (--on-unknown).",
             )
         if on_unknown == "skip":
-            return SavedRanking(_without(ranking, len(vocab)), vocab)
+            known = ranking.keep(ranking.labels < len(vocab))
+            return SavedRanking(replace(known, n_labels=len(vocab)), vocab)
         extra = range(len(vocab), ranking.n_labels)
         vocab = (
             LabelVocab.numbered(ranking.n_labels)
             if vocab.names is None
             else vocab.add([f"#{i}" for i in extra])
         )
-    return SavedRanking(Ranking(ranking.indptr, ranking.labels, ranking.scores, len(vocab)), vocab)
+    return SavedRanking(replace(ranking, n_labels=len(vocab)), vocab)
 
 
 def _rank_stored(matrix: sparse.csr_array) -> Ranking:
@@ -207,12 +203,6 @@ def _rank_stored(matrix: sparse.csr_array) -> Ranking:
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     order = np.lexsort((np.arange(rows.size), -scores, rows))
     return Ranking(matrix.indptr, matrix.indices[order], scores[order], int(matrix.shape[1]))
-
-
-def _without(ranking: Ranking, n_labels: int) -> Ranking:
-    mask = ranking.labels < n_labels
-    indptr = np.concatenate([[0], np.cumsum(mask)])[ranking.indptr]
-    return Ranking(indptr, ranking.labels[mask], ranking.scores[mask], n_labels)
 
 
 def _write_npz(ranking: Ranking, path: Path) -> None:

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from tagwood._sparse import CsrParts
 from tagwood.data.dataset import Dataset
-from tagwood.data.files import BadLines, decoded_lines
+from tagwood.data.files import BadLines, decoded_lines, parsed_lines
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 
@@ -114,12 +114,8 @@ class LabelIds:
 
     def of(self, labels: Iterable[int | str | Named]) -> list[int]:
         """Return the ids of a row's labels without skipped unknown ones, or raise `DataError`."""
-        ids = []
-        for label in labels:
-            number = self._number(label) if isinstance(label, int) else self._named(label)
-            if number is not None:
-                ids.append(number)
-        return ids
+        ids = (self._number(label) if isinstance(label, int) else self._named(label) for label in labels)
+        return [number for number in ids if number is not None]
 
     def vocab(self) -> LabelVocab:
         """Return the given vocabulary with new labels added, or the vocabulary of the file."""
@@ -243,6 +239,14 @@ def with_vocab(
     return CsrParts(labels.indptr, labels.indices, labels.data, len(vocab)).to_scipy(), vocab
 
 
+def read_label_names(path: Path, n_labels: int, bad: BadLines, encoding: str) -> LabelVocab | None:
+    """Return the label names of a file, one per line, if it exists and has as many as there are labels."""
+    if not path.exists():
+        return None
+    names = [line.strip() for _, line in decoded_lines(path, bad, encoding)]
+    return vocab_of_names(names) if len(names) == n_labels else None
+
+
 def vocab_of_names(names: Sequence[str]) -> LabelVocab:
     """Return a vocabulary of label names in order of id; if some are blank or the same, the ids are URIs."""
     distinct = len(set(names)) == len(names) and "" not in names
@@ -252,32 +256,16 @@ def vocab_of_names(names: Sequence[str]) -> LabelVocab:
 def line_records(
     path: Path, options: ReadOptions, parse: Callable[[str], Record], *, blank_lines: bool = True
 ) -> Iterator[Record]:
-    """Yield a record per line; file and line are added to a `DataError` of `parse`.
-
-    Blank lines are skipped unless `blank_lines`.
-    """
-    for number, line in decoded_lines(path, options.bad, options.encoding):
-        if not blank_lines and not line.strip():
-            continue
-        try:
-            record = parse(line)
-        except DataError as error:
-            options.bad.report(DataError(error.reason, path=path, line=number, hint=error.hint))
-            continue
-        yield record._replace(line=number)
+    """Yield a record per line."""
+    lines = parsed_lines(path, parse, options.bad, options.encoding, blank_lines=blank_lines)
+    return (record._replace(line=number) for number, record in lines)
 
 
-def parse_ids(text: str, separator: str = ",") -> list[int]:
-    """Return label ids from text such as ``"3,17"``; blank text is an empty list.
-
-    Examples
-    --------
-    >>> parse_ids("3,17"), parse_ids(" ")
-    ([3, 17], [])
-    """
+def parse_ids(text: str) -> list[int]:
+    """Return label ids from text such as ``"3,17"``; blank text is an empty list."""
     if not text.strip():
         return []
-    parts = [part.strip() for part in text.split(separator)]
+    parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not (part.isascii() and part.isdigit()) or len(part) > 18:
             raise DataError(f"{part[:40]!r} is not a label id")
@@ -294,16 +282,8 @@ def is_valid_text(text: str) -> bool:
 
 
 def flat_text(text: str) -> str:
-    r"""Return a text on one line: line breaks and tabs become spaces.
-
-    Examples
-    --------
-    >>> flat_text("one\r\ntwo\tthree")
-    'one two three'
-    """
-    if "\n" in text or "\r" in text or "\t" in text:
-        return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ").replace("\t", " ")
-    return text
+    """Return a text on one line: line breaks and tabs become spaces."""
+    return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ").replace("\t", " ")
 
 
 def need_texts(dataset: Dataset, what: str) -> Sequence[str]:

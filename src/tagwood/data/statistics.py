@@ -98,12 +98,7 @@ class DatasetStatistics:
 def compute_statistics(data: Dataset, test: Dataset | None = None) -> DatasetStatistics:
     """Compute the statistics of a training set.
 
-    Parameters
-    ----------
-    data
-        The training set.
-    test
-        A test set over the same label ids (read it with ``vocab=data.vocab, on_unknown="add"``).
+    A `test` set must have the same label ids (read it with ``vocab=data.vocab, on_unknown="add"``).
 
     Examples
     --------
@@ -118,6 +113,7 @@ def compute_statistics(data: Dataset, test: Dataset | None = None) -> DatasetSta
     duplicates, conflicts = _count_duplicates(data, keys)
     tail = rows_per_label[rows_per_label <= _TAIL]
     pairs = int(data.labels.nnz)
+    words = None if data.texts is None else [len(text.split()) for text in data.texts]
     figures: dict[str, Any] = {
         "rows": data.n_rows,
         "labels": data.n_labels,
@@ -127,7 +123,7 @@ def compute_statistics(data: Dataset, test: Dataset | None = None) -> DatasetSta
         "groups": None if data.groups is None else len(data.group_codes()[1]),
         "labels_per_row": Spread.of(per_row),
         "rows_per_label": Spread.of(rows_per_label),
-        "words_per_row": None if data.texts is None else Spread.of(_word_counts(data)),
+        "words_per_row": None if words is None else Spread.of(np.array(words, dtype=np.int64)),
         "singleton_labels": int((rows_per_label == 1).sum()),
         "tail_labels": tail.size,
         "tail_share": tail.size / max(1, used.size),
@@ -184,11 +180,6 @@ def _count_duplicates(data: Dataset, keys: list[bytes]) -> tuple[int, int]:
             mine = indices[indptr[row] : indptr[row + 1]]
             conflicts += not np.array_equal(mine, indices[indptr[earlier] : indptr[earlier + 1]])
     return duplicates, conflicts
-
-
-def _word_counts(data: Dataset) -> NDArray[np.int64]:
-    assert data.texts is not None
-    return np.fromiter((len(text.split()) for text in data.texts), dtype=np.int64, count=data.n_rows)
 
 
 def _describe_problems(figures: Mapping[str, Any]) -> Iterator[str]:
@@ -255,8 +246,4 @@ def _describe_labels(figures: Mapping[str, Any], rows: int) -> Iterator[str]:
 def _share(part: int, whole: int) -> str:
     """Return ``"3 of 1,200 (0.25 %)"``."""
     percent = 100 * part / whole
-    return (
-        f"{part:,} of {whole:,} ({percent:.2g} %)"
-        if percent < 10
-        else f"{part:,} of {whole:,} ({percent:.0f} %)"
-    )
+    return f"{part:,} of {whole:,} ({percent:{'.2g' if percent < 10 else '.0f'}} %)"

@@ -39,13 +39,8 @@ class StringTable:
     def __post_init__(self) -> None:
         blob, offsets = self.blob, self.offsets
         ok = blob.dtype == np.uint8 and offsets.dtype == np.int64 and blob.ndim == offsets.ndim == 1
-        if (
-            not ok
-            or offsets.size < 1
-            or offsets[0] != 0
-            or offsets[-1] != blob.size
-            or np.any(np.diff(offsets) < 0)
-        ):
+        ok = ok and offsets.size >= 1 and offsets[0] == 0 and offsets[-1] == blob.size
+        if not ok or np.any(np.diff(offsets) < 0):
             raise InputError(
                 "a string table needs uint8 bytes and int64 offsets that rise from 0 to their number"
             )
@@ -139,10 +134,7 @@ class LabelVocab:
         uris: Sequence[str] | None = None,
         languages: Mapping[str, Sequence[str]] | None = None,
     ) -> LabelVocab:
-        """Build a table with ids in the order of `names`.
-
-        A name may occur twice only if the labels have different URIs.
-        """
+        """Build a table with ids in the order of `names`; two labels with the same name must have different URIs."""
         table = StringTable.from_strings(names)
         vocab = cls(
             len(table),
@@ -298,20 +290,14 @@ class LabelVocab:
             raise InputError(
                 "the arrays of a vocabulary must contain its 'size'", given=", ".join(sorted(arrays))
             )
-        codes = [
-            key.removeprefix("language.").removesuffix(".blob")
-            for key in arrays
-            if key.startswith("language.")
-        ]
-        languages = {code: table(f"language.{code}") for code in codes if not code.endswith(".offsets")}
-        removed = arrays.get("removed")
-        return cls(
-            int(size[0]),
-            table("names"),
-            table("uris"),
-            {code: found for code, found in languages.items() if found is not None},
-            None if removed is None else removed.astype(np.bool_),
-        )
+        tables = {name.removesuffix(".blob"): table(name.removesuffix(".blob")) for name in arrays}
+        languages = {
+            name.removeprefix("language."): found
+            for name, found in tables.items()
+            if name.startswith("language.") and found is not None
+        }
+        removed = None if "removed" not in arrays else arrays["removed"].astype(np.bool_)
+        return cls(int(size[0]), table("names"), table("uris"), languages, removed)
 
     def _all_names(self) -> Iterable[str]:
         return map(str, range(self.size)) if self.names is None else self.names

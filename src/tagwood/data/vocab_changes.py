@@ -47,13 +47,8 @@ class VocabDiff:
 def compare_vocabs(old: LabelVocab, new: LabelVocab, by: str | None = None) -> VocabDiff:
     """Compare two label tables.
 
-    Parameters
-    ----------
-    old, new
-        The tables.
-    by
-        How labels are matched: by ``"uri"`` (by name where a label has none), ``"name"`` or ``"id"`` (two states of one
-        table). Default: URIs if both tables have some, else names.
+    Labels are matched by ``"uri"`` (by name where a label has none), ``"name"`` or ``"id"`` (two states of one table).
+    Default: URIs if both tables have some, else names.
 
     Examples
     --------

@@ -58,21 +58,10 @@ _WANTED = {_TYPE, _DEPRECATED} | {
 
 
 def read_vocab(path: str | Path, language: str | None = None) -> LabelVocab:
-    """Read a label table from a TSV, CSV or SKOS file.
+    """Read a label table from a TSV, CSV or SKOS file, plain or gzip; a damaged one raises `DataError`.
 
-    The first line of a table decides between TSV and CSV, and whether it has a header.
-
-    Parameters
-    ----------
-    path
-        The file, plain or gzip.
-    language
-        Language of the main names, where a file has several: a column ``label_xx``, or a language of SKOS.
-
-    Raises
-    ------
-    DataError
-        With file, line and reason if the table is damaged.
+    The first line of a table decides between TSV and CSV, and whether it has a header. `language` is that of the main
+    names, where a file has several: a column ``label_xx``, or a language of SKOS.
     """
     path = Path(path)
     if rdf_format(path) is not None:
@@ -115,13 +104,7 @@ def write_vocab(vocab: LabelVocab, path: str | Path) -> None:
 
 
 def clean_uri(text: str) -> str:
-    """Return a URI without the angle brackets around it.
-
-    Examples
-    --------
-    >>> clean_uri("<http://example.org/1>")
-    'http://example.org/1'
-    """
+    """Return a URI without the angle brackets around it."""
     text = text.strip()
     return text[1:-1] if text.startswith("<") and text.endswith(">") else text
 
@@ -236,13 +219,7 @@ def _check_language(language: str, known: Collection[str], path: Path) -> None:
 
 
 def rdf_format(path: Path) -> str | None:
-    """Return the RDF format of a file by its name or its first bytes; None if it is not RDF.
-
-    Examples
-    --------
-    >>> rdf_format(Path("subjects.ttl.gz"))
-    'TURTLE'
-    """
+    """Return the RDF format of a file by its name or its first bytes; None if it is not RDF."""
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()
     if ending in _ENDINGS:
         return _ENDINGS[ending]
@@ -255,20 +232,10 @@ def rdf_format(path: Path) -> str | None:
 
 
 def read_skos(path: str | Path, language: str | None = None) -> Thesaurus:
-    """Read a SKOS file.
+    """Read a file in Turtle, N-Triples, RDF/XML or JSON-LD, recognised by its ending or its first bytes.
 
-    Parameters
-    ----------
-    path
-        A file in Turtle, N-Triples, RDF/XML or JSON-LD, recognised by its ending or its first bytes.
-    language
-        Language of the main names; concepts without a name in it have one in another language. Default: the language
-        of most concepts, English in a tie.
-
-    Raises
-    ------
-    DataError
-        With file and line if it is not valid RDF or contains no concepts.
+    `language` is that of the main names; concepts without a name in it have one in another language. Default: the
+    language of most concepts, English in a tie. Invalid RDF and a file without concepts raise `DataError`.
     """
     path = Path(path)
     concepts = _concepts(path)

@@ -6,7 +6,6 @@ other rows of the group, because a label of a group belongs to one of its rows, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.files import BadLines, decoded_lines
+from tagwood.data.files import parse_json, parsed_lines
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 
@@ -33,11 +32,7 @@ class Correction(NamedTuple):
 
 def read_corrections(path: str | Path) -> list[Correction]:
     """Read corrections; of several for the same text, the last one counts."""
-    found: dict[tuple[str, str], Correction] = {}
-    for number, line in decoded_lines(Path(path), BadLines(skip=False), "utf-8"):
-        if line.strip():
-            one = _parse(line, Path(path), number)
-            found[one.group, one.text] = one
+    found = {(one.group, one.text): one for _, one in parsed_lines(Path(path), _parse)}
     return list(found.values())
 
 
@@ -84,18 +79,15 @@ def _find(vocab: LabelVocab, label: str) -> int:
     return found
 
 
-def _parse(line: str, path: Path, number: int) -> Correction:
-    try:
-        record: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        raise DataError("is not JSON", path=path, line=number, hint=_HINT) from None
-    group, text = (record.get(key) if isinstance(record, dict) else None for key in ("from_group", "text"))
-    labels = record.get("labels") if isinstance(record, dict) else None
+def _parse(line: str) -> Correction:
+    record = parse_json(line, _HINT)
+    fields = record if isinstance(record, dict) else {}
+    group, text, labels = (fields.get(key) for key in ("from_group", "text", "labels"))
     if not isinstance(group, str) or not isinstance(text, str) or not isinstance(labels, list):
-        raise DataError("'from_group', 'text' and 'labels' are required", path=path, line=number, hint=_HINT)
+        raise DataError("'from_group', 'text' and 'labels' are required", hint=_HINT)
     names = [one if isinstance(one, str) else _key(one) for one in labels]
     if not all(names):
-        raise DataError("a label must have a name or URI", path=path, line=number, hint=_HINT)
+        raise DataError("a label must have a name or URI", hint=_HINT)
     return Correction(group, text[:_MAX_CHARS], tuple(names))
 
 

@@ -6,7 +6,6 @@ In: a group name per row, and labels per row or per group, also from a file. Out
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from tagwood._sparse import check_labels
-from tagwood.data.files import BadLines, decoded_lines
+from tagwood.data.files import parse_json, parsed_lines
 from tagwood.errors import DataError, InputError
 
 Members = Sequence[str | int | Iterable[str | int] | None]
@@ -196,37 +195,24 @@ def read_group_labels(path: str | Path, *, encoding: str = "utf-8") -> dict[str,
     >>> read_group_labels(file)
     {'box 1': ['harbour', 'ships'], 'box 2': ['ships']}
     """
-    path = Path(path)
     found: dict[str, dict[str, None]] = {}
-    for number, line in decoded_lines(path, BadLines(skip=False), encoding):
-        if not line.strip():
-            continue
-        group, labels = _parse(line, path, number)
+    for _, (group, labels) in parsed_lines(Path(path), _parse, encoding=encoding):
         found.setdefault(group, {}).update(dict.fromkeys(labels))
     return {group: list(labels) for group, labels in found.items()}
 
 
-def _parse(line: str, path: Path, number: int) -> tuple[str, list[str]]:
-    group, labels = _parse_json(line, path, number) if line.lstrip().startswith("{") else _parse_tabs(line)
+def _parse(line: str) -> tuple[str, list[str]]:
+    if line.lstrip().startswith("{"):
+        record = parse_json(line, _HINT)
+        name, items = record.get("group"), record.get("labels")
+        if not isinstance(name, str | int) or not isinstance(items, list):
+            raise DataError("'group' and a list 'labels' are required", hint=_HINT)
+        if not all(isinstance(label, str | int) for label in items):
+            raise DataError("labels must be strings or ids", hint=_HINT)
+        group, labels = str(name), [str(label) for label in items]
+    else:
+        group, *cells = (cell.strip() for cell in line.split("\t"))
+        labels = [label for label in cells if label]
     if not group:
-        raise DataError("the group has no name", path=path, line=number, hint=_HINT)
+        raise DataError("the group has no name", hint=_HINT)
     return group, labels
-
-
-def _parse_tabs(line: str) -> tuple[str, list[str]]:
-    group, *labels = (cell.strip() for cell in line.split("\t"))
-    return group, [label for label in labels if label]
-
-
-def _parse_json(line: str, path: Path, number: int) -> tuple[str, list[str]]:
-    try:
-        record = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise DataError(f"not valid JSON ({error})", path=path, line=number, hint=_HINT) from error
-    labels = record.get("labels")
-    group = record.get("group")
-    if not isinstance(group, str | int) or not isinstance(labels, list):
-        raise DataError("'group' and a list 'labels' are required", path=path, line=number, hint=_HINT)
-    if not all(isinstance(label, str | int) for label in labels):
-        raise DataError("labels must be strings or ids", path=path, line=number, hint=_HINT)
-    return str(group), [str(label) for label in labels]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import read_start, reading_errors
-from tagwood.data.formats import csr_files, json_lines, parquet, sparse_text, tables, text_lines, txt_key
+from tagwood.data.formats import csr_files, json_lines, sparse_text, tables, text_lines
 from tagwood.data.records import BODY, LABELS, TITLE, ReadOptions, Record, build_dataset, pick
 from tagwood.errors import DataError
 
@@ -123,7 +123,7 @@ _TABLES = (
     Format(name="jsonl", write=json_lines.write, records=json_lines.records, endings=(".jsonl", ".ndjson")),
     Format(name="csv", write=tables.write_csv, records=tables.records, labels_by="word", endings=(".csv",)),
     Format(name="tsv", write=tables.write_tsv, records=tables.records, labels_by="word", endings=(".tsv",)),
-    Format(name="parquet", write=parquet.write, records=parquet.records, endings=(".parquet",)),
+    Format(name="parquet", write=tables.write_parquet, records=tables.parquet_records, endings=(".parquet",)),
 )
 _ANNIF = (
     Format(
@@ -141,7 +141,13 @@ _ANNIF = (
         labels_by="word",
     ),
     Format(name="annif-jsonl", write=json_lines.write_annif, records=json_lines.records),
-    Format(name="txt-key", write=txt_key.write, records=txt_key.records, holds=("texts", "ids"), folder=True),
+    Format(
+        name="txt-key",
+        write=text_lines.write_documents,
+        records=text_lines.document_records,
+        holds=("texts", "ids"),
+        folder=True,
+    ),
 )
 FORMATS = {chosen.name: chosen for chosen in (*_MATRICES, *_LINES, *_TABLES, *_ANNIF)}
 """Every format by its name."""

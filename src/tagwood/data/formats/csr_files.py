@@ -15,8 +15,7 @@ from scipy import sparse
 from tagwood._sparse import check_features, check_labels
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import BadLines, decoded_lines, open_for_writing, split_folder
-from tagwood.data.records import ReadOptions, flat_text, vocab_of_names, with_vocab
-from tagwood.data.vocab import LabelVocab
+from tagwood.data.records import ReadOptions, flat_text, read_label_names, with_vocab
 from tagwood.errors import DataError, InputError
 
 _PARTS = {"train": "trn", "test": "tst"}
@@ -35,7 +34,8 @@ def read(path: Path, options: ReadOptions) -> Dataset:
     features = (
         None if feature_file is None else _checked(feature_file, load_matrix(feature_file), check_features)
     )
-    labels, vocab = with_vocab(labels, label_file, options, _read_names(folder, labels.shape[1]))
+    names = read_label_names(folder / "labels.txt", labels.shape[1], BadLines(skip=False), "utf-8")
+    labels, vocab = with_vocab(labels, label_file, options, names)
     texts = _read_texts(folder / f"X.{part}.txt", options)
     try:
         return Dataset(labels, vocab, texts=texts, features=features)
@@ -105,13 +105,6 @@ def _checked(path: Path, matrix: Any, check: Any) -> sparse.csr_array:
 
 def _find(folder: Path, stem: str) -> Path | None:
     return next((file for end in (".npz", ".npy") if (file := folder / (stem + end)).exists()), None)
-
-
-def _read_names(folder: Path, n_labels: int) -> LabelVocab | None:
-    if not (folder / "labels.txt").exists():
-        return None
-    names = [line.strip() for _, line in decoded_lines(folder / "labels.txt", BadLines(skip=False))]
-    return vocab_of_names(names) if len(names) == n_labels else None
 
 
 def _read_texts(path: Path, options: ReadOptions) -> list[str] | None:

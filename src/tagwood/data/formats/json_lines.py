@@ -9,13 +9,13 @@ and ``document_id``. Those of the extreme classification repository (XC) are ``u
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.files import BadLines, existing, open_for_writing, split_folder
+from tagwood.data.files import existing, open_for_writing, parse_json, parsed_lines, split_folder
 from tagwood.data.records import (
     ID,
     LABELS,
@@ -44,7 +44,8 @@ def records(path: Path, options: ReadOptions) -> Iterator[Record]:
 
 def write(dataset: Dataset, path: Path) -> None:
     """Write a file: ``id``, ``group``, ``text`` and ``labels`` with the label names."""
-    _write(dataset, path, "id", "labels", dataset.vocab.keys())
+    keys = dataset.vocab.keys()
+    _write(dataset, path, "id", lambda text, row: {"text": text, "labels": [keys[label] for label in row]})
 
 
 def write_annif(dataset: Dataset, path: Path) -> None:
@@ -54,15 +55,17 @@ def write_annif(dataset: Dataset, path: Path) -> None:
         ({"uri": uri} if (uri := vocab.uri(label)) else {}) | {"label": vocab.name(label)}
         for label in range(len(vocab))
     ]
-    _write(dataset, path, "document_id", "subjects", labels)
+    _write(
+        dataset,
+        path,
+        "document_id",
+        lambda text, row: {"text": text, "subjects": [labels[label] for label in row]},
+    )
 
 
 def parse_object(line: str) -> dict[str, Any]:
     """Return the JSON object of a line, or raise `DataError` with the reason."""
-    try:
-        content = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"is not JSON ({str(error)[:80]})") from error
+    content = parse_json(line)
     if not isinstance(content, dict):
         raise DataError("is not a JSON object with fields")
     if "\\u" in line and not is_valid_text(json.dumps(content, ensure_ascii=False)):
@@ -124,14 +127,16 @@ def _string(content: dict[str, Any], name: str | None) -> str:
     raise DataError(f"{name!r} is neither text nor a whole number")
 
 
-def _write(dataset: Dataset, path: Path, id_field: str, label_field: str, labels: list[Any]) -> None:
+def _write(
+    dataset: Dataset, path: Path, id_field: str, content_of: Callable[[str, list[int]], dict[str, Any]]
+) -> None:
     texts = need_texts(dataset, "a JSON lines file")
     with open_for_writing(path) as file:
-        for row, (text, chosen) in enumerate(zip(texts, dataset.label_lists(), strict=True)):
+        for row, (text, labels) in enumerate(zip(texts, dataset.label_lists(), strict=True)):
             content: dict[str, Any] = {} if dataset.ids is None else {id_field: dataset.ids[row]}
             if dataset.groups is not None:
                 content["group"] = dataset.groups[row]
-            content |= {"text": text, label_field: [labels[label] for label in chosen]}
+            content |= content_of(text, labels)
             file.write(json.dumps(content, ensure_ascii=False) + "\n")
 
 
@@ -152,14 +157,11 @@ def xc_records(path: Path, options: ReadOptions) -> Iterator[Record]:
 
 def write_xc(dataset: Dataset, path: Path) -> None:
     """Write the repository's file, with the whole text in ``content``."""
-    texts = need_texts(dataset, "trn.json")
-    with open_for_writing(path) as file:
-        for row, (text, labels) in enumerate(zip(texts, dataset.label_lists(), strict=True)):
-            content: dict[str, Any] = {"uid": dataset.ids[row]} if dataset.ids is not None else {}
-            content |= {"title": "", "content": text, "target_ind": labels, "target_rel": [1.0] * len(labels)}
-            if dataset.groups is not None:
-                content["group"] = dataset.groups[row]
-            file.write(json.dumps(content, ensure_ascii=False) + "\n")
+
+    def content_of(text: str, labels: list[int]) -> dict[str, Any]:
+        return {"title": "", "content": text, "target_ind": labels, "target_rel": [1.0] * len(labels)}
+
+    _write(dataset, path, "uid", content_of)
 
 
 def _xc_file(path: Path, options: ReadOptions) -> Path:
@@ -191,8 +193,5 @@ def _label_names(folder: Path) -> LabelVocab | None:
     file = next((folder / name for name in ("lbl.json.gz", "lbl.json") if (folder / name).exists()), None)
     if file is None:
         return None
-    options = ReadOptions(bad=BadLines(skip=False))
-    titles = line_records(
-        file, options, lambda line: Record(str(parse_object(line).get("title", ""))), blank_lines=False
-    )
-    return vocab_of_names([record.text for record in titles])
+    titles = parsed_lines(file, lambda line: str(parse_object(line).get("title", "")))
+    return vocab_of_names([title for _, title in titles])

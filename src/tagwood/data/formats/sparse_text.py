@@ -29,7 +29,7 @@ from tagwood.data.files import (
     read_blocks,
     split_folder,
 )
-from tagwood.data.records import ReadOptions, vocab_of_names, with_vocab
+from tagwood.data.records import ReadOptions, read_label_names, with_vocab
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 
@@ -146,13 +146,9 @@ def _same_rows(
 
 
 def _read_names(folder: Path, n_labels: int) -> LabelVocab | None:
-    """Return the names of ``Y.txt`` or ``Yf.txt``, one per line, if there are as many as labels."""
-    for name in ("Y.txt", "Yf.txt"):
-        if (folder / name).exists():
-            names = [line.strip() for _, line in decoded_lines(folder / name, BadLines(skip=True), "latin-1")]
-            if len(names) == n_labels:
-                return vocab_of_names(names)
-    return None
+    files = (folder / "Y.txt", folder / "Yf.txt")
+    tables = (read_label_names(file, n_labels, BadLines(skip=True), "latin-1") for file in files)
+    return next((table for table in tables if table is not None), None)
 
 
 @dataclass

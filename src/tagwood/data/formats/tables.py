@@ -1,8 +1,8 @@
-"""Tables with a header line: CSV and TSV with columns for text, labels, id and group, named as in `records`.
+"""Tables: CSV, TSV and Parquet with columns for text, labels, id and group, named as in `records`.
 
 In: one file; commas or tabs, whichever the header has. Out: a `Record` per row, and files. The labels of a row are in
 one cell: a JSON list, or names separated by ``;`` or ``|`` (the first of the two in the file); in a column
-``subject_uris``, as in Annif's CSV, URIs separated by spaces.
+``subject_uris``, as in Annif's CSV, URIs separated by spaces; in Parquet also a list. Parquet needs its extra.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from tagwood.data.files import MAX_LINE, BadLines, decoded_lines, open_for_writi
 from tagwood.data.formats.json_lines import labels_of
 from tagwood.data.formats.text_lines import bracketed_uris, parse_uris
 from tagwood.data.records import (
+    BODY,
     ID,
     LABELS,
+    TITLE,
     Named,
     ReadOptions,
     Record,
@@ -28,8 +30,9 @@ from tagwood.data.records import (
     need_texts,
     pick,
 )
-from tagwood.errors import DataError
+from tagwood.errors import DataError, MissingExtraError
 
+_BATCH = 4096
 _SEPARATORS = (";", "|")
 
 
@@ -37,7 +40,7 @@ def records(path: Path, options: ReadOptions) -> Iterator[Record]:
     """Yield the rows of a file."""
     rows = _rows(path, options)
     _, header = next(rows, (0, []))
-    _check_header(path, header, options)
+    _check_header(path, header, options, line=1)
     cells_of = LabelCells(options.separator)
     label_column = pick(header, LABELS)
     id_column, group_column = pick(header, ID), pick(header, options.group_role)
@@ -137,23 +140,76 @@ def _rows(path: Path, options: ReadOptions) -> Iterator[tuple[int, list[str]]]:
             yield begin, cells
 
 
-def _check_header(path: Path, header: list[str], options: ReadOptions) -> None:
+def parquet_records(path: Path, options: ReadOptions) -> Iterator[Record]:
+    """Yield the rows of a Parquet file; `Record.line` is the row, counted from 1."""
+    _, parquet = _pyarrow()
+    try:
+        with parquet.ParquetFile(path) as file:
+            header = file.schema_arrow.names
+            _check_header(path, header, options)
+            roles = (*TITLE, *BODY, *LABELS, *ID, *options.group_role)
+            # Other columns, for example vectors, may be large.
+            wanted = [name for name in header if pick([name], roles) is not None]
+            row, cells = 0, LabelCells(options.separator)
+            for batch in file.iter_batches(batch_size=_BATCH, columns=wanted):
+                for content in batch.to_pylist():
+                    row += 1
+                    try:
+                        yield _parquet_record(content, row, cells, options)
+                    except DataError as error:
+                        options.bad.report(DataError(error.reason, path=path, line=row))
+    except DataError:
+        raise
+    except Exception as error:  # Arrow raises a dozen kinds for damaged files
+        raise DataError(f"is not a readable Parquet file ({str(error)[:100]})", path=path) from error
+
+
+def write_parquet(dataset: Dataset, path: Path) -> None:
+    """Write a Parquet file; labels are a list of names."""
+    arrow, parquet = _pyarrow()
+    texts = need_texts(dataset, "Parquet")
+    keys = dataset.vocab.keys()
+    labels = [[keys[label] for label in row] for row in dataset.label_lists()]
+    columns = {"id": dataset.ids, "group": dataset.groups, "text": texts}
+    table = {
+        name: arrow.array(column, arrow.string()) for name, column in columns.items() if column is not None
+    }
+    table["labels"] = arrow.array(labels, arrow.list_(arrow.string()))
+    parquet.write_table(arrow.table(table), path)
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError("Parquet", extra="parquet") from error
+    return arrow, parquet
+
+
+def _parquet_record(content: dict[str, Any], row: int, cells: LabelCells, options: ReadOptions) -> Record:
+    def value_of(role: tuple[str, ...]) -> Any:
+        column = pick(content, role)
+        return None if column is None else content[column]
+
+    value, name, group = map(value_of, (LABELS, ID, options.group_role))
+    labels = cells.parse(value) if isinstance(value, str) else labels_of(value)
+    text = join_text(content) or ""
+    return Record(text, labels, "" if name is None else str(name), "" if group is None else str(group), row)
+
+
+def _check_header(path: Path, header: list[str], options: ReadOptions, line: int | None = None) -> None:
     shown = ", ".join(map(repr, header[:12])) or "nothing"
+    problem, hint = None, None
     if join_text(dict.fromkeys(header, "")) is None:
-        raise DataError(
-            f"the first line must name the columns, one of them 'text' or 'title'; it has {shown}",
-            path=path,
-            line=1,
-        )
-    if options.need_labels and pick(header, LABELS) is None:
-        raise DataError(
-            f"no column for labels among {shown}",
-            path=path,
-            line=1,
-            hint=f"Name it one of {', '.join(LABELS)}.",
-        )
-    if len(set(header)) < len(header):
-        raise DataError("the header has the same column twice", path=path, line=1)
+        problem = f"no column for text or title among {shown}"
+        hint = None if line is None else "The first line must name the columns."
+    elif options.need_labels and pick(header, LABELS) is None:
+        problem, hint = f"no column for labels among {shown}", f"Name it one of {', '.join(LABELS)}."
+    elif len(set(header)) < len(header):
+        problem = "the header has the same column twice"
+    if problem is not None:
+        raise DataError(problem, path=path, line=line, hint=hint)
 
 
 def _write(dataset: Dataset, path: Path, delimiter: str) -> None:
