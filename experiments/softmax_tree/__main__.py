@@ -22,7 +22,7 @@ from benchmarks.problems import read_splits
 from benchmarks.report import Page, columns_table, replace_row
 from tagwood import SoftmaxTree
 from tagwood.metrics import evaluate
-from tagwood.models.softmax_tree.model import softmax_label_features
+from tagwood.models.softmax_tree import softmax_label_features
 from tagwood.plots import Chart, Mark, chart_svg
 from tagwood.trees import (
     build_fano_tree,

@@ -183,26 +183,26 @@ class Params:
 def _inner_params(value: Any) -> dict[str, Any]:
     if isinstance(value, type):
         return {}
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    params: dict[str, Any] = value.get_params() if hasattr(value, "get_params") else {}
-    return params
+    if hasattr(value, "get_params"):
+        params: dict[str, Any] = value.get_params()
+        return params
+    return {field.name: getattr(value, field.name) for field in fields(value)} if is_dataclass(value) else {}
 
 
 def _with_params(value: Any, params: dict[str, Any], name: str) -> Any:
-    """Return a part with changed parameters: itself, or a changed copy of a dataclass."""
+    """Return a part with changed parameters: itself, or a changed copy of a dataclass with settings."""
+    if hasattr(value, "set_params"):
+        return value.set_params(**params)
     if is_dataclass(value) and not isinstance(value, type):
         known = [field.name for field in fields(value)]
         for key in params:
             check_choice(key, f"a setting of {name}", known)
         return replace(value, **params)
-    if not hasattr(value, "set_params"):
-        raise InputError(
-            f"{name}__{next(iter(params))} must belong to a part with parameters",
-            given=f"{name}={value!r}"[:80],
-            hint=f"Pass an object as {name} first.",
-        )
-    return value.set_params(**params)
+    raise InputError(
+        f"{name}__{next(iter(params))} must belong to a part with parameters",
+        given=f"{name}={value!r}"[:80],
+        hint=f"Pass an object as {name} first.",
+    )
 
 
 class Fitted(Params):

@@ -78,7 +78,7 @@ _SETS = "tagwood.neural.otseq2set.model:SetGenerator"
 # Value of ``kind`` in [model] -> the class and arguments it stands for; the first one is the default.
 MODELS: dict[str, Kind] = {
     "linear-tree": Kind("tagwood.models.linear_tree.model:LinearTree"),
-    "softmax-tree": Kind("tagwood.models.softmax_tree.model:SoftmaxTree"),
+    "softmax-tree": Kind("tagwood.models.softmax_tree:SoftmaxTree"),
     "neighbours": Kind("tagwood.models.neighbours:Neighbours"),
     "centroids": Kind("tagwood.models.neighbours:Centroids"),
     "name-matcher": Kind("tagwood.models.name_matcher:NameMatcher"),

@@ -8,7 +8,7 @@ from reference import softmax as reference
 from softmax_problems import random_bags, random_binary_tree, random_softmax
 
 from tagwood import _kernels
-from tagwood.models.softmax_tree.weights import label_leaves, label_paths, number_decisions
+from tagwood.models.softmax_tree import label_leaves, label_paths, number_decisions
 
 quick = settings(deadline=None, max_examples=60)
 EVERYTHING = np.empty(0, dtype=np.uint8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tagwood._sparse import CsrParts
-from tagwood.models.softmax_tree.weights import SoftmaxArrays, number_decisions
+from tagwood.models.softmax_tree import SoftmaxArrays, number_decisions
 from tagwood.trees.label_tree import LabelTree
 
 

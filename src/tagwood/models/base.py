@@ -32,6 +32,10 @@ from tagwood.storage import State
 Progress = Callable[[str, float], None]  # name of a stage of training, share done
 
 
+def ignore_progress(stage: str, share: float) -> None:
+    """Report nothing: the default where a `Progress` is optional."""
+
+
 @runtime_checkable
 class LabelModel(Protocol):
     """The protocol of every model.

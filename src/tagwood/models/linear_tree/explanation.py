@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood._sparse import CsrParts
-from tagwood.models.linear_tree.search import TreeRanker
+from tagwood.models.linear_tree.model import TreeRanker
 from tagwood.models.linear_tree.weights import TreeWeights, log_probability, read_classifier
 
 _I64 = NDArray[np.int64]

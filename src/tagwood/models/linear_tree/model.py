@@ -12,17 +12,26 @@ Decisions
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any, Self
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from tagwood import _kernels
 from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood._sparse import CsrParts, check_features, csr_parts, feature_parts
 from tagwood.errors import InputError
-from tagwood.models.base import Progress, check_training_data
-from tagwood.models.linear_tree.search import LearnedTrees, TreeRanker
+from tagwood.models.base import (
+    FittedModel,
+    Progress,
+    allowed_labels,
+    check_pairs,
+    check_training_data,
+    ignore_progress,
+)
 from tagwood.models.linear_tree.training import (
     Solver,
     TreeTraining,
@@ -32,16 +41,243 @@ from tagwood.models.linear_tree.training import (
     shaping_features,
 )
 from tagwood.models.linear_tree.trials import TreeSweep, choose_tree
-from tagwood.models.linear_tree.weights import TreeWeights
+from tagwood.models.linear_tree.weights import Found, SearchPlan, TreeWeights, pair_scores
 from tagwood.plugins import load_plugin, plugin_names
+from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.trees.label_tree import LabelTree
 
+SEARCHES = ("beam", "exact")
 _TREES = ("interpolated", "auto")
 _INT32_MAX = np.iinfo(np.int32).max
 
 
+class LearnedTrees(NamedTuple):
+    """What a fit learns: trained trees, and their λ with the trials behind it, if any."""
+
+    trees: list[TreeWeights]
+    lam: float | None
+    sweep: TreeSweep | None
+    n_features: int
+    n_labels: int
+
+
+class TreeRanker(FittedModel):
+    """Train linear trees and rank labels by them: what `LinearTree` and `Disentangled` have in common.
+
+    Every tree is searched by a beam or best-first; in an ensemble the score of a label is the mean over the trees, 0
+    where a tree did not find it.
+
+    Attributes
+    ----------
+    trees_ : list of TreeWeights, one per tree: the `LabelTree` and its classifiers
+    n_labels_, n_features_ : int
+    lam_ : float, λ of the trees; None if `fit` was given trees
+    sweep_ : TreeSweep with the trials behind `lam_`; None if there were none
+    """
+
+    trees_: list[TreeWeights]
+    n_features_: int
+    lam_: float | None
+    sweep_: TreeSweep | None
+    threads: int | None
+
+    def base_tree(self) -> LinearTree:
+        """Return the linear tree whose parameters describe the trees to build."""
+        raise NotImplementedError
+
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
+        raise NotImplementedError
+
+    def tree_shape(self) -> dict[str, int]:
+        """Return `arity` and `max_leaf_size` of the trees to build."""
+        base = self.base_tree()
+        return {"arity": base.arity, "max_leaf_size": base.max_leaf_size}
+
+    def train_tree(
+        self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, progress: Progress | None
+    ) -> TreeWeights:
+        """Train one tree; a model that changes the tree while it learns does so here."""
+        return training.train(tree, progress)
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        tree: LabelTree | list[LabelTree] | None = None,
+        label_features: Any = None,
+        sample_weight: Any = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn from features and label sets.
+
+        Parameters
+        ----------
+        X
+            (n_rows, n_features) sparse or dense features; rows of norm 1 work best.
+        y
+            (n_rows, n_labels) label sets: a sparse or dense 0/1 matrix, or the label ids of each row.
+        tree
+            A tree to use instead of building one; one for each of `n_trees`.
+        label_features
+            (n_labels, any) features to build the tree from instead of the mean of each label's rows.
+        sample_weight
+            One positive number per row, or a sparse (n_rows, n_labels) matrix with one per entry of y.
+        progress
+            Called with the name of a stage and the share done.
+        """
+        self.check_params()
+        base, threads = self.base_tree(), check_threads(self.threads)
+        report = progress or ignore_progress
+        features, labels = check_training_data(X, y)
+        weights = entry_weights(labels, sample_weight, base.rare_label_weight)
+        sweep: TreeSweep | None = None
+        lam: float | None = None
+        if tree is None:
+            if base.tree == "auto":
+                given = {"label_features": label_features, "sample_weight": sample_weight}
+                sweep = choose_tree(base, features, labels, progress=progress, **given)
+            lam = float(base.lam) if sweep is None else sweep.lam
+            report("label features", 0.0)
+            V = shaping_features(features, weights.label_rows, label_features, threads)
+            report("label tree", 0.0)
+            shape: dict[str, Any] = {**self.tree_shape(), "threads": threads}
+            seeds = range(base.seed, base.seed + base.n_trees)
+            if base.tree in _TREES:
+                tree = build_trees(V, labels, lam=lam, seeds=seeds, **shape)
+            else:
+                build = load_plugin("trees", base.tree)
+                tree = [build(V, labels, seed=seed, **shape) for seed in seeds]
+            del V  # it would stay in memory while the trees are trained
+        fitted = []
+        for number, one in enumerate(check_trees(tree, base.n_trees, labels.shape[1])):
+            training = TreeTraining(
+                features, weights, float(base.C), base.solver, base.seed + number, threads
+            )
+            fitted.append(self.train_tree(training, one, labels, progress))
+        self.keep(LearnedTrees(fitted, lam, sweep, features.n_cols, labels.shape[1]))
+        return self
+
+    def keep(self, learned: LearnedTrees) -> None:
+        """Take over what a fit has learned, all at once."""
+        self.trees_, self.lam_, self.sweep_ = learned.trees, learned.lam, learned.sweep
+        self.n_features_, self.n_labels_ = learned.n_features, learned.n_labels
+
+    def learned(self) -> LearnedTrees:
+        """Return what the last fit has learned."""
+        self._check_fitted()
+        return LearnedTrees(self.trees_, self.lam_, self.sweep_, self.n_features_, self.n_labels_)
+
+    def copy_merge(self, search: str) -> str:
+        """Return how the scores of copies of a label are joined: ``"mean"`` or ``"max"``."""
+        return "mean" if search == "beam" else "max"
+
+    def rank(
+        self,
+        X: Any,
+        k: int = 5,
+        *,
+        beam_width: int = 10,
+        search: str = "beam",
+        restrict: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+        max_nodes: int | None = None,
+    ) -> Ranking:
+        """Return the best `k` labels of each row.
+
+        Parameters
+        ----------
+        X
+            (n_rows, n_features) features.
+        k
+            Largest number of labels per row.
+        beam_width
+            Nodes of a level that a beam follows. More is slower and finds more.
+        search
+            ``"beam"``; or ``"exact"``, best-first search, which returns the labels with the highest scores of all.
+        restrict, exclude
+            Label ids that may, or may not, be returned. The search visits only nodes with allowed labels.
+        max_nodes
+            Most nodes that an exact search evaluates per row; None for no limit. `search_effort` returns a bound on
+            what may be missed.
+        """
+        found = self._search(X, k, beam_width, search, restrict, exclude, max_nodes)
+        places = (found[0].labels, found[0].scores, found[0].found)
+        if len(found) > 1:
+            places = _kernels.merge_lists(
+                np.concatenate([f.labels for f in found]),
+                np.concatenate([f.scores for f in found]),
+                np.concatenate([f.found for f in found]),
+                len(found),
+                k,
+                check_threads(self.threads),
+            )
+        return Ranking.from_padded(*places, self.n_labels_)
+
+    def search_effort(
+        self, X: Any, k: int = 5, *, beam_width: int = 10, search: str = "exact", max_nodes: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return per row the number of nodes that a search evaluates and the best score it may have missed.
+
+        The bound is 0 if nothing was missed, and -1 for beams, which do not know. For several trees, nodes are summed
+        and the largest bound is returned.
+        """
+        found = self._search(X, k, beam_width, search, None, None, max_nodes)
+        evaluated = np.stack([f.evaluated for f in found]).sum(axis=0, dtype=np.int32)
+        return evaluated, np.stack([f.bound for f in found]).max(axis=0)
+
+    def predict(self, X: Any) -> sparse.csr_array:
+        """Return the label sets: labels with a score of at least 0.5, at most 50 per row."""
+        return self.rank(X, k=50).above(0.5).to_sets()
+
+    def score_labels(self, X: Any, pairs: ArrayLike, merge: str = "mean") -> NDArray[np.float32]:
+        """Return the scores of given labels, without a search.
+
+        Parameters
+        ----------
+        X
+            (n_rows, n_features) features.
+        pairs
+            (n_pairs, 2) whole numbers: row of X, label.
+        merge
+            For labels with copies: ``"mean"`` over all copies or ``"max"``.
+        """
+        self._check_fitted()
+        features = csr_parts(check_features(X, n_features=self.n_features_))
+        wanted = check_pairs(pairs, features.n_rows, self.n_labels_)
+        check_choice(merge, "merge", ["mean", "max"])
+        threads = check_threads(self.threads)
+        scores = [pair_scores(tree, features, wanted, merge, threads) for tree in self.trees_]
+        mean: NDArray[np.float32] = np.mean(scores, axis=0).astype(np.float32)
+        return mean
+
+    def _search(
+        self,
+        X: Any,
+        k: int,
+        beam_width: int,
+        search: str,
+        restrict: ArrayLike | None,
+        exclude: ArrayLike | None,
+        max_nodes: int | None,
+    ) -> list[Found]:
+        """Search every tree."""
+        self._check_fitted()
+        plan = check_search(k, beam_width, search, max_nodes, self.copy_merge(search))
+        trusted = isinstance(X, CsrParts) and X.n_cols == self.n_features_  # straight from an encoder
+        features = X if trusted else feature_parts(X, self.n_features_)
+        if restrict is not None or exclude is not None:
+            plan = replace(plan, allowed=allowed_labels(restrict, exclude, self.n_labels_))
+        # Several trees return more labels each, so that a label which only some of them rank high is scored by all.
+        wanted = min(k if len(self.trees_) == 1 else max(4 * k, 20), self.n_labels_)
+        threads = 1 if features.indptr.size == 2 else check_threads(self.threads)  # one row needs one thread
+        return [tree.search(features, wanted, plan, threads) for tree in self.trees_]
+
+
 @storable("LinearTree")
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearTree(TreeRanker):
     """Rank labels by linear classifiers along the paths of a label tree.
 
@@ -81,10 +317,7 @@ class LinearTree(TreeRanker):
 
     Attributes
     ----------
-    trees_ : list of TreeWeights
-    n_labels_, n_features_ : int
-    lam_ : float, λ of the trees; None if `fit` was given trees
-    sweep_ : TreeSweep with the trials behind `lam_`; None if there were none
+    trees_, n_labels_, n_features_, lam_, sweep_ : see `TreeRanker`
 
     Examples
     --------
@@ -94,60 +327,19 @@ class LinearTree(TreeRanker):
     2
     """
 
-    def __init__(
-        self,
-        *,
-        arity: int = 64,
-        max_leaf_size: int = 100,
-        n_trees: int = 1,
-        tree: str = "interpolated",
-        lam: float = 0.0,
-        C: float = 1.0,
-        rare_label_weight: float | None = None,
-        solver: Solver = Solver(),  # noqa: B008 (frozen)
-        seed: int = 0,
-        threads: int | None = None,
-    ) -> None:
-        self.arity = arity
-        self.max_leaf_size = max_leaf_size
-        self.n_trees = n_trees
-        self.tree = tree
-        self.lam = lam
-        self.C = C
-        self.rare_label_weight = rare_label_weight
-        self.solver = solver
-        self.seed = seed
-        self.threads = threads
+    arity: int = 64
+    max_leaf_size: int = 100
+    n_trees: int = 1
+    tree: str = "interpolated"
+    lam: float = 0.0
+    C: float = 1.0
+    rare_label_weight: float | None = None
+    solver: Solver = Solver()  # noqa: RUF009 (frozen)
+    seed: int = 0
+    threads: int | None = None
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        tree: LabelTree | list[LabelTree] | None = None,
-        label_features: Any = None,
-        sample_weight: Any = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Learn from features and label sets.
-
-        Parameters
-        ----------
-        X
-            (n_rows, n_features) sparse or dense features; rows of norm 1 work best.
-        y
-            (n_rows, n_labels) label sets: a sparse or dense 0/1 matrix, or the label ids of each row.
-        tree
-            A tree to use instead of building one; one for each of `n_trees`.
-        label_features
-            (n_labels, any) features to build the tree from instead of the mean of each label's rows.
-        sample_weight
-            One positive number per row, or a sparse (n_rows, n_labels) matrix with one per entry of y.
-        progress
-            Called with the name of a stage and the share done.
-        """
-        options = {"label_features": label_features, "sample_weight": sample_weight, "progress": progress}
-        self.keep(fit_trees(self, X, y, tree, **options))
+    def base_tree(self) -> LinearTree:
+        """Return this model: its parameters describe its trees."""
         return self
 
     def state(self) -> State:
@@ -205,62 +397,25 @@ class LinearTree(TreeRanker):
         check_threads(self.threads)
 
 
-def fit_trees(
-    model: LinearTree,
-    X: Any,
-    y: Any,
-    tree: LabelTree | list[LabelTree] | None = None,
-    *,
-    label_features: Any = None,
-    sample_weight: Any = None,
-    progress: Progress | None = None,
-    shape: dict[str, int] | None = None,
-    train: Callable[[TreeTraining, LabelTree, sparse.csr_array], TreeWeights] | None = None,
-) -> LearnedTrees:
-    """Build and train the trees that the parameters of a `LinearTree` describe; the model itself stays as it is.
+def check_search(k: Any, beam_width: Any, search: Any, max_nodes: Any, merge: str) -> SearchPlan:
+    """Return the plan of a search for `k` labels, or raise `InputError`.
 
-    Parameters
-    ----------
-    model
-        The parameters.
-    X, y, tree, label_features, sample_weight, progress
-        As for `LinearTree.fit`.
-    shape
-        `arity` and `max_leaf_size` of the trees to build, if they are not those of the model.
-    train
-        How to train one tree, given its training data, the tree and Y; default ``training.train(tree)``. A model that
-        changes the tree while it learns does so here.
+    Plans are cached: for single rows the checks would take as long as a small search.
     """
-    model.check_params()
-    threads = check_threads(model.threads)
-    features, labels = check_training_data(X, y)
-    weights = entry_weights(labels, sample_weight, model.rare_label_weight)
-    sweep: TreeSweep | None = None
-    lam: float | None = None
-    if tree is None:
-        if model.tree == "auto":
-            options = {"label_features": label_features, "sample_weight": sample_weight, "progress": progress}
-            sweep = choose_tree(model, features, labels, **options)
-        lam = float(model.lam) if sweep is None else sweep.lam
-        if progress is not None:
-            progress("label features", 0.0)
-        V = shaping_features(features, weights.label_rows, label_features, threads)
-        if progress is not None:
-            progress("label tree", 0.0)
-        shape = shape or {"arity": model.arity, "max_leaf_size": model.max_leaf_size}
-        seeds = range(model.seed, model.seed + model.n_trees)
-        if model.tree in _TREES:
-            trees = build_trees(V, labels, lam=lam, seeds=seeds, threads=threads, **shape)
-        else:
-            build = load_plugin("trees", model.tree)
-            built = [build(V, labels, seed=seed, threads=threads, **shape) for seed in seeds]
-            trees = check_trees(built, model.n_trees, weights.label_rows.n_rows)
-        del V  # it would stay in memory while the trees are trained
-    else:
-        trees = check_trees(tree, model.n_trees, weights.label_rows.n_rows)
-    fitted = []
-    for number, one in enumerate(trees):
-        training = TreeTraining(features, weights, float(model.C), model.solver, model.seed + number, threads)
-        trained = training.train(one, progress) if train is None else train(training, one, labels)
-        fitted.append(trained)
-    return LearnedTrees(fitted, lam, sweep, features.n_cols, weights.label_rows.n_rows)
+    try:
+        return _known_plan(k, beam_width, search, max_nodes, merge)
+    except TypeError:  # an unhashable argument: the checks name it
+        return _checked_plan(k, beam_width, search, max_nodes, merge)
+
+
+def _checked_plan(k: Any, beam_width: Any, search: Any, max_nodes: Any, merge: str) -> SearchPlan:
+    check_int(k, "k", low=1)
+    check_int(beam_width, "beam_width", low=1)
+    check_choice(search, "search", SEARCHES)
+    budget = 0 if max_nodes is None else check_int(max_nodes, "max_nodes", low=1)
+    if budget and search != "exact":
+        raise InputError("max_nodes belongs to search='exact'", given=f"search={search!r}")
+    return SearchPlan(search == "exact", int(beam_width), budget, merge)
+
+
+_known_plan = lru_cache(maxsize=256, typed=True)(_checked_plan)  # typed: k=True must not find the plan of k=1

@@ -12,8 +12,8 @@ from tagwood import CopySettings, Disentangled, LinearTree, evaluate
 from tagwood._sparse import csr_parts
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
-from tagwood.models.disentangled import model as disentangled
-from tagwood.models.disentangled.matching import (
+from tagwood.models import disentangled
+from tagwood.models.disentangled import (
     _largest_features,
     blocks_of,
     match_unseen_rows,

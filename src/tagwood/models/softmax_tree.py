@@ -19,7 +19,8 @@ Decisions
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,12 +28,19 @@ from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood._sparse import CsrParts
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.features.words import WordBags
-from tagwood.models.base import FittedModel, Progress, allowed_labels, check_pairs, check_text_rows
-from tagwood.models.softmax_tree.weights import SoftmaxPlan, check_binary, label_leaves, restore_arrays, train
+from tagwood.models.base import (
+    FittedModel,
+    Progress,
+    allowed_labels,
+    check_pairs,
+    check_text_rows,
+    ignore_progress,
+)
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.trees.coding import build_fano_tree, build_huffman_tree
@@ -43,10 +51,15 @@ SHAPES = ("interpolated", "balanced", "fano", "huffman")
 _POSITIVES = ("sample", "sum")
 _HASH_BITS = 21  # n-grams are hashed into 2**21 buckets; only buckets in use take memory
 _TREE_FEATURES = 512  # largest features of a label that shape the tree, as in LinearTree
+FIRST, SECOND, EVEN = -1, -2, -3  # decisions without a vector; as in cpp/softmax/softmax.hpp
+_LINE = 64  # bytes of a cache line
+_I32 = NDArray[np.int32]
+_F32 = NDArray[np.float32]
 _EVERYTHING = np.empty(0, dtype=np.uint8)
 
 
 @storable("SoftmaxTree")
+@dataclass(kw_only=True, eq=False, repr=False)
 class SoftmaxTree(FittedModel):
     """Rank labels by a hierarchical softmax on averaged embeddings of words and word n-grams.
 
@@ -94,30 +107,16 @@ class SoftmaxTree(FittedModel):
 
     takes = "texts"
 
-    def __init__(
-        self,
-        *,
-        tree: str = "interpolated",
-        lam: float = 1.0,
-        dimension: int = 128,
-        epochs: int = 25,
-        learning_rate: float = 0.5,
-        min_count: int = 2,
-        ngrams: int = 2,
-        positives: str = "sample",
-        seed: int = 0,
-        threads: int | None = None,
-    ) -> None:
-        self.tree = tree
-        self.lam = lam
-        self.dimension = dimension
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.min_count = min_count
-        self.ngrams = ngrams
-        self.positives = positives
-        self.seed = seed
-        self.threads = threads
+    tree: str = "interpolated"
+    lam: float = 1.0
+    dimension: int = 128
+    epochs: int = 25
+    learning_rate: float = 0.5
+    min_count: int = 2
+    ngrams: int = 2
+    positives: str = "sample"
+    seed: int = 0
+    threads: int | None = None
 
     def fit(
         self,
@@ -144,7 +143,7 @@ class SoftmaxTree(FittedModel):
         self.check_params()
         threads = check_threads(self.threads)
         rows, labels = check_text_rows(X, y)
-        report = progress or _ignore
+        report = progress or ignore_progress
         wanted = (self.lam if self.tree == "interpolated" else self.tree) if tree is None else tree
         shape = shape_tree(wanted, rows, labels, self.seed, threads, report)
         report("words", 0.0)
@@ -269,10 +268,6 @@ class SoftmaxTree(FittedModel):
         check_threads(self.threads)
 
 
-def _ignore(stage: str, share: float) -> None:
-    """Report nothing."""
-
-
 def shape_tree(
     shape: LabelTree | str | float,
     texts: Sequence[str],
@@ -318,3 +313,179 @@ def _check_shape(shape: Any) -> None:
         check_choice(shape, "tree", SHAPES[1:])
     else:
         check_float(shape, "tree", low=0.0, high=2.0)
+
+
+class SoftmaxArrays(NamedTuple):
+    """The arrays of a trained model in the order of the kernels; embeddings are flat."""
+
+    inputs: _F32
+    outputs: _F32
+    parent: _I32
+    child_ptr: _I32
+    label_ptr: _I32
+    labels: _I32
+    decision: _I32
+
+
+class Paths(NamedTuple):
+    """The learned decisions on the path to each label: 2 · decision, + 1 for the second child."""
+
+    ptr: NDArray[np.int64]
+    steps: _I32
+
+
+def check_binary(tree: LabelTree) -> LabelTree:
+    """Return `tree` if every inner node has two children and every leaf one label."""
+    children = np.diff(tree.child_ptr)
+    sizes = np.diff(tree.label_ptr)
+    if np.any((children != 0) & (children != 2)) or np.any(sizes[children == 0] != 1) or tree.has_copies:
+        raise InputError(
+            "the tree must be binary, with every label in a leaf of its own",
+            given=f"nodes of up to {children.max()} children, leaves of up to {sizes.max()} labels",
+            hint="Build it with arity=2 and max_leaf_size=1.",
+        )
+    return tree
+
+
+def number_decisions(tree: LabelTree, seen: NDArray[np.bool_]) -> _I32:
+    """Return the decision of each inner node; `seen` (n_labels,) marks the labels with training rows.
+
+    If only one side has such labels, nothing can be learned: the path goes to that side. If neither has, both are even.
+
+    Examples
+    --------
+    >>> tree = LabelTree.from_nested([[[0], [1]], [[2], [3]]])
+    >>> number_decisions(tree, np.array([True, True, True, False]))[:3].tolist()
+    [0, 1, -1]
+    """
+    has = tree.nodes_with(seen)
+    inner = np.flatnonzero(np.diff(tree.child_ptr))
+    first = tree.child_ptr[inner]
+    left, right = has[first], has[first + 1]
+    decision = np.full(tree.n_nodes, EVEN, dtype=np.int32)
+    decision[inner[left & ~right]] = FIRST
+    decision[inner[right & ~left]] = SECOND
+    both = inner[left & right]
+    decision[both] = np.arange(both.size)
+    return decision
+
+
+def label_paths(tree: LabelTree, decision: _I32) -> Paths:
+    """Return the learned decisions on the path to each label, from the root down.
+
+    Examples
+    --------
+    >>> tree = LabelTree.from_nested([[0], [[1], [2]]])
+    >>> paths = label_paths(tree, np.array([0, -3, 1, -3, -3], dtype=np.int32))
+    >>> paths.ptr.tolist(), paths.steps.tolist()
+    ([0, 1, 3, 5], [0, 1, 2, 1, 3])
+    """
+    labels, node = tree.labels, tree.leaf_of_copy
+    owners, steps = [], []
+    while labels.size:
+        above = tree.parent[node]
+        inside = above >= 0
+        labels, node, above = labels[inside], node[inside], above[inside]
+        learned = decision[above] >= 0
+        side = (node != tree.child_ptr[above])[learned]
+        owners.append(labels[learned])
+        steps.append(2 * decision[above[learned]] + side)
+        node = above
+    owner = np.concatenate(owners[::-1]) if owners else np.empty(0, dtype=np.int32)
+    flat = np.concatenate(steps[::-1]) if steps else np.empty(0, dtype=np.int32)
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=tree.n_labels))])
+    return Paths(ptr.astype(np.int64), flat[np.argsort(owner, kind="stable")].astype(np.int32))
+
+
+def label_leaves(tree: LabelTree) -> _I32:
+    """Return (n_labels,) the leaf of each label."""
+    leaves = np.empty(tree.n_labels, dtype=np.int32)
+    leaves[tree.labels] = tree.leaf_of_copy
+    return leaves
+
+
+def restore_arrays(
+    state: State, n_features: int, dimension: int, n_labels: int
+) -> tuple[LabelTree, SoftmaxArrays]:
+    """Return the tree and the arrays of a stored model, after checks that keep the kernels within bounds."""
+    parent, label_ptr, labels = (
+        state.array(name, np.int32, (None,)) for name in ("parent", "label_ptr", "labels")
+    )
+    tree = check_binary(LabelTree.from_trusted(parent, label_ptr, labels, n_labels))
+    inputs = state.array("inputs", np.float32, (n_features, dimension)).reshape(-1)
+    outputs = state.array("outputs", np.float32, (None, dimension)).reshape(-1)
+    decision = state.array("decision", np.int32, (tree.n_nodes,))
+    arrays = SoftmaxArrays(inputs, outputs, parent, tree.child_ptr, label_ptr, labels, decision)
+    return tree, arrays
+
+
+def new_embeddings(n_rows: int, dimension: int) -> _F32:
+    """Return a flat array of zeros that starts at a cache line: a row of 128 floats then covers eight, not nine."""
+    size = n_rows * dimension
+    buffer = np.zeros(size + _LINE // 4, dtype=np.float32)
+    start = -buffer.ctypes.data % _LINE // 4
+    return buffer[start : start + size]
+
+
+def start_embeddings(n_rows: int, dimension: int, random: np.random.Generator) -> _F32:
+    """Return embeddings drawn evenly from ±1/dimension, as fastText does."""
+    values = new_embeddings(n_rows, dimension)
+    random.random(dtype=np.float32, out=values)
+    values -= 0.5
+    values *= 2.0 / dimension
+    return values
+
+
+class SoftmaxPlan(NamedTuple):
+    """Settings of the training."""
+
+    dimension: int
+    epochs: int
+    rate: float
+    all_positives: bool
+    seed: int
+    threads: int
+
+
+def train(
+    X: CsrParts, Y: sparse.csr_array, tree: LabelTree, plan: SoftmaxPlan, report: Progress
+) -> SoftmaxArrays:
+    """Return the arrays of a trained model."""
+    random = np.random.default_rng(plan.seed)
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    decision = number_decisions(tree, counts > 0)
+    paths = label_paths(tree, decision)
+    inputs = start_embeddings(X.n_cols, plan.dimension, random)
+    outputs = new_embeddings(int(decision.max()) + 1 if decision.max() >= 0 else 0, plan.dimension)
+    indptr, labels = Y.indptr.astype(np.int64), Y.indices.astype(np.int32)
+    rows = np.flatnonzero(np.diff(indptr)).astype(np.int32)
+    for epoch in range(plan.epochs):
+        report("training", epoch / plan.epochs)
+        targets = (indptr, labels) if plan.all_positives else _draw_one(indptr, labels, random)
+        first, last = (plan.rate * (1 - done / plan.epochs) for done in (epoch, epoch + 1))
+        order = random.permutation(rows)
+        _kernels.softmax_epoch(
+            inputs, outputs, plan.dimension, X.indptr, X.indices, X.data, targets[0], targets[1],
+            paths.ptr, paths.steps, order, first, last, plan.threads,
+        )  # fmt: skip
+    _check_finite(outputs, plan.rate)
+    return SoftmaxArrays(inputs, outputs, tree.parent, tree.child_ptr, tree.label_ptr, tree.labels, decision)
+
+
+def _draw_one(
+    indptr: NDArray[np.int64], labels: NDArray[np.int32], random: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return one label of each row that has any, as label sets."""
+    sizes = np.diff(indptr)
+    has = sizes > 0
+    place = (random.random(has.sum()) * sizes[has]).astype(np.int64)
+    return np.concatenate([[0], np.cumsum(has)]).astype(np.int64), labels[indptr[:-1][has] + place]
+
+
+def _check_finite(outputs: NDArray[np.float32], rate: float) -> None:
+    if not np.isfinite(outputs.sum(dtype=np.float64)):
+        raise InputError(
+            "learning_rate must be small enough for training to stay finite",
+            given=f"{rate:g}",
+            hint="Try a fifth of it.",
+        )

@@ -12,7 +12,7 @@ from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import takes_texts
 from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
-from tagwood.models.softmax_tree.weights import label_paths, number_decisions
+from tagwood.models.softmax_tree import label_paths, number_decisions
 from tagwood.trees import LabelTree, build_balanced_tree, build_huffman_tree
 
 
