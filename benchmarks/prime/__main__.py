@@ -20,6 +20,7 @@ from benchmarks.measure import fastest, run_job
 from benchmarks.prime.worker import Bench, make_texts, start_training
 from benchmarks.report import Page, machine, machine_line, number, table
 from tagwood.neural.encoders.text_encoder import TextEncoder
+from tagwood.neural.prime.batches import REFRESH
 from tagwood.neural.training import make_optimizer
 
 PAGE = Page("benchmarks", "prime")
@@ -78,7 +79,6 @@ def measure_epoch(encoder: str, n_rows: int, n_labels: int) -> dict[str, Any]:
         bench.positives.draw(moments)
     drawing = time.perf_counter() - start
     steps = _run_steps(bench, plan)
-    refresh = bench.settings.batches.refresh
     total = clustering + steps
     return {
         "encoder": encoder,
@@ -86,9 +86,9 @@ def measure_epoch(encoder: str, n_rows: int, n_labels: int) -> dict[str, Any]:
         "clustering": clustering,
         "drawing": drawing,
         "epoch": total,
-        "refresh": refresh,
+        "refresh": REFRESH,
         "share_first": (clustering + drawing) / total,
-        "share": (clustering / refresh + drawing) / (clustering / refresh + steps),
+        "share": (clustering / REFRESH + drawing) / (clustering / REFRESH + steps),
     }
 
 

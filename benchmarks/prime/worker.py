@@ -19,7 +19,6 @@ from tagwood.neural.encoders.text_encoder import TextEncoder
 from tagwood.neural.prime.batches import Positives, QueryBatches
 from tagwood.neural.prime.model import PrototypeModel
 from tagwood.neural.prime.network import PrototypeModule
-from tagwood.neural.prime.settings import PrototypeSettings
 from tagwood.neural.prime.training import PrototypeData, PrototypeStep, new_module
 
 WORDS = 30_000
@@ -59,7 +58,6 @@ class Bench(NamedTuple):
 
     module: PrototypeModule
     data: PrototypeData
-    settings: PrototypeSettings
     positives: Positives
     batches: QueryBatches
     step: PrototypeStep
@@ -76,8 +74,8 @@ def start_training(texts: Texts, encoder: str, threads: int, **options: Any) -> 
     own = settings.batches
     positives = Positives(data.Y, own.positives, by_propensity=own.by_propensity, seed=0)
     memory = module.memory if own.clustered else None
-    batches = QueryBatches(data.Y, own, settings.training.batch_size, memory, threads=threads)
-    return Bench(module, data, settings, positives, batches, PrototypeStep(data, positives, settings.loss))
+    batches = QueryBatches(data.Y, settings.training.batch_size, memory, threads=threads)
+    return Bench(module, data, positives, batches, PrototypeStep(data, positives, settings.loss))
 
 
 def main() -> None:

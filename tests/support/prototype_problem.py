@@ -36,7 +36,7 @@ def word_pairs(n_texts=6, seed=0):
 SETTINGS = PrototypeSettings(
     Prototype(centroids="leave-one-out", free_vectors=8, hide=0.0),
     PrototypeLoss(),
-    Batching(cluster_size=8, refresh=1),
+    Batching(),
     Training(epochs=2, batch_size=32, learning_rate=0.01, checkpoint_minutes=0.0),
 )
 

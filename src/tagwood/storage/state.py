@@ -244,7 +244,7 @@ MODULES: Final[dict[str, str]] = {
     "NameMatcher": "tagwood.models.name_matcher",
     "Neighbours": "tagwood.models.neighbours",
     "SetGenerator": "tagwood.neural.otseq2set.model",
-    "PrototypeClassifiers": "tagwood.neural.prime.classifiers",
+    "PrototypeClassifiers": "tagwood.neural.prime.model",
     "PrototypeModel": "tagwood.neural.prime.model",
     "SetRule": "tagwood.probabilities.sets",
     "SoftmaxTree": "tagwood.models.softmax_tree",

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tagwood import TextEncoder
-from tagwood.neural.encoders import explanation
-from tagwood.neural.encoders.explanation import explain_words
+from tagwood.neural.encoders import text_encoder
 
 TEXTS = ["the oak tree", "an ash tree", "salt of the sea", "the sea, the sea!"] * 3
 
@@ -17,7 +16,7 @@ def encoder(request):
 
 def test_a_weight_is_what_the_score_loses_without_the_word(encoder):
     vector = encoder.transform(["sea water"])[0]
-    words = explain_words(encoder, "salt of sea", vector)
+    words = encoder.explain("salt of sea", vector)
     assert [word for word, _ in words] == ["salt", "of", "sea"]
     whole, without = encoder.transform(["salt of sea", "salt of"]) @ vector
     assert dict(words)["sea"] == pytest.approx(whole - without, abs=1e-5)
@@ -25,7 +24,7 @@ def test_a_weight_is_what_the_score_loses_without_the_word(encoder):
 
 def test_all_occurrences_of_a_word_are_left_out_together(encoder):
     vector = encoder.transform(["sea"])[0]
-    words = explain_words(encoder, "The sea the SEA", vector)
+    words = encoder.explain("The sea the SEA", vector)
     assert [word for word, _ in words] == ["The", "sea"]
     whole, without = encoder.transform(["the sea the sea", "the the"]) @ vector
     assert dict(words)["sea"] == pytest.approx(whole - without, abs=1e-5)
@@ -33,30 +32,30 @@ def test_all_occurrences_of_a_word_are_left_out_together(encoder):
 
 def test_the_only_word_carries_the_whole_score(encoder):
     vector = encoder.transform(["oak"])[0]
-    ((word, weight),) = explain_words(encoder, "oak", vector)
+    ((word, weight),) = encoder.explain("oak", vector)
     assert (word, weight) == ("oak", pytest.approx(1.0, abs=1e-5))
 
 
 @pytest.mark.parametrize("text", ["", "  ", "!!! ..."])
 def test_texts_without_words_have_no_weights(encoder, text):
-    assert explain_words(encoder, text, encoder.transform(["oak"])[0]) == []
+    assert encoder.explain(text, encoder.transform(["oak"])[0]) == []
 
 
 def test_words_behind_the_last_token_are_left_out():
     encoder = TextEncoder("bag", dimension=32, max_length=3, threads=1).fit(TEXTS)
-    words = explain_words(encoder, "sea oak ash tree salt", encoder.transform(["oak"])[0])
+    words = encoder.explain("sea oak ash tree salt", encoder.transform(["oak"])[0])
     assert [word for word, _ in words] == ["sea", "oak", "ash"]
 
 
 def test_long_texts_are_split_into_phrases(encoder, monkeypatch):
-    monkeypatch.setattr(explanation, "MAX_WORDS", 5)
+    monkeypatch.setattr(text_encoder, "MAX_WORDS", 5)
     text = " ".join(f"{first}{second}" for first in "abcd" for second in "xyz")
-    words = explain_words(encoder, text, encoder.transform(["ax"])[0])
+    words = encoder.explain(text, encoder.transform(["ax"])[0])
     assert [word for word, _ in words][:2] == ["ax ay az", "bx by bz"]
     assert np.argmax([weight for _, weight in words]) == 0
 
 
 def test_words_in_any_script_are_found(encoder):
-    words = [word for word, _ in explain_words(encoder, "Straße, 東京 naïve", encoder.transform(["oak"])[0])]
+    words = [word for word, _ in encoder.explain("Straße, 東京 naïve", encoder.transform(["oak"])[0])]
     assert words[0] == "Straße"
     assert "naïve" in words

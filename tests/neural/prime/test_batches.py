@@ -11,9 +11,8 @@ from scipy import sparse
 
 from tagwood._sparse import check_labels
 from tagwood.metrics.propensity import inverse_propensity
-from tagwood.neural.prime.batches import Positives, QueryBatches, cluster_queries, clustered_batches
+from tagwood.neural.prime.batches import REFRESH, Positives, QueryBatches, cluster_queries
 from tagwood.neural.prime.network import QueryMemory
-from tagwood.neural.prime.settings import Batching
 
 
 def label_sets(n_rows, n_labels, seed, density=0.3):
@@ -87,9 +86,12 @@ def test_like_queries_share_a_cluster_and_clusters_are_even():
 
 
 def test_batches_hold_every_row_once_and_whole_clusters():
-    clusters = np.repeat(np.arange(10), 8)
     rows = np.setdiff1d(np.arange(80), [3, 50])
-    batches = clustered_batches(clusters, rows, 16, np.random.default_rng(1))
+    Y = check_labels([[0] if row in rows else [] for row in range(80)])
+    memory = QueryMemory(Y, 4, "none")
+    clusters = np.repeat(np.arange(10), 8)
+    memory.clusters.copy_(torch.from_numpy(clusters))
+    batches = [batch - 80 for batch in QueryBatches(Y, 16, memory)(1, np.random.default_rng(1))]
     np.testing.assert_array_equal(np.sort(np.concatenate(batches)), rows)
     assert sorted(batch.size for batch in batches) == [14, 16, 16, 16, 16]
     kinds = [np.unique(clusters[batch]).size for batch in batches]
@@ -104,14 +106,14 @@ def test_clusters_are_kept_until_they_are_refreshed_and_rows_without_labels_left
         torch.nn.functional.normalize(torch.randn(60, 4, generator=torch.Generator().manual_seed(0)))
     )
     rows = np.flatnonzero(np.diff(Y.indptr))
-    plan = QueryBatches(Y, Batching(cluster_size=8, refresh=2), 10, memory)
+    plan = QueryBatches(Y, 10, memory)
     first = plan(0, np.random.default_rng(0))
     np.testing.assert_array_equal(np.sort(np.concatenate(first)), rows)
     kept = memory.clusters.clone()
     memory.queries.neg_()
     memory.queries[::2] = memory.queries[0]
-    second = plan(1, np.random.default_rng(1))
-    np.testing.assert_array_equal(np.sort(np.concatenate(second)), rows + 60)
+    second = plan(REFRESH - 1, np.random.default_rng(1))
+    np.testing.assert_array_equal(np.sort(np.concatenate(second)), rows + 60 * (REFRESH - 1))
     assert torch.equal(memory.clusters, kept)
-    plan(2, np.random.default_rng(2))
+    plan(REFRESH, np.random.default_rng(2))
     assert not torch.equal(memory.clusters, kept)

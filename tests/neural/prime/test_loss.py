@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tagwood.errors import InputError
-from tagwood.neural.prime.loss import Pairs, Scores, prototype_loss, triplets
+from tagwood.neural.prime.loss import REGULARISER_MARGIN, Pairs, Scores, prototype_loss, triplets
 from tagwood.neural.prime.settings import PrototypeLoss
 
 SETTINGS = {
@@ -67,11 +67,10 @@ def slow_loss(scores, pairs, loss):
                 to_queries.append(one_triplet(s[q][p], s[other][p], loss))
     cut = (lambda value: max(value, 0.0)) if loss.hinge else (lambda value: value)
     positives = [
-        cut(s[q][p] - own_score + loss.regulariser_margin)
-        for (q, p), own_score in zip(drawn, own, strict=True)
+        cut(s[q][p] - own_score + REGULARISER_MARGIN) for (q, p), own_score in zip(drawn, own, strict=True)
     ]
     negatives = [
-        cut(b[q][n] - s[q][n] + loss.regulariser_margin)
+        cut(b[q][n] - s[q][n] + REGULARISER_MARGIN)
         for q, n in itertools.product(range(n_queries), range(n_labels))
         if not true[q][n]
     ]
@@ -127,7 +126,7 @@ def frozen_loss(scores, middle, pairs, loss):
         ]
         total += weight * frozen_mean(*gaps, allowed, loss)
     cut = (lambda value: value.clamp(min=0)) if loss.hinge else (lambda value: value)
-    margin = loss.regulariser_margin
+    margin = REGULARISER_MARGIN
     own = cut(scores.texts[at] - scores.own + margin).mean()
     others = cut(scores.prototypes - scores.texts + margin)[wrong].mean()
     return total + loss.regulariser * 0.5 * (own + others).item()

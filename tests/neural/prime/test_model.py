@@ -149,12 +149,14 @@ def test_centroids_must_lead_by_more_than_luck():
     good = Ranking.from_lists([[(0, 1.0)]] * 200, 2)
     hardly = Ranking.from_lists([[(0, 1.0)]] + [[(1, 1.0), (0, 0.5)]] * 199, 2)
     bad = Ranking.from_lists([[(1, 1.0), (0, 0.5)]] * 200, 2)
-    assert best_candidate(Y, {"none": bad, "momentum": good}, {"none": 0.6, "momentum": 1.0}) == "momentum"
-    assert best_candidate(Y, {"none": bad, "momentum": hardly}, {"none": 0.6, "momentum": 0.602}) == "none"
-    assert best_candidate(Y, {"none": good, "momentum": bad}, {"none": 1.0, "momentum": 0.6}) == "none"
+    almost = Ranking.from_lists([[(0, 1.0)]] * 199 + [[(1, 1.0), (0, 0.5)]], 2)
+    best, measures = best_candidate(Y, {"none": bad, "momentum": good})
+    assert best == "momentum"
+    assert measures == pytest.approx({"none": 0.6309, "momentum": 1.0}, abs=1e-4)
+    assert best_candidate(Y, {"none": bad, "momentum": hardly})[0] == "none"
+    assert best_candidate(Y, {"none": good, "momentum": bad})[0] == "none"
     low = "none, low margin"
-    three = {"none": bad, low: good, "momentum": good}
-    assert best_candidate(Y, three, {"none": 0.6, low: 0.99, "momentum": 1.0}) == low
+    assert best_candidate(Y, {"none": bad, low: almost, "momentum": good})[0] == low
 
 
 def test_a_settled_copy_trains_without_trials(problem):
@@ -181,11 +183,11 @@ def test_a_margin_is_tried_unless_one_was_given(problem):
 
 def test_a_trial_keeps_all_rows_of_its_labels():
     Y = tagwood._sparse.check_labels([[i % 50] for i in range(1000)])
-    part = draw_trial_rows(Y, 300, 0)
-    rows = np.concatenate([part.train, part.held])
+    labels, train, held = draw_trial_rows(Y, 0, n_rows=300)
+    rows = np.concatenate([train, held])
     assert 300 <= rows.size < 340
-    assert np.all(np.bincount(Y[rows].indices, minlength=50)[part.labels] == 20)
-    assert not np.intersect1d(part.train, part.held).size
+    assert np.all(np.bincount(Y[rows].indices, minlength=50)[labels] == 20)
+    assert not np.intersect1d(train, held).size
 
 
 def test_early_stopping_holds_rows_out(problem):
@@ -269,7 +271,7 @@ def test_label_texts_are_asked_for(problem):
 def test_free_vectors_can_be_shared_by_texts(problem):
     texts, labels, names, test_texts, test_labels = problem
     prototype = Prototype(centroids="none", free_vectors=9, clusters="texts")
-    preset = PrototypeSettings(prototype=replace(prototype, dropout=0.0))
+    preset = PrototypeSettings(prototype=prototype)
     model = PrototypeModel(**QUICK, preset=preset)
     assert right(model.fit(texts, labels, label_texts=names), test_texts, test_labels) > 0.9
 

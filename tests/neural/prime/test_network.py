@@ -24,16 +24,16 @@ def unit(n, d=5, seed=0):
 
 
 def test_momentum_centroids_follow_the_rule():
-    memory, start, new = QueryMemory(Y, 5, "momentum", momentum=0.9), unit(4), unit(2, seed=1)
+    memory, start, new = QueryMemory(Y, 5, "momentum"), unit(4), unit(2, seed=1)
     memory.start(start)
     dense = torch.from_numpy(Y.toarray())
     means = (dense.T @ start) / dense.sum(dim=0).clamp(min=1)[:, None]
     assert torch.allclose(memory.of(torch.arange(4))[0], means, atol=1e-6)
     memory.update(np.array([3, 0]), new)  # row 3 has label 2, row 0 labels 0 and 2
     found, known = memory.of(torch.arange(4))
-    assert torch.allclose(found[0], 0.9 * means[0] + 0.1 * new[1], atol=1e-6)
+    assert torch.allclose(found[0], 0.95 * means[0] + 0.05 * new[1], atol=1e-6)
     assert torch.allclose(found[1], means[1], atol=1e-6)
-    assert torch.allclose(found[2], 0.81 * means[2] + 0.19 * new.mean(dim=0), atol=1e-6)
+    assert torch.allclose(found[2], 0.9025 * means[2] + 0.0975 * new.mean(dim=0), atol=1e-6)
     assert known.tolist() == [True, True, True, False]
 
 
@@ -70,7 +70,7 @@ def test_an_untrained_prototype_is_the_mean_of_its_sources():
 
 
 def test_what_a_label_lacks_changes_nothing():
-    network = PrototypeNetwork(5, dropout=0.0)
+    network = PrototypeNetwork(5).eval()
     nn.init.normal_(network.mix.weight)
     nn.init.normal_(network.narrow.weight)
     tokens = unit(6).view(2, 3, 5)

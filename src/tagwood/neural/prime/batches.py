@@ -25,23 +25,16 @@ from tagwood._sparse import CsrParts
 from tagwood.metrics.propensity import LabelCounts, inverse_propensity
 from tagwood.neural.prime.loss import Pairs
 from tagwood.neural.prime.network import QueryMemory, entries_of
-from tagwood.neural.prime.settings import Batching
 from tagwood.neural.training import Rows
 from tagwood.trees.balanced import split_labels
 
+CLUSTER_SIZE = 32  # maximum number of queries per cluster; a batch holds several clusters
+REFRESH = 5  # epochs between two clusterings of the queries
 _PROJECTED = 64  # directions used for clustering
 
 
 class Drawn(NamedTuple):
-    """The pairs of a step.
-
-    rows
-        (n_queries,) rows of the queries.
-    labels
-        (n_batch_labels,) ascending, distinct label ids.
-    pairs
-        Drawn positives and true labels, as positions in `rows` and `labels`.
-    """
+    """The rows of the queries of a step, its distinct labels in ascending order, and pairs of positions in both."""
 
     rows: NDArray[np.int64]
     labels: NDArray[np.int64]
@@ -49,18 +42,10 @@ class Drawn(NamedTuple):
 
 
 class Positives:
-    """Draw positives for queries.
+    """Draw positives for the queries of Y, a canonical CSR array.
 
-    Parameters
-    ----------
-    Y
-        (n_rows, n_labels) label sets, canonical CSR.
-    count
-        Positives per query, drawn without replacement; fewer for a query with fewer labels.
-    by_propensity
-        Draw labels in proportion to their inverse propensity, rare ones more often; otherwise with equal probability.
-    seed
-        Seed of the draws.
+    `count` labels of each query are drawn without replacement, all if it has fewer: in proportion to their inverse
+    propensity, or with equal probability.
     """
 
     def __init__(self, Y: sparse.csr_array, count: int, *, by_propensity: bool = True, seed: int = 0) -> None:
@@ -166,47 +151,16 @@ def cluster_rows(
     return clusters
 
 
-def clustered_batches(
-    clusters: NDArray[np.int64], rows: Rows, batch_size: int, random: np.random.Generator
-) -> list[Rows]:
-    """Return the rows in batches of whole clusters, as far as sizes allow.
-
-    Clusters, the rows of each and the batches are shuffled.
-
-    Examples
-    --------
-    >>> batches = clustered_batches(np.array([0, 1, 0, 1]), np.arange(4), 2, np.random.default_rng(0))
-    >>> sorted(sorted(batch.tolist()) for batch in batches)
-    [[0, 2], [1, 3]]
-    """
-    mixed = random.permutation(rows)
-    place = random.permutation(int(clusters.max(initial=0)) + 1)
-    order = mixed[np.argsort(place[clusters[mixed]], kind="stable")]
-    batches = [order[at : at + batch_size] for at in range(0, order.size, batch_size)]
-    return [batches[number] for number in random.permutation(len(batches))]
-
-
 class QueryBatches:
     """Batches of an epoch for the training loop, as moments.
 
-    Parameters
-    ----------
-    Y
-        (n_rows, n_labels) label sets; rows without labels are left out.
-    settings
-        Size of clusters and epochs between clusterings.
-    batch_size
-        Queries per batch.
-    memory
-        Embeddings to cluster, and where the clusters are kept; None for shuffled batches.
-    seed, threads
-        Seed and threads of clusterings.
+    With a memory, its queries are clustered every few epochs, and batches hold whole clusters as far as sizes allow;
+    clusters, the rows of each and the batches are shuffled. Without one, rows are shuffled.
     """
 
     def __init__(
         self,
         Y: sparse.csr_array,
-        settings: Batching,
         batch_size: int,
         memory: QueryMemory | None,
         *,
@@ -214,20 +168,22 @@ class QueryBatches:
         threads: int = 1,
     ) -> None:
         self.n_rows, self.rows = int(Y.shape[0]), np.flatnonzero(np.diff(Y.indptr)).astype(np.int64)
-        self.settings, self.batch_size, self.memory = settings, batch_size, memory
-        self.seed, self.threads = seed, threads
+        self.batch_size, self.memory, self.seed, self.threads = batch_size, memory, seed, threads
 
     def __call__(self, epoch: int, random: np.random.Generator) -> list[Rows]:
         """Return the moments of each step of an epoch."""
         clusters = np.arange(self.n_rows, dtype=np.int64)
         if self.memory is not None:
-            if epoch % self.settings.refresh == 0:
+            if epoch % REFRESH == 0:
                 self._cluster(self.memory, self.seed + epoch)
             clusters = self.memory.clusters.cpu().numpy()
-        batches = clustered_batches(clusters, self.rows, self.batch_size, random)
-        return [batch + epoch * self.n_rows for batch in batches]
+        mixed = random.permutation(self.rows)
+        place = random.permutation(int(clusters.max(initial=0)) + 1)
+        order = mixed[np.argsort(place[clusters[mixed]], kind="stable")]
+        batches = [order[at : at + self.batch_size] for at in range(0, order.size, self.batch_size)]
+        return [batches[number] + epoch * self.n_rows for number in random.permutation(len(batches))]
 
     def _cluster(self, memory: QueryMemory, seed: int) -> None:
         embeddings = memory.queries.cpu().numpy()[self.rows]
-        found = cluster_queries(embeddings, self.settings.cluster_size, seed=seed, threads=self.threads)
+        found = cluster_queries(embeddings, CLUSTER_SIZE, seed=seed, threads=self.threads)
         memory.clusters[torch.from_numpy(self.rows)] = torch.from_numpy(found).to(memory.clusters.device)

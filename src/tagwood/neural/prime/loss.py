@@ -25,6 +25,8 @@ import torch
 
 from tagwood.neural.prime.settings import PrototypeLoss
 
+REGULARISER_MARGIN = 0.1  # m' of R
+
 
 class Pairs(NamedTuple):
     """The positives drawn for a batch, and every true label of its queries.
@@ -125,10 +127,9 @@ def regulariser(scores: Scores, pairs: Pairs, settings: PrototypeLoss) -> torch.
     A negative counts once per query, not once per pair.
     """
     assert scores.prototypes is not None
-    margin = settings.regulariser_margin
     own = scores.prototypes[pairs.query, pairs.label] if scores.own is None else scores.own
-    positive = scores.texts[pairs.query, pairs.label] - own + margin
-    negative = scores.prototypes - scores.texts + margin
+    positive = scores.texts[pairs.query, pairs.label] - own + REGULARISER_MARGIN
+    negative = scores.prototypes - scores.texts + REGULARISER_MARGIN
     if settings.hinge:
         positive, negative = torch.relu(positive), torch.relu(negative)
     wrong = ~pairs.true

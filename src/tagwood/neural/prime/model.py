@@ -8,6 +8,9 @@ Decisions
   vectors are part of the prototypes. A new label passes through the network with its text as the only source.
 * Scores are cosine similarities. `predict` cuts them where the training rows get as many labels as they have; a Tagger
   calibrates them instead.
+* The classifiers of PRIME (W) are those of a `LinearTree` over embeddings, whose tree is shaped by the prototypes:
+  the negatives of a label are the rows of similar labels, which are the hard ones. Up to 1,000 labels form one leaf:
+  full one-vs-all. No weight is dropped or rounded, because embeddings are dense.
 * Same seed and number of torch threads, same model on the CPU.
 """
 
@@ -24,27 +27,27 @@ from scipy import sparse
 from torch import nn
 
 from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood._sparse import check_labels
 from tagwood.errors import InputError
 from tagwood.features.base import check_texts
 from tagwood.metrics import evaluate as evaluate_ranking
 from tagwood.models.base import FittedModel, Progress, check_label_texts, check_pairs, check_text_rows
-from tagwood.models.linear_tree import LinearTree
-from tagwood.neural.encoders.explanation import explain_words
+from tagwood.models.linear_tree import LinearTree, Solver
 from tagwood.neural.encoders.modules import HeadModule, StateMemory
 from tagwood.neural.encoders.text_encoder import FROM_SCRATCH, TextEncoder, suitable_encoder
-from tagwood.neural.prime.classifiers import PrototypeClassifiers, default_tree
 from tagwood.neural.prime.label_index import LabelIndex
-from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork
+from tagwood.neural.prime.network import PrototypeNetwork
 from tagwood.neural.prime.settings import CENTROIDS, PrototypeSettings, PrototypeTraining, resolve_settings
 from tagwood.neural.prime.training import (
-    CANDIDATES,
-    LOW_MARGIN,
+    FEWEST_ROWS,
     PrototypeData,
-    choose_centroids,
+    best_candidate,
+    draw_trial_rows,
     label_prototypes,
     new_module,
     new_prototypes,
     train_module,
+    trial_settings,
 )
 from tagwood.neural.torch_state import load_arrays, module_arrays, torch_threads
 from tagwood.neural.training import History, Training
@@ -56,6 +59,7 @@ _MAX_LABELS = 50  # labels per row that `predict` returns
 _SAMPLE = 1000  # training rows from which its threshold is learned
 _HELD_OUT = 0.1  # share of the rows held out for early stopping
 _MAX_HELD_OUT = 2000
+_ONE_LEAF = 1000  # labels up to which the tree of `PrototypeClassifiers` is a single leaf
 
 
 @storable("PrototypeModel")
@@ -160,10 +164,8 @@ class PrototypeModel(FittedModel):
 
         Parameters
         ----------
-        X
-            One text per row.
-        y
-            (n_rows, n_labels) label sets: a sparse or dense 0/1 matrix, or the label ids of each row.
+        X, y
+            One text per row; (n_rows, n_labels) label sets: a 0/1 matrix, or the label ids of each row.
         label_texts
             One text per label, such as its name.
         evaluate
@@ -193,13 +195,19 @@ class PrototypeModel(FittedModel):
             data = PrototypeData(encoder.inputs(rows), encoder.inputs(names), labels, rows)
             encoder.memory = memory  # one that only the trials needed is dropped
             module = new_module(encoder, data, settings, self.seed, threads)
+
+            def measure(trained: nn.Module) -> float:
+                assert evaluate is not None
+                model = type(self)(**self.get_params(deep=False))
+                return evaluate(model._learn(trained, encoder, data, settings))
+
             self.history_ = train_module(
                 module,
                 data,
                 settings,
                 seed=self.seed,
                 threads=threads,
-                evaluate=None if evaluate is None else self._of_module(evaluate, encoder, data, settings),
+                evaluate=None if evaluate is None else measure,
                 folder=folder,
                 progress=progress,
             )
@@ -216,18 +224,11 @@ class PrototypeModel(FittedModel):
     ) -> Ranking:
         """Return the `k` labels whose prototypes are nearest to each text.
 
-        Parameters
-        ----------
-        X
-            One text per row.
-        k
-            Labels per row.
-        restrict, exclude
-            Label ids that may, or may not, be returned.
+        Only labels in `restrict`, and none in `exclude`, are returned.
         """
         self._check_fitted()
         check_int(k, "k", low=1)
-        only, out = (None if ids is None else np.atleast_1d(np.asarray(ids)) for ids in (restrict, exclude))
+        only, out = (None if ids is None else np.atleast_1d(ids) for ids in (restrict, exclude))
         return self.index_.rank(self.encode(X), k, only, out)
 
     def predict(self, X: Iterable[str]) -> sparse.csr_array:
@@ -249,9 +250,9 @@ class PrototypeModel(FittedModel):
         return scores
 
     def explain_text(self, text: str, label: int) -> list[tuple[str, float]]:
-        """Return the words of a text with what each adds to a label's score; see `explain_words`."""
+        """Return the words of a text with what each adds to a label's score; see `TextEncoder.explain`."""
         self._check_fitted()
-        return explain_words(self.encoder_, text, self.index_.vectors[label])
+        return self.encoder_.explain(text, self.index_.vectors[label])
 
     def add_labels(self, label_texts: Iterable[str], *, weight: float | None = None) -> NDArray[np.int64]:
         """Add labels by their texts alone, without training, and return their ids.
@@ -284,10 +285,12 @@ class PrototypeModel(FittedModel):
         labels = sparse.csr_array(
             (labels.data, labels.indices, labels.indptr), shape=(labels.shape[0], self.n_labels_)
         )
-        chosen = default_tree(self.n_labels_, seed=self.seed, threads=self.threads) if tree is None else tree
-        return PrototypeClassifiers(self.encoder_, chosen).fit(
-            rows, labels, label_features=self.index_.vectors
-        )
+        if tree is None:
+            leaf = self.n_labels_ if self.n_labels_ <= _ONE_LEAF else 100
+            solver = Solver(threshold=0.0, weights="float32")
+            tree = LinearTree(max_leaf_size=leaf, solver=solver, seed=self.seed, threads=self.threads)
+        classifiers = PrototypeClassifiers(self.encoder_, tree)
+        return classifiers.fit(rows, labels, label_features=self.index_.vectors)
 
     def settled(self) -> Self:
         """Return an unfitted copy with the encoder and settings that were chosen, to train without trials."""
@@ -330,27 +333,24 @@ class PrototypeModel(FittedModel):
             return settings, {}
         if encoder.memory is None and isinstance(encoder.module, HeadModule):
             encoder.memory = StateMemory()
-
-        def of_kind(kind: str) -> PrototypeSettings:
-            if kind != LOW_MARGIN:
-                return settings.with_centroids(kind)
-            low = replace(settings, loss=replace(settings.loss, high=settings.loss.low))
-            return low.with_centroids("none")
-
-        def rank(
-            kind: str, rows: list[str], labels: sparse.csr_array, names: list[str], held: list[str]
-        ) -> Ranking:
-            tried = replace(of_kind(kind), training=replace(settings.training, patience=0))
+        candidates = trial_settings(settings)
+        if np.count_nonzero(np.diff(Y.indptr)) < FEWEST_ROWS:
+            return next(iter(candidates.values())), {}
+        labels, trained, held = draw_trial_rows(Y, self.seed)
+        known, true = check_labels(Y[trained][:, labels]), check_labels(Y[held][:, labels])
+        names = [label_texts[label] for label in labels]
+        rows, held_rows = ([texts[row] for row in chosen] for chosen in (trained, held))
+        rankings: dict[str, Ranking] = {}
+        for number, (kind, tried) in enumerate(candidates.items()):
+            if progress is not None:
+                progress(f"trial of centroids: {kind}", number / len(candidates))
+            tried = replace(tried, training=replace(tried.training, patience=0))
             model = type(self)(
                 preset=tried, encoder=encoder, index=self.index, seed=self.seed, threads=self.threads
             )
-            return model.fit(rows, labels, label_texts=names).rank(held, k=5)
-
-        candidates = [kind for kind in CANDIDATES if kind != LOW_MARGIN or settings.loss.has_usual_margin]
-        kind, measures = choose_centroids(
-            texts, Y, label_texts, rank, candidates=candidates, seed=self.seed, progress=progress
-        )
-        return of_kind(kind), measures
+            rankings[kind] = model.fit(rows, known, label_texts=names).rank(held_rows, k=5)
+        best, measures = best_candidate(true, rankings)
+        return candidates[best], measures
 
     def state(self) -> State:
         """Return the stored form: encoder, prototypes, prototype network and settings."""
@@ -424,26 +424,10 @@ class PrototypeModel(FittedModel):
             return copy
         return self._new_encoder(texts).fit(texts)
 
-    def _of_module(
-        self,
-        evaluate: Callable[[Self], float],
-        encoder: TextEncoder,
-        data: PrototypeData,
-        settings: PrototypeSettings,
-    ) -> Callable[[nn.Module], float]:
-        """Turn a measure of models into a measure of modules, for the training loop."""
-
-        def measure(module: nn.Module) -> float:
-            model = type(self)(**self.get_params(deep=False))
-            model._learn(module, encoder, data, settings)  # type: ignore[arg-type]
-            return evaluate(model)
-
-        return measure
-
     def _learn(
-        self, module: PrototypeModule, encoder: TextEncoder, data: PrototypeData, settings: PrototypeSettings
-    ) -> None:
-        """Take encoder, prototypes and threshold from a trained module."""
+        self, module: Any, encoder: TextEncoder, data: PrototypeData, settings: PrototypeSettings
+    ) -> Self:
+        """Take encoder, prototypes and threshold from a `PrototypeModule`."""
         vectors = label_prototypes(module, encoder, data.labels)
         self.encoder_, self.network_, self.settings_ = encoder, module.network, settings
         self.index_ = LabelIndex(vectors, self.index, threads=self.threads)
@@ -451,6 +435,7 @@ class PrototypeModel(FittedModel):
         sample = np.unique(np.linspace(0, data.Y.shape[0] - 1, _SAMPLE).astype(np.int64))
         found = self.index_.rank(encoder.embed(data.queries.take(sample)), _MAX_LABELS)
         self.threshold_ = usual_threshold(found, int(data.Y[sample].nnz))
+        return self
 
     def check_params(self) -> None:
         """Raise `InputError` for a parameter with an invalid value."""
@@ -460,6 +445,100 @@ class PrototypeModel(FittedModel):
         encoder.check_params()
         LabelIndex(np.zeros((1, 1)), self.index)
         self.resolved_settings(encoder)
+
+
+@storable("PrototypeClassifiers")
+class PrototypeClassifiers(FittedModel):
+    """Rank labels by linear classifiers on the embeddings of a trained encoder.
+
+    `PrototypeModel.with_classifiers` makes one; ``Ensemble([model, model.with_classifiers(texts, Y)])`` combines both.
+    `fit` trains the classifiers; the encoder is not changed. scikit-learn's `clone` keeps the encoder too.
+
+    Parameters
+    ----------
+    encoder
+        A fitted `TextEncoder`.
+    tree
+        Unfitted classifiers.
+
+    Attributes
+    ----------
+    tree_ : LinearTree
+    n_labels_ : int
+    """
+
+    takes = "texts"
+
+    def __init__(self, encoder: TextEncoder, tree: LinearTree) -> None:
+        self.encoder = encoder
+        self.tree = tree
+
+    def __sklearn_clone__(self) -> Self:
+        return type(self)(self.encoder, LinearTree(**self.tree.get_params(deep=False)))
+
+    def fit(
+        self,
+        X: Iterable[str],
+        y: Any,
+        *,
+        label_features: NDArray[np.float32] | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train the classifiers on texts and their label sets.
+
+        `label_features` (n_labels, any) shape the tree; default the mean embedding of each label's rows.
+        """
+        self.check_params()
+        rows, labels = check_text_rows(X, y)
+        self.tree_ = LinearTree(**self.tree.get_params(deep=False)).fit(
+            self.encoder.transform(rows), labels, label_features=label_features, progress=progress
+        )
+        self.n_labels_ = self.tree_.n_labels_
+        return self
+
+    def rank(
+        self,
+        X: Iterable[str],
+        k: int = 5,
+        *,
+        restrict: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+    ) -> Ranking:
+        """Return the best `k` labels of each text."""
+        self._check_fitted()
+        return self.tree_.rank(self.encoder.transform(X), k, restrict=restrict, exclude=exclude)
+
+    def predict(self, X: Iterable[str]) -> sparse.csr_array:
+        """Return the label sets: labels with a score of at least 0.5, at most 50 per row."""
+        self._check_fitted()
+        return self.tree_.predict(self.encoder.transform(X))
+
+    def score_labels(self, X: Iterable[str], pairs: ArrayLike) -> NDArray[np.float32]:
+        """Return the scores of (n_pairs, 2) pairs: the row of a text, and a label."""
+        self._check_fitted()
+        return self.tree_.score_labels(self.encoder.transform(X), pairs)
+
+    def state(self) -> State:
+        """Return the stored form."""
+        self._check_fitted()
+        return State(
+            "PrototypeClassifiers", parts={"encoder": self.encoder.state(), "tree": self.tree_.state()}
+        )
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild the model from its stored form."""
+        tree = LinearTree.from_state(state.part("tree"))
+        model = cls(TextEncoder.from_state(state.part("encoder")), LinearTree(**tree.get_params(deep=False)))
+        model.tree_, model.n_labels_ = tree, tree.n_labels_
+        return model
+
+    def check_params(self) -> None:
+        """Raise `InputError` for a parameter with an invalid value."""
+        if not isinstance(self.encoder, TextEncoder):
+            raise InputError("encoder must be a TextEncoder", given=type(self.encoder).__name__)
+        if not isinstance(self.tree, LinearTree):
+            raise InputError("tree must be a LinearTree", given=type(self.tree).__name__)
 
 
 def usual_threshold(ranking: Ranking, n_true: int) -> float:

@@ -36,6 +36,7 @@ from tagwood.neural.encoders.modules import FrozenRows
 from tagwood.neural.encoders.tokens import TokenRows
 from tagwood.neural.prime.settings import Prototype
 
+MOMENTUM = 0.95  # share of a centroid that is kept when one of its queries is embedded again
 _ENTRIES = 1 << 16  # entries of Y whose embeddings are added up together, to limit memory
 
 
@@ -44,7 +45,7 @@ class PrototypeNetwork(nn.Module):
 
     Examples
     --------
-    >>> network = PrototypeNetwork(4, dropout=0.0)
+    >>> network = PrototypeNetwork(4).eval()
     >>> tokens = normalize(torch.tensor([[[1.0, 2, 3, 5], [5, 1, 1, 2]]]), dim=-1)
     >>> alone = network(tokens[:, :1], torch.tensor([[True]]))
     >>> masked = network(tokens, torch.tensor([[True, False]]))
@@ -52,7 +53,7 @@ class PrototypeNetwork(nn.Module):
     (True, 1.0)
     """
 
-    def __init__(self, dimension: int, dropout: float = 0.1) -> None:
+    def __init__(self, dimension: int) -> None:
         super().__init__()
         width = -(-4 * dimension // 3)
         self.project = nn.Linear(dimension, 3 * dimension)
@@ -61,7 +62,7 @@ class PrototypeNetwork(nn.Module):
         self.widen = nn.Linear(dimension, width)
         self.narrow = nn.Linear(width, dimension)
         self.norm_out = nn.LayerNorm(dimension)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(0.1)
         for layer in (self.mix, self.narrow):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -69,12 +70,8 @@ class PrototypeNetwork(nn.Module):
     def forward(self, tokens: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
         """Return (n_labels, dimension) prototypes of norm 1.
 
-        Parameters
-        ----------
-        tokens
-            (n_labels, n_sources, dimension) vectors of norm 1.
-        present
-            (n_labels, n_sources) which of them a label has; at least one.
+        `tokens` (n_labels, n_sources, dimension) have norm 1; `present` (n_labels, n_sources) marks the ones that a
+        label has, at least one.
         """
         x = tokens * math.sqrt(tokens.shape[-1])
         query, key, value = self.project(x).chunk(3, dim=-1)
@@ -90,16 +87,7 @@ class PrototypeNetwork(nn.Module):
 class QueryMemory(nn.Module):
     """The last embedding and the cluster of each training query, and the centroids of the labels.
 
-    Parameters
-    ----------
-    Y
-        (n_queries, n_labels) label sets, canonical CSR.
-    dimension
-        Length of the embeddings.
-    centroids
-        ``"momentum"``, ``"leave-one-out"`` or ``"none"``.
-    momentum
-        Share of a centroid that is kept when one of its queries is embedded again.
+    Y is a canonical CSR array; `centroids` is ``"momentum"``, ``"leave-one-out"`` or ``"none"``.
 
     Examples
     --------
@@ -116,12 +104,10 @@ class QueryMemory(nn.Module):
     centroids: torch.Tensor
     counts: torch.Tensor
 
-    def __init__(
-        self, Y: sparse.csr_array, dimension: int, centroids: str = "momentum", *, momentum: float = 0.95
-    ) -> None:
+    def __init__(self, Y: sparse.csr_array, dimension: int, centroids: str) -> None:
         super().__init__()
         n_queries, n_labels = Y.shape
-        self.kind, self.momentum = centroids, momentum
+        self.kind = centroids
         self.indptr, self.labels = Y.indptr.astype(np.int64), Y.indices.astype(np.int64)
         counts = np.bincount(self.labels, minlength=n_labels)
         self.register_buffer("counts", torch.from_numpy(counts), persistent=False)
@@ -160,7 +146,7 @@ class QueryMemory(nn.Module):
             return
         moved, slot, count = torch.unique(label, return_inverse=True, return_counts=True)
         total = torch.zeros(moved.numel(), new.shape[1], device=new.device).index_add_(0, slot, new[query])
-        kept = (self.momentum ** count.float())[:, None]
+        kept = (MOMENTUM ** count.float())[:, None]
         self.centroids[moved] = kept * self.centroids[moved] + (1 - kept) * total / count[:, None]
 
     def of(self, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -179,18 +165,14 @@ class PrototypeModule(nn.Module):
 
     Parameters
     ----------
-    encoder
-        Module from `TokenRows` to (n, dimension) vectors.
-    dimension
-        Length of its vectors.
+    encoder, dimension
+        Module from `TokenRows` to vectors, and their length.
     settings
         Sources of a prototype; ``centroids`` must not be ``"auto"``.
     memory
         Centroids of labels; None if training needs neither centroids nor clusters.
-    bank
-        (n_vectors, dimension) initial free vectors, or None.
-    vector_of
-        (n_labels,) number of each label's free vector.
+    bank, vector_of
+        (n_vectors, dimension) initial free vectors or None, and the (n_labels,) number of each label's vector.
     """
 
     vector_of: torch.Tensor
@@ -210,7 +192,7 @@ class PrototypeModule(nn.Module):
         self.bank = None if bank is None else nn.Parameter(bank.clone())
         self.register_buffer("vector_of", torch.empty(0).long() if vector_of is None else vector_of)
         text_alone = settings.centroids == "none" and bank is None
-        self.network = None if text_alone else PrototypeNetwork(dimension, settings.dropout)
+        self.network = None if text_alone else PrototypeNetwork(dimension)
 
     def forward(self, tokens: TokenRows | FrozenRows) -> torch.Tensor:
         """Return (n, dimension) embeddings of texts, of norm 1."""
@@ -225,16 +207,8 @@ class PrototypeModule(nn.Module):
     ) -> torch.Tensor:
         """Return (n_labels, dimension) prototypes; the text embeddings themselves if there is no network.
 
-        Parameters
-        ----------
-        texts
-            (n_labels, dimension) embeddings of the label texts.
-        labels
-            (n_labels,) label ids.
-        centroids
-            Centroids and a mask of the known ones; default those of the memory.
-        hidden
-            (n_labels,) labels that are represented by their text alone, as new labels are.
+        `centroids` are the centroids of the labels and a mask of the known ones, by default those of the memory.
+        `hidden` labels are represented by their text alone, as new labels are.
         """
         if self.network is None:
             return texts

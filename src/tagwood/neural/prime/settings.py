@@ -13,6 +13,7 @@ from typing import Any, Self
 from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError
 from tagwood.neural.encoders.text_encoder import FROM_SCRATCH
+from tagwood.neural.torch_state import check_parts
 from tagwood.neural.training import Training
 
 CENTROIDS = ("momentum", "leave-one-out", "none")
@@ -32,35 +33,27 @@ class Prototype:
         Means of the embedded texts of a label: ``"momentum"``, ``"leave-one-out"`` (see `QueryMemory`) or ``"none"``.
         ``"auto"`` chooses by trials on held-out rows: up to four more trainings on at most 10,000 rows, one of them
         with label texts alone.
-    momentum
-        Share of a centroid that is kept when one text of the label is embedded again.
     free_vectors
         Number of trainable vectors, each shared by similar labels; None for one per two labels, at most 65,536; 0 for
         none.
     clusters
         What makes labels similar: ``"queries"`` (the mean TF-IDF features of their texts) or ``"texts"`` (their own
         texts).
-    dropout
-        Dropout of the prototype network.
     hide
         Share of the labels of a step that are represented by their text alone, as new labels will be.
     """
 
     centroids: str = "auto"
-    momentum: float = 0.95
     free_vectors: int | None = None
     clusters: str = "queries"
-    dropout: float = 0.1
     hide: float = 0.1
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
         check_choice(self.centroids, "centroids", ("auto", *CENTROIDS))
-        check_float(self.momentum, "momentum", low=0.0, high=1.0)
         if self.free_vectors is not None:
             check_int(self.free_vectors, "free_vectors", low=0)
         check_choice(self.clusters, "clusters", CLUSTERS)
-        check_float(self.dropout, "dropout", low=0.0, high=0.99)
         check_float(self.hide, "hide", low=0.0, high=0.99)
 
 
@@ -82,8 +75,6 @@ class PrototypeLoss:
         Weight of R, which rewards prototypes that do better than label texts; 0 leaves it out.
     hinge
         Cut R at zero for each pair.
-    regulariser_margin
-        Margin m' of R.
     """
 
     margin: str = "fixed"
@@ -95,7 +86,6 @@ class PrototypeLoss:
     queries: float = 1.0
     regulariser: float = 0.1
     hinge: bool = False
-    regulariser_margin: float = 0.1
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
@@ -103,16 +93,10 @@ class PrototypeLoss:
         check_choice(self.uncertain, "uncertain", UNCERTAIN)
         check_float(self.low, "low", low=0.0, high=2.0)
         check_float(self.high, "high", low=self.low, high=2.0)
-        for name in ("prototypes", "texts", "queries", "regulariser", "regulariser_margin"):
+        for name in ("prototypes", "texts", "queries", "regulariser"):
             check_float(getattr(self, name), name, low=0.0)
         if self.prototypes + self.texts + self.queries == 0:
             raise InputError("one of prototypes, texts and queries must be above 0", given="0 for all three")
-
-    @property
-    def has_usual_margin(self) -> bool:
-        """Whether the margin is the default one, so that trials may change it."""
-        usual = PrototypeLoss()
-        return (self.margin, self.low, self.high) == (usual.margin, usual.low, usual.high)
 
 
 @dataclass(frozen=True)
@@ -128,22 +112,15 @@ class Batching:
     clustered
         Put similar queries into a batch (NGAME), so that the labels of the others are hard negatives; otherwise
         shuffle.
-    cluster_size
-        Maximum number of queries per cluster; a batch holds several clusters.
-    refresh
-        Epochs between two clusterings of the queries.
     """
 
     positives: int = 2
     by_propensity: bool = True
     clustered: bool = True
-    cluster_size: int = 32
-    refresh: int = 5
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
-        for name in ("positives", "cluster_size", "refresh"):
-            check_int(getattr(self, name), name, low=1)
+        check_int(self.positives, "positives", low=1)
 
 
 @dataclass(frozen=True)
@@ -188,20 +165,10 @@ class PrototypeSettings:
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
-        for name, kind in _PARTS.items():
-            part = getattr(self, name)
-            if not isinstance(part, kind):
-                raise InputError(f"{name} must be a {kind.__name__}", given=type(part).__name__)
-            part.check()
+        check_parts(self, _PARTS)
 
     def with_centroids(self, kind: str) -> Self:
-        """Return these settings with a kind of centroids; for ``"none"``, labels are their texts alone.
-
-        Examples
-        --------
-        >>> PrototypeSettings().with_centroids("none").prototype.free_vectors
-        0
-        """
+        """Return these settings with a kind of centroids; for ``"none"``, labels are their texts alone."""
         if kind != "none":
             return replace(self, prototype=replace(self.prototype, centroids=kind))
         loss = self.loss
@@ -238,11 +205,6 @@ def resolve_settings(
 
     A learning rate of 0 becomes the default for the encoder and for what is `trained` of it; without an encoder it
     stays 0.
-
-    Examples
-    --------
-    >>> resolve_settings("prime-lite", "bag", epochs=3).training.epochs
-    3
     """
     if not isinstance(preset, PrototypeSettings):
         preset = PRESETS[check_choice(preset, "preset", PRESETS)]

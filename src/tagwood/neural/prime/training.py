@@ -20,10 +20,9 @@ Decisions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -48,26 +47,18 @@ from tagwood.neural.training import History, Rows, train
 from tagwood.ranking import Ranking
 
 LOW_MARGIN = "none, low margin"  # label texts alone, with the smaller margin
-CANDIDATES = ("leave-one-out", "momentum", "none", LOW_MARGIN)
 _MEASURE = "nDCG@5"
 _ONE_ERROR = 0.683  # confidence of an interval of one standard error on each side
-_TRIAL_ROWS = 10_000
-_FEWEST_ROWS = 200  # with fewer rows trials are not informative, and the first candidate is taken
+FEWEST_ROWS = 200  # with fewer rows trials are not informative, and the first candidate is taken
 _HELD_OUT = 0.2
 _LARGEST_BANK = 1 << 16
 _CHUNK = 4096  # labels whose prototypes are computed together
 
 
-class TrialRows(NamedTuple):
-    """Labels of a trial, and the rows to train on and to hold out."""
-
-    labels: NDArray[np.int64]
-    train: NDArray[np.int64]
-    held: NDArray[np.int64]
-
-
-def draw_trial_rows(Y: sparse.csr_array, n_rows: int, seed: int) -> TrialRows:
-    """Return some labels with all their rows, about `n_rows` in total."""
+def draw_trial_rows(
+    Y: sparse.csr_array, seed: int, n_rows: int = 10_000
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return some labels that have about `n_rows` rows, and their rows: those to train on and those to hold out."""
     random = np.random.default_rng([seed, 20])
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     order = random.permutation(np.flatnonzero(counts))
@@ -76,48 +67,29 @@ def draw_trial_rows(Y: sparse.csr_array, n_rows: int, seed: int) -> TrialRows:
     rows = np.flatnonzero(np.diff(check_labels(Y[:, labels]).indptr))
     mixed = random.permutation(rows)[: 2 * n_rows]  # a single label may have very many rows
     cut = round(_HELD_OUT * mixed.size)
-    return TrialRows(labels, np.sort(mixed[cut:]), np.sort(mixed[:cut]))
+    return labels, np.sort(mixed[cut:]), np.sort(mixed[:cut])
 
 
-def choose_centroids(
-    texts: list[str],
-    Y: sparse.csr_array,
-    label_texts: list[str],
-    rank: Callable[[str, list[str], sparse.csr_array, list[str], list[str]], Ranking],
-    *,
-    candidates: Sequence[str] = CANDIDATES,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> tuple[str, dict[str, float]]:
-    """Return the candidate that is best on held-out rows, and the nDCG@5 of each.
+def trial_settings(settings: PrototypeSettings) -> dict[str, PrototypeSettings]:
+    """Return the settings of each candidate; a margin that the user has changed is not tried with another value."""
+    found = {kind: settings.with_centroids(kind) for kind in ("leave-one-out", "momentum", "none")}
+    loss, usual = settings.loss, PrototypeLoss()
+    if (loss.margin, loss.low, loss.high) == (usual.margin, usual.low, usual.high):
+        found[LOW_MARGIN] = replace(settings, loss=replace(loss, high=loss.low)).with_centroids("none")
+    return found
 
-    `rank` trains a candidate on texts, label sets and label texts, and ranks 5 labels of other texts.
-    """
-    if np.count_nonzero(np.diff(Y.indptr)) < _FEWEST_ROWS:
-        return candidates[0], {}
-    part = draw_trial_rows(Y, _TRIAL_ROWS, seed)
-    known, held = check_labels(Y[part.train][:, part.labels]), check_labels(Y[part.held][:, part.labels])
-    names = [label_texts[label] for label in part.labels]
-    rows, held_texts = ([texts[row] for row in chosen] for chosen in (part.train, part.held))
-    rankings: dict[str, Ranking] = {}
-    for number, kind in enumerate(candidates):
-        if progress is not None:
-            progress(f"trial of centroids: {kind}", number / len(candidates))
-        rankings[kind] = rank(kind, rows, known, names, held_texts)
+
+def best_candidate(Y: sparse.csr_array, rankings: dict[str, Ranking]) -> tuple[str, dict[str, float]]:
+    """Return the candidate with the best nDCG@5, or label texts alone if its lead may be chance; and all measures."""
     measures = {
-        kind: float(evaluate(held, found, metrics=[_MEASURE])[_MEASURE]) for kind, found in rankings.items()
+        kind: float(evaluate(Y, found, metrics=[_MEASURE])[_MEASURE]) for kind, found in rankings.items()
     }
-    return best_candidate(held, rankings, measures), measures
-
-
-def best_candidate(Y: sparse.csr_array, rankings: dict[str, Ranking], measures: dict[str, float]) -> str:
-    """Return the candidate with the best measure, or label texts alone if its lead may be chance."""
     best = max(measures, key=lambda name: measures[name])
     plain = max((n for n in measures if n in ("none", LOW_MARGIN)), key=lambda name: measures[name])
     if best == plain:
-        return best
+        return best, measures
     leads = compare(Y, rankings[plain], rankings[best], metrics=[_MEASURE], confidence=_ONE_ERROR, threads=1)
-    return best if leads[_MEASURE].low > 0 else plain
+    return (best if leads[_MEASURE].low > 0 else plain), measures
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +109,7 @@ def new_module(
     dimension, own = encoder.module.dimension, settings.prototype
     memory = None
     if own.centroids != "none" or settings.batches.clustered:
-        memory = QueryMemory(data.Y, dimension, own.centroids, momentum=own.momentum)
+        memory = QueryMemory(data.Y, dimension, own.centroids)
         memory.start(torch.from_numpy(encoder.embed(data.queries)))
     vector_of, bank = _free_vectors(encoder, data, settings, seed, threads)
     with torch.random.fork_rng(devices=[]):
@@ -160,18 +132,13 @@ def _free_vectors(
     elif settings.prototype.clusters == "texts":
         vector_of = cluster_queries(texts, size, seed=seed, threads=threads)
     else:
-        vector_of = _cluster_labels(data, size, seed, threads)
+        X = TfidfEncoder(ngrams=(1, 1), threads=threads).fit(data.texts).transform(data.texts)
+        V = csr_parts(label_centroids(X, data.Y, max_features=100, threads=threads))
+        vector_of = cluster_rows(V, size, seed=seed, threads=threads)
     total = np.zeros((int(vector_of.max()) + 1, texts.shape[1]), dtype=np.float32)
     np.add.at(total, vector_of, texts)
     norms = np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)
     return torch.from_numpy(vector_of.astype(np.int64)), torch.from_numpy(total / norms)
-
-
-def _cluster_labels(data: PrototypeData, size: int, seed: int, threads: int) -> NDArray[np.int64]:
-    """Return the cluster of each label by the TF-IDF features of its queries, at most `size` labels per cluster."""
-    X = TfidfEncoder(ngrams=(1, 1), threads=threads).fit(data.texts).transform(data.texts)
-    V = csr_parts(label_centroids(X, data.Y, max_features=100, threads=threads))
-    return cluster_rows(V, size, seed=seed, threads=threads)
 
 
 def train_module(
@@ -191,7 +158,7 @@ def train_module(
     positives = Positives(data.Y, own.positives, by_propensity=own.by_propensity, seed=seed)
     return train(
         module,
-        QueryBatches(data.Y, own, settings.training.batch_size, memory, seed=seed, threads=threads),
+        QueryBatches(data.Y, settings.training.batch_size, memory, seed=seed, threads=threads),
         PrototypeStep(data, positives, settings.loss),
         settings.training,
         seed=seed,
