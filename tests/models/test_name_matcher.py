@@ -335,3 +335,14 @@ def test_names_that_are_always_right_or_always_wrong(y, low, high):
     scores = model.rank(["an oak by the sea"]).scores
     assert scores.size == 2
     assert np.all((scores > low) & (scores < high))
+
+
+def test_a_label_without_rows_is_not_counted_as_wrong():
+    texts = ["an oak", "the sea", "a fir", "a wood"] * 30
+    y = [[0], [1], [], [0]] * 30
+    model = NameMatcher(threads=1).fit(texts, y, label_texts=["Oak", "Sea", "Fir"])
+    oak, sea, fir = (model.rank([text], 1).scores[0] for text in ("an oak", "the sea", "a fir"))
+    assert fir == pytest.approx(sea, abs=0.05)
+    assert fir <= min(oak, sea)
+    model.add_labels(["Elm"])
+    assert model.rank(["an elm"], 1).scores[0] == pytest.approx(fir, abs=0.1)

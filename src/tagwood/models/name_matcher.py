@@ -11,6 +11,7 @@ Decisions
   its inverse document frequency, so "of" and "the" hardly count, and no list of stop words is needed.
 * The strongest feature is how often a label was right when its name matched before (keyphraseness). It is counted on
   one half of the rows and weighted on the other, so that the weights do not rely on rows counted twice.
+* For labels without rows, that they were never right is no evidence: they get the share of names that match as often.
 * A qualifier in brackets, as in "Mercury (planet)", is not part of the name as it occurs in texts.
 """
 
@@ -143,8 +144,8 @@ class NameMatcher(FittedModel):
         self.frequency_ = np.array([counts.get(word, 0) for word in words.words()], dtype=np.int64)
         self.n_labels_, self.names_ = self.n_labels_ + ids.size, [*self.names_, *new]
         self.index_ = self._build(words)
-        self.right_ = np.append(self.right_, np.full(ids.size, self.prior_, dtype=np.float32))
-        self.seen_ = np.append(self.seen_, np.zeros(ids.size, dtype=np.float32))
+        self.right_ = np.append(self.right_, np.full(ids.size, np.median(self.right_), dtype=np.float32))
+        self.seen_ = np.append(self.seen_, np.full(ids.size, np.median(self.seen_), dtype=np.float32))
         self.bias_ = self._name_bias()
         return ids
 
@@ -236,7 +237,6 @@ class NameMatcher(FittedModel):
             "n_labels": self.n_labels_,
             "n_texts": self.n_texts_,
             "intercept": self.intercept_,
-            "prior": self.prior_,
         }
         return State("NameMatcher", params=params, arrays=arrays, parts={"index": self.index_.state()})
 
@@ -248,7 +248,6 @@ class NameMatcher(FittedModel):
         model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
         model.n_texts_ = check_int(state.param("n_texts", int), "n_texts", low=1)
         model.intercept_ = check_float(state.param("intercept", float), "intercept")
-        model.prior_ = check_float(state.param("prior", float), "prior", low=0, high=1)
         model.index_ = NameIndex.from_state(state.part("index"), model.n_labels_)
         labels = state.array("name_labels", np.int32, (None,))
         names = unpack_strings(
@@ -286,6 +285,7 @@ class NameMatcher(FittedModel):
     def _learn(self, rows: list[str], Y: sparse.csr_array, threads: int) -> None:
         """Count how often labels are right where their name matches, and weigh the features of a match."""
         n_labels = self.n_labels_
+        used = np.bincount(Y.indices, minlength=n_labels) > 0
         seen, right = np.zeros((2, n_labels), dtype=np.int64), np.zeros((2, n_labels), dtype=np.int64)
         drawn = np.random.default_rng(0).permutation(len(rows))  # even: counted first; odd and small: weighed
         kept, outcomes = [], []
@@ -299,12 +299,12 @@ class NameMatcher(FittedModel):
                 own = draw % 2 == half
                 seen[half] += np.bincount(labels[own], minlength=n_labels)
                 right[half] += np.bincount(labels[own & true], minlength=n_labels)
-            weighed = (draw % 2 == 1) & (draw < 2 * _WEIGHED)
+            weighed = (draw % 2 == 1) & (draw < 2 * _WEIGHED) & used[labels]
             kept.append(found.chosen(weighed))
             outcomes.append(true[weighed])
-        self._count(seen[0], right[0])
+        self._count(seen[0], right[0], used)
         self._weigh(Matches.joined(kept), np.concatenate(outcomes))
-        self._count(seen.sum(axis=0), right.sum(axis=0))
+        self._count(seen.sum(axis=0), right.sum(axis=0), used)
         self.bias_ = self._name_bias()
 
     def _weigh(self, found: Matches, true: NDArray[np.bool_]) -> None:
@@ -320,10 +320,14 @@ class NameMatcher(FittedModel):
         learned = fit_logistic(np.column_stack(columns).astype(np.float64), true[some].astype(np.float64))
         self.coefficients_, self.intercept_ = learned[1:], float(learned[0])
 
-    def _count(self, seen: NDArray[np.int64], right: NDArray[np.int64]) -> None:
-        self.prior_ = float((right.sum() + 1) / (seen.sum() + 10))
+    def _count(self, seen: NDArray[np.int64], right: NDArray[np.int64], used: NDArray[np.bool_]) -> None:
+        """Set how often names matched, and the share of right matches, drawn towards that of names as frequent."""
+        size = np.log2(1 + seen).astype(np.int64)
+        prior = (right[used].sum() + 1) / (seen[used].sum() + 10)
+        of_size = np.bincount(size, weights=right * used) + 10 * prior
+        expected = (of_size / (np.bincount(size, weights=seen * used) + 10))[size]
         self.seen_ = seen.astype(np.float32)
-        self.right_ = ((right + 5 * self.prior_) / (seen + 5)).astype(np.float32)
+        self.right_ = ((right + 5 * expected) / (seen * used + 5)).astype(np.float32)
 
     def _name_features(self, names: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the features of names that do not depend on the text, in the order of `_FEATURES`."""
