@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tagwood import Ranking
-from tagwood.data import LabelVocab
 from tagwood.errors import InputError
 
 N_LABELS = 6
@@ -197,8 +196,8 @@ def test_csr_round_trip_gives_the_same_scores(ranking):
 
 @given(rankings(n_rows=3), rankings(n_rows=3))
 def test_merging_by_mean_equals_dense_means(a, b):
-    merged = Ranking.merge([a, b], weights=[3, 1])
-    expected = (3 * dense(a, 0) + dense(b, 0)) / 4
+    merged = Ranking.merge([a, b])
+    expected = (dense(a, 0) + dense(b, 0)) / 2
     expected[np.isinf(dense(a)) & np.isinf(dense(b))] = -np.inf
     np.testing.assert_allclose(dense(merged), expected, atol=1e-6)
 
@@ -206,11 +205,6 @@ def test_merging_by_mean_equals_dense_means(a, b):
 @given(rankings(n_rows=3), rankings(n_rows=3))
 def test_merging_by_max_equals_dense_maxima_also_below_zero(a, b):
     np.testing.assert_allclose(dense(Ranking.merge([a, b], how="max")), np.maximum(dense(a), dense(b)))
-
-
-def test_merging_by_rank_looks_at_places_only():
-    a, b = make([[(0, 9.0), (1, 8.0)]]), make([[(1, 0.2), (2, 0.1)]])
-    assert Ranking.merge([a, b], how="rank")[0] == [(1, 0.75), (0, 0.5), (2, 0.25)]
 
 
 def test_merging_keeps_labels_whose_scores_cancel_or_are_zero():
@@ -230,16 +224,7 @@ def test_merging_refuses_what_does_not_fit():
         (([],), "at least one ranking"),
         (([one, make([])],), "same rows and labels"),
         (([one, make([[]], n_labels=7)],), "same rows and labels"),
-        (([one], "sum"), "how must be one of 'mean', 'max', 'rank'; got 'sum'"),
-        (([one, one], "mean", [1.0]), "one positive weight per ranking"),
-        (([one, one], "mean", [1.0, 0.0]), "one positive weight per ranking"),
+        (([one], "sum"), "how must be one of 'mean', 'max'; got 'sum'"),
     ]:
         with pytest.raises(InputError, match=message):
             Ranking.merge(*arguments)
-
-
-def test_names_come_from_the_vocabulary_and_its_languages():
-    vocab = LabelVocab.from_names(["ash", "oak"], languages={"de": ["Esche", "Eiche"]})
-    ranking = make([[(1, 0.5), (0, 0.25)], []], n_labels=2)
-    assert ranking.names(vocab) == [[("oak", 0.5), ("ash", 0.25)], []]
-    assert ranking.names(vocab, "de")[0][0] == ("Eiche", 0.5)

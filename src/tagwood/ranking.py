@@ -1,13 +1,13 @@
 """`Ranking`: the ranked labels of each row, which models return and metrics take.
 
-In: labels and scores. Out: the same in falling order of score, as arrays, a CSR matrix or label names.
+In: labels and scores. Out: the same in falling order of score, as arrays or a CSR matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,14 +16,6 @@ from scipy import sparse
 from tagwood import _kernels
 from tagwood._check import check_choice, check_int
 from tagwood.errors import InputError
-
-
-class LabelNames(Protocol):
-    """The names of labels, for example `tagwood.data.LabelVocab`."""
-
-    def name(self, label: int, language: str | None = None) -> str:
-        """Return a label's name."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,21 +166,8 @@ class Ranking:
         return Ranking(indptr, self.labels[entries], self.scores[entries], self.n_labels)
 
     @staticmethod
-    def merge(
-        rankings: Sequence[Ranking], how: str = "mean", weights: Sequence[float] | None = None
-    ) -> Ranking:
-        """Merge rankings of the same rows into one.
-
-        Parameters
-        ----------
-        rankings
-            At least one ranking, all of the same rows and labels.
-        how
-            ``"mean"``: weighted mean of the scores, a label missing from a ranking counts as 0 there;
-            ``"max"``: the best score (weights multiply scores first); ``"rank"``: weighted mean of 1/place,
-            for scores that are not comparable.
-        weights
-            One positive number per ranking; default all equal.
+    def merge(rankings: Sequence[Ranking], how: str = "mean") -> Ranking:
+        """Merge rankings of the same rows by the mean (a missing label counts as 0) or the ``"max"`` of the scores.
 
         Examples
         --------
@@ -197,19 +176,25 @@ class Ranking:
         >>> Ranking.merge([a, b])[0]
         [(1, 0.625), (0, 0.5)]
         """
-        check_choice(how, "how", ["mean", "max", "rank"])
+        check_choice(how, "how", ["mean", "max"])
         if not rankings:
             raise InputError("merge requires at least one ranking", given="none")
-        first = rankings[0]
-        if any(r.n_rows != first.n_rows or r.n_labels != first.n_labels for r in rankings):
+        n_rows, n_labels = rankings[0].n_rows, rankings[0].n_labels
+        if any((r.n_rows, r.n_labels) != (n_rows, n_labels) for r in rankings):
             raise InputError("rankings to merge must have the same rows and labels")
-        share = np.ones(len(rankings)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if share.shape != (len(rankings),) or not np.all(share > 0):
-            raise InputError("merge requires one positive weight per ranking", given=str(weights))
-        if how != "max":
-            share = share / share.sum()
-        parts = [r._contributions(w, by_place=how == "rank") for r, w in zip(rankings, share, strict=True)]
-        return _join(first, rankings, np.concatenate(parts), largest=how == "max")
+        # Sparse matrices are not added, because SciPy drops entries whose sum is 0.
+        rows = np.concatenate([np.repeat(np.arange(n_rows), np.diff(r.indptr)) for r in rankings])
+        labels = np.concatenate([r.labels for r in rankings])
+        scores = np.concatenate([r.scores.astype(np.float64) for r in rankings])
+        cells, cell = np.unique(rows * np.int64(max(1, n_labels)) + labels, return_inverse=True)
+        if how == "max":
+            merged = np.full(cells.size, -np.inf)
+            np.maximum.at(merged, cell, scores)
+        else:
+            merged = np.bincount(cell, weights=scores / len(rankings), minlength=cells.size)
+        row, label = np.divmod(cells, max(1, n_labels))
+        indptr = np.searchsorted(row, np.arange(n_rows + 1))
+        return Ranking.from_csr(sparse.csr_array((merged, label, indptr), shape=(n_rows, n_labels)))
 
     def to_csr(self) -> sparse.csr_array:
         """Return the scores as an (n_rows, n_labels) CSR array with rising columns; the order is lost."""
@@ -225,41 +210,10 @@ class Ranking:
         matrix.data = np.ones(matrix.data.size, dtype=np.float32)
         return matrix
 
-    def names(self, vocab: LabelNames, language: str | None = None) -> list[list[tuple[str, float]]]:
-        """Return (name, score) pairs per row."""
-        return [[(vocab.name(label, language), score) for label, score in row] for row in self]
-
     def keep(self, mask: NDArray[np.bool_]) -> Ranking:
         """Return the entries where `mask` is true, one per entry."""
         kept = np.concatenate([[0], np.cumsum(mask)])
         return Ranking(kept[self.indptr], self.labels[mask], self.scores[mask], self.n_labels)
-
-    def _contributions(self, weight: float, *, by_place: bool) -> NDArray[np.float64]:
-        scores = self.scores.astype(np.float64)
-        if by_place:
-            place = np.arange(self.labels.size) - np.repeat(self.indptr[:-1], np.diff(self.indptr))
-            scores = 1.0 / (place + 1)
-        return scores * weight
-
-
-def _join(
-    first: Ranking, rankings: Sequence[Ranking], contributions: NDArray[np.float64], *, largest: bool
-) -> Ranking:
-    """Sum, or take the largest of, the contributions to each (row, label), and rank.
-
-    Sparse matrices are not added, because SciPy drops entries whose sum is 0 and treats a missing entry as 0.
-    """
-    rows = np.concatenate([np.repeat(np.arange(r.n_rows), np.diff(r.indptr)) for r in rankings])
-    labels = np.concatenate([r.labels for r in rankings])
-    cells, cell = np.unique(rows * np.int64(max(1, first.n_labels)) + labels, return_inverse=True)
-    if largest:
-        scores = np.full(cells.size, -np.inf)
-        np.maximum.at(scores, cell, contributions)
-    else:
-        scores = np.bincount(cell, weights=contributions, minlength=cells.size)
-    row, label = np.divmod(cells, max(1, first.n_labels))
-    indptr = np.searchsorted(row, np.arange(first.n_rows + 1))
-    return Ranking.from_csr(sparse.csr_array((scores, label, indptr), shape=(first.n_rows, first.n_labels)))
 
 
 def _as_vector(values: ArrayLike, name: str, dtype: type[np.generic]) -> NDArray[Any]:

@@ -144,7 +144,10 @@ GOOD = ranking([0], [1])
         (lambda: evaluate([[0], [1]], GOOD, label_depths=[1]), "one number for each of 4 labels"),
         (lambda: evaluate([[0], [1]], GOOD, label_depths=[1, 2, 3, np.inf]), "label_depths must hold finite"),
         (lambda: evaluate([[0], [1]], GOOD, train_labels=[[0], [1]]), "the 4 labels of Y; got 2"),
-        (lambda: evaluate([[0], [1]], GOOD, metrics=["PSP@1"], propensity=[1.0]), "each of 4 labels; got 1"),
+        (
+            lambda: evaluate([[0], [1]], GOOD, metrics=["PSP@1"], propensity=[1.0]),
+            "each of 4 labels; got an array of shape",
+        ),
         (lambda: evaluate([[0], [1]], GOOD, confidence=1.0), "confidence must be a number from 0.5 to 0.999"),
         (lambda: evaluate([[0], [1]], GOOD, confidence=0.9, n_resamples=1), "n_resamples must be"),
         (lambda: evaluate([[0], [1]], GOOD, threads=0), "threads must be"),

@@ -35,7 +35,7 @@ def test_values_are_found_by_name_in_any_case(report):
     assert report.measure("P@1").value == report["P@1"]
     with pytest.raises(InputError) as error:
         report["P@2"]
-    assert "this report has P@1, PSP@1, depth@2, hamming, coverage@1; got 'P@2'" in str(error.value)
+    assert "the measured metrics are P@1, PSP@1, depth@2, hamming, coverage@1; got 'P@2'" in str(error.value)
     with pytest.raises(InputError, match="unknown metric"):
         report["accuracy"]
 

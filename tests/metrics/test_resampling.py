@@ -181,7 +181,7 @@ def test_misuse_is_named():
         (lambda: compare([[0]], hit_ranking([1]), Ranking.from_lists([[]], 5)), "same labels; got 2 and 5"),
         (lambda: compare(truth, ranking, ranking, confidence=2), "confidence must be"),
         (lambda: compare(truth, ranking, ranking, n_resamples=0), "n_resamples must be"),
-        (lambda: compare(truth, ranking, ranking, n_resamples=10)["P@2"], "this comparison has P@1"),
+        (lambda: compare(truth, ranking, ranking, n_resamples=10)["P@2"], "the measured metrics are P@1"),
     ]:
         with pytest.raises(InputError, match=message):
             call()

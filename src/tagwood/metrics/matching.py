@@ -53,19 +53,14 @@ class Match:
         """Number of labels returned for the row with the most, at least 1."""
         return max(1, int(np.diff(self.ranking.indptr).max()))
 
-    def n_returned(self, k: int | None) -> NDArray[np.int64]:
-        """Return the number of labels returned for each row, at most `k`."""
-        sizes = np.diff(self.ranking.indptr)
-        return sizes if k is None else np.minimum(sizes, k)
-
     def gains(self, cutoffs: Iterable[int], *, weights: Floats | None, discounted: bool) -> dict[int, Floats]:
         """Return for each cutoff the sum per row of hit * weight * discount over the first labels."""
-        places = self._cutoffs(cutoffs)
+        places = np.array(sorted(set(cutoffs)), dtype=np.int64)
         sums = _kernels.ranked_gains(
             self.ranking.indptr,
             self.ranking.labels,
             self.hits,
-            self._weights(weights),
+            np.ones(self.n_labels) if weights is None else weights,
             discounts(min(int(places[-1]), self.longest), discounted),
             places,
             self.threads,
@@ -74,11 +69,11 @@ class Match:
 
     def best_gains(self, cutoffs: Iterable[int], *, weights: Floats, discounted: bool) -> dict[int, Floats]:
         """Return the `gains` of the best possible ranking of each row."""
-        places = self._cutoffs(cutoffs)
+        places = np.array(sorted(set(cutoffs)), dtype=np.int64)
         sums = _kernels.best_gains(
             self.true_indptr,
             self.true_labels,
-            self._weights(weights),
+            weights,
             discounts(min(int(places[-1]), int(self.n_true.max())), discounted),
             places,
             self.threads,
@@ -91,12 +86,7 @@ class Match:
         indptr = np.concatenate([[0], np.cumsum(kept)])[self.true_indptr]
         ranking, hits = self.ranking, self.hits
         mask = keep[ranking.labels]
-        if ranking_too:
-            starts = np.concatenate([[0], np.cumsum(mask)])[ranking.indptr]
-            ranking = Ranking(starts, ranking.labels[mask], ranking.scores[mask], ranking.n_labels)
-            hits = hits[mask]
-        else:
-            hits = hits * mask
+        ranking, hits = (ranking.keep(mask), hits[mask]) if ranking_too else (ranking, hits * mask)
         return Match(indptr, self.true_labels[kept], ranking, hits, self.threads)
 
     def top(self, k: int | None) -> Match:
@@ -106,12 +96,6 @@ class Match:
         ranking = self.ranking.top(k)
         place = np.arange(self.hits.size) - np.repeat(self.ranking.indptr[:-1], np.diff(self.ranking.indptr))
         return replace(self, ranking=ranking, hits=self.hits[place < k])
-
-    def _cutoffs(self, cutoffs: Iterable[int]) -> NDArray[np.int64]:
-        return np.array(sorted(set(cutoffs)), dtype=np.int64)
-
-    def _weights(self, weights: Floats | None) -> Floats:
-        return np.ones(self.n_labels) if weights is None else weights
 
 
 def match(Y: Any, ranking: Ranking, threads: int = 1) -> Match:
@@ -148,13 +132,7 @@ def match(Y: Any, ranking: Ranking, threads: int = 1) -> Match:
 
 
 def discounts(k: int, discounted: bool = True) -> Floats:
-    """Return the discounts 1 / log2(place + 1) of places 1 to k, or ones.
-
-    Examples
-    --------
-    >>> discounts(3).round(3)
-    array([1.   , 0.631, 0.5  ])
-    """
+    """Return the discounts 1 / log2(place + 1) of places 1 to k, or ones."""
     return 1.0 / np.log2(np.arange(2, k + 2)) if discounted else np.ones(k)
 
 

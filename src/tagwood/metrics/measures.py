@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -39,30 +39,13 @@ _FORM = re.compile(r"(?P<family>[A-Za-z0-9]+(?:-[A-Za-z0-9]+)?)(?:@(?P<k>[0-9]{1
 
 @dataclass(frozen=True)
 class MetricName:
-    """A metric: its family and its number of labels k (None: all returned labels).
-
-    Examples
-    --------
-    >>> name = parse_metric("ndcg@5")
-    >>> str(name), name.k
-    ('nDCG@5', 5)
-    """
+    """A metric: its family and its number of labels k (None: all returned labels)."""
 
     family: str
     k: int | None
 
     def __str__(self) -> str:
         return self.family if self.k is None else f"{self.family}@{self.k}"
-
-    @property
-    def needs_counts(self) -> bool:
-        """Whether it weights labels by their inverse propensity."""
-        return self.family.startswith("PS")
-
-    @property
-    def is_percent(self) -> bool:
-        """Whether tables show it times 100, as papers do."""
-        return self.family not in ("depth", "hamming")
 
 
 def parse_metric(text: str | MetricName) -> MetricName:
@@ -253,7 +236,9 @@ _AT_K: dict[str, Callable[[_Rows, int], Ratio]] = {
 def _set_ratio(rows: _Rows, name: MetricName) -> Ratio:
     """Return micro and example-based measures and the Hamming loss of label sets."""
     hits = rows.gain(name.k or rows.match.longest)
-    returned, true = rows.match.n_returned(name.k).astype(np.float64), rows.match.n_true.astype(np.float64)
+    sizes = np.diff(rows.match.ranking.indptr).astype(np.float64)
+    returned = sizes if name.k is None else np.minimum(sizes, name.k)
+    true = rows.match.n_true.astype(np.float64)
     if name.family == "hamming":
         return Ratio((returned + true - 2 * hits) / rows.match.n_labels, rows.ones())
     how, what = name.family.split("-")
@@ -269,28 +254,18 @@ def part_of(what: str, counts: Floats) -> tuple[Floats, Floats]:
     return (hits, true) if what == "R" else (2 * hits, returned + true)
 
 
-def _macro(what: str) -> Callable[[Floats], Floats]:
-    def finish(sums: Floats) -> Floats:
-        seen = (sums[1] + sums[2] > 0).sum(axis=-1)
-        return divide(divide(*part_of(what, sums)).sum(axis=-1), seen)
-
-    return finish
-
-
-def _weighted(what: str) -> Callable[[Floats], Floats]:
-    def finish(sums: Floats) -> Floats:
-        return divide((divide(*part_of(what, sums)) * sums[2]).sum(axis=-1), sums[2].sum(axis=-1))
-
-    return finish
-
-
-def _coverage(sums: Floats) -> Floats:
-    return divide((sums[0] > 0).sum(axis=-1), (sums[2] > 0).sum(axis=-1))
+def _finish(how: str, what: str, sums: Floats) -> Floats:
+    """Return coverage, or a macro or weighted mean of P, R or F1, from the counts of labels."""
+    if how == "coverage":
+        return divide((sums[0] > 0).sum(axis=-1), (sums[2] > 0).sum(axis=-1))
+    scores = divide(*part_of(what, sums))
+    if how == "macro":
+        return divide(scores.sum(axis=-1), (sums[1] + sums[2] > 0).sum(axis=-1))
+    return divide((scores * sums[2]).sum(axis=-1), sums[2].sum(axis=-1))
 
 
 def _label_sums(match: Match, name: MetricName) -> LabelSums:
     how, _, what = name.family.partition("-")
-    finish = _coverage if how == "coverage" else _macro(what) if how == "macro" else _weighted(what)
     top = match.top(name.k)
     shape = (match.n_rows, match.n_labels)
     indptr, labels, hit = top.ranking.indptr, top.ranking.labels, top.hits.astype(bool)
@@ -299,7 +274,7 @@ def _label_sums(match: Match, name: MetricName) -> LabelSums:
         _ones(labels[hit], hit_indptr, shape),
         _ones(labels, indptr, shape),
         _ones(match.true_labels, match.true_indptr, shape),
-        finish,
+        partial(_finish, how, what),
     )
 
 
@@ -354,24 +329,15 @@ def prepare(
         metrics = _DEFAULT_METRICS if counts is None else (*_DEFAULT_METRICS, *_DEFAULT_PROPENSITY_METRICS)
     names = parse_metrics(metrics)
     weights, words = None, None
-    if any(name.needs_counts for name in names):
+    if any(name.family.startswith("PS") for name in names):
         weights = inverse_propensity(counts, propensity)
         words = describe_propensity(propensity)
-        if weights.size != n_labels:
-            raise InputError(
-                f"propensity must have one number for each of {n_labels:,} labels", given=f"{weights.size:,}"
-            )
+        _check_size(weights, "propensity", n_labels)
     return MetricInputs(names, counts, weights, _check_depths(label_depths, n_labels), words)
 
 
 def divide(over: Floats | float, under: Floats | float) -> Floats:
-    """Divide, with 0 where both are 0; all metrics use this rule.
-
-    Examples
-    --------
-    >>> divide(np.array([1.0, 0.0]), np.array([2.0, 0.0]))
-    array([0.5, 0. ])
-    """
+    """Divide, with 0 where both are 0; all metrics use this rule."""
     over, under = np.asarray(over, dtype=np.float64), np.asarray(under, dtype=np.float64)
     return np.divide(over, under, out=np.zeros(np.broadcast(over, under).shape), where=under != 0)
 
@@ -383,12 +349,15 @@ def _ones(labels: NDArray[np.int32], indptr: NDArray[np.int64], shape: tuple[int
 def _check_depths(depths: ArrayLike | None, n_labels: int) -> Floats | None:
     if depths is None:
         return None
-    values = np.asarray(depths)
-    if values.shape != (n_labels,) or values.dtype.kind not in "fiu":
-        raise InputError(
-            f"label_depths must have one number for each of {n_labels:,} labels",
-            given=f"an array of shape {values.shape}",
-        )
-    values = np.ascontiguousarray(values, dtype=np.float64)
+    values = _check_size(np.asarray(depths), "label_depths", n_labels)
     check_finite(values, "label_depths")
     return values
+
+
+def _check_size(values: NDArray[Any], name: str, n_labels: int) -> Floats:
+    if values.shape != (n_labels,) or values.dtype.kind not in "fiu":
+        raise InputError(
+            f"{name} must have one number for each of {n_labels:,} labels",
+            given=f"an array of shape {values.shape}",
+        )
+    return np.ascontiguousarray(values, dtype=np.float64)

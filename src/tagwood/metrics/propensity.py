@@ -108,13 +108,7 @@ def inverse_propensity(train_labels: Any, propensity: Propensity = "default") ->
 
 
 def describe_propensity(propensity: Propensity) -> str:
-    """Return a short description of the propensities.
-
-    Examples
-    --------
-    >>> describe_propensity("amazon")
-    'amazon (A=0.6, B=2.6)'
-    """
+    """Return a short description of the propensities, such as ``amazon (A=0.6, B=2.6)``."""
     if not isinstance(propensity, str | tuple):
         return "given"
     a, b = _constants(propensity)

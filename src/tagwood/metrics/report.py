@@ -84,15 +84,8 @@ class Report:
 
     def measure(self, name: str) -> Measure:
         """Return the measure of that name, with its interval."""
-        wanted = str(parse_metric(name))
-        for measure in self.measures:
-            if measure.name == wanted:
-                return measure
-        raise InputError(
-            f"this report has {', '.join(m.name for m in self.measures)}",
-            given=repr(wanted),
-            hint="Name it in evaluate(..., metrics=[...]).",
-        )
+        found: Measure = find_by_name(self.measures, name)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain dicts, lists and numbers; values are fractions, not percentages."""
@@ -143,13 +136,24 @@ class Report:
     def _row(self, measure: Measure) -> list[str]:
         cells = [measure.name, show(measure.name, measure.value)]
         if self.confidence is not None:
-            known = measure.low is not None and measure.high is not None
             ends = [show(measure.name, end) for end in (measure.low, measure.high) if end is not None]
-            cells.append(" – ".join(ends) if known else "")
+            cells.append(" – ".join(ends))
         for part in self.slices:
             values = [show(m.name, m.value) for m in part.measures if m.name == measure.name]
             cells.append(values[0] if values else "")
         return cells
+
+
+def find_by_name(values: Sequence[Any], name: str) -> Any:
+    """Return the value of a metric by its name in any case, or raise `InputError`."""
+    wanted = str(parse_metric(name))
+    for value in values:
+        if value.name == wanted:
+            return value
+    known = ", ".join(value.name for value in values)
+    raise InputError(
+        f"the measured metrics are {known}", given=repr(wanted), hint="Name it in metrics=[...]."
+    )
 
 
 def markdown_table(cells: Sequence[Sequence[str]]) -> str:
@@ -167,9 +171,9 @@ def show(name: str, value: float) -> str:
     ('91.67', '12.35', '0.0001234')
     """
     metric = parse_metric(name)
-    if metric.is_percent:
-        return f"{100 * value:.2f}"
-    return f"{value:.2f}" if metric.family == "depth" else f"{value:.4g}"
+    if metric.family == "hamming":
+        return f"{value:.4g}"
+    return f"{value:.2f}" if metric.family == "depth" else f"{100 * value:.2f}"
 
 
 def _plain(measures: Sequence[Measure]) -> dict[str, dict[str, float]]:

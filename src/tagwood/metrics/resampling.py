@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 from tagwood._check import check_float, check_int, check_threads
 from tagwood.errors import InputError
 from tagwood.metrics.matching import Floats, match
-from tagwood.metrics.measures import LabelSums, RowSums, parse_metric, prepare
+from tagwood.metrics.measures import LabelSums, RowSums, prepare
 from tagwood.metrics.propensity import Propensity
-from tagwood.metrics.report import markdown_table, show
+from tagwood.metrics.report import find_by_name, markdown_table, show
 from tagwood.ranking import Ranking
 
 _BLOCK = 4_000_000  # numbers in memory at once: repeats of a block times rows (or labels)
@@ -48,15 +48,8 @@ class Comparison:
     n_resamples: int
 
     def __getitem__(self, name: str) -> Difference:
-        wanted = str(parse_metric(name))
-        for difference in self.differences:
-            if difference.name == wanted:
-                return difference
-        raise InputError(
-            f"this comparison has {', '.join(d.name for d in self.differences)}",
-            given=repr(wanted),
-            hint="Name it in compare(..., metrics=[...]).",
-        )
+        found: Difference = find_by_name(self.differences, name)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain dicts, lists and numbers."""
@@ -64,11 +57,8 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """Return the comparison as a Markdown table."""
-        return markdown_table(self._cells())
-
-    def _cells(self) -> list[list[str]]:
         header = ["metric", "first", "second", "difference", f"{100 * self.confidence:g} % interval", "p"]
-        return [header, *(_row(difference) for difference in self.differences)]
+        return markdown_table([header, *(_row(difference) for difference in self.differences)])
 
 
 def compare(
@@ -121,15 +111,12 @@ def compare(
     )
     ends = intervals(drawn, confidence)
     p_values = swap_p_values(before, after, n_rows, n_resamples, seed)
+    values = [[term.value() for term in terms] for terms in (before, after)]
     differences = tuple(
-        _difference(str(name), before[i].value(), after[i].value(), ends[i], float(p_values[i]))
-        for i, name in enumerate(inputs.names)
+        Difference(str(name), old, new, new - old, float(low), float(high), float(p_value))
+        for name, old, new, (low, high), p_value in zip(inputs.names, *values, ends, p_values, strict=True)
     )
     return Comparison(differences, n_rows, confidence, n_resamples)
-
-
-def _difference(name: str, first: float, second: float, ends: Floats, p_value: float) -> Difference:
-    return Difference(name, first, second, second - first, float(ends[0]), float(ends[1]), p_value)
 
 
 def _row(found: Difference) -> list[str]:
@@ -148,13 +135,7 @@ def bootstrap_values(terms: Sequence[RowSums], n_rows: int, n_repeats: int, seed
 
 
 def intervals(values: Floats, confidence: float) -> Floats:
-    """Return (n_terms, 2): the ends of the middle share `confidence` of the repeats.
-
-    Examples
-    --------
-    >>> intervals(np.arange(101.0)[None, :], 0.9)
-    array([[ 5., 95.]])
-    """
+    """Return (n_terms, 2): the ends of the middle share `confidence` of the repeats."""
     ends = [(1 - confidence) / 2, (1 + confidence) / 2]
     return np.quantile(values, ends, axis=1).T
 
@@ -162,11 +143,7 @@ def intervals(values: Floats, confidence: float) -> Floats:
 def swap_p_values(
     first: Sequence[RowSums], second: Sequence[RowSums], n_rows: int, n_repeats: int, seed: int
 ) -> Floats:
-    """Return the two-sided p-value of each metric under the hypothesis that both rankings are equally good.
-
-    Each repeat swaps the two rankings on a random half of the rows. The p-value is the share of repeats, the
-    real assignment counted as one of them, whose difference is at least as large as the real one.
-    """
+    """Return the two-sided p-value of each metric by the sign-flip test that `compare` describes."""
     real = np.array([b.value() - a.value() for a, b in zip(first, second, strict=True)])
     # Sums in another order differ in the last bits; a tie must count as a tie.
     limit = np.abs(real) * (1 - 1e-9) - 1e-12

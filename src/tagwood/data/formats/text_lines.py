@@ -195,7 +195,7 @@ def _rows(dataset: Dataset, what: str) -> Iterator[tuple[str, list[int]]]:
 
 
 def document_records(path: Path, options: ReadOptions) -> Iterator[Record]:
-    """Yield each ``name.txt`` of a folder, with the labels in ``name.key`` (names) or ``name.tsv`` (``<uri>`` and name)."""
+    """Yield each ``name.txt`` of a folder; its labels are in ``name.key`` (names) or ``name.tsv`` (``<uri>``, name)."""
     if not path.is_dir():
         raise DataError("is not a folder of .txt files with .key or .tsv files", path=path)
     files = sorted(file for file in path.iterdir() if file.name.endswith((".txt", ".txt.gz")))
