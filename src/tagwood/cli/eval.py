@@ -151,7 +151,7 @@ def check_options(
     """Check options before large files are read; return the parsed propensity."""
     from tagwood.metrics import describe_propensity, parse_metrics
 
-    wanting = [str(name) for name in parse_metrics(metrics or ["P@1"]) if name.needs_counts]
+    wanting = [str(name) for name in parse_metrics(metrics or ["P@1"]) if name.family.startswith("PS")]
     wanting += ["--slices"] if slices else []
     if wanting and not trained:
         raise InputError(
