@@ -9,7 +9,7 @@ from benchmarks import synthetic
 from tagwood import Dataset, LinearTree, Solver, Tagger, TfidfEncoder
 from tagwood.errors import InputError
 from tagwood.planning import Limits, choose_point, forecast_training, measure_figures
-from tagwood.planning.forecast import largest_bytes, n_fits, parse_coefficients, read_coefficients, used_bytes
+from tagwood.planning.forecast import largest_bytes, n_fits, read_coefficients, used_bytes
 from tagwood.planning.operating_points import BYTES, SECONDS, parse_quantity
 from tagwood.recipe import Recipe
 from tagwood.tagger import SetRules
@@ -68,10 +68,11 @@ def test_rows_are_trained_on_as_often_as_fit_does(data):
     assert n_fits(dataclasses.replace(figures, grouped=True), Tagger()) == 1.0
 
 
-def test_constants_survive_their_file():
+def test_constants_survive_their_file(tmp_path, monkeypatch):
     known = read_coefficients()
-    again = parse_coefficients(known.to_json())
-    assert again == known
+    (tmp_path / "again.json").write_text(known.to_json(), encoding="utf-8")
+    monkeypatch.setattr("tagwood.planning.forecast.FILE", tmp_path / "again.json")
+    assert read_coefficients.__wrapped__() == known
     assert set(known.bands) == {"memory", "cpu", "size", "latency", "batch"}
     assert all(band >= 1 for band in known.bands.values())
 

@@ -171,4 +171,4 @@ def test_a_manifest_that_is_no_manifest_is_refused(saved, raw, refused):
 
 def test_a_huge_manifest_is_refused_without_reading_it(saved, refused):
     os.truncate(saved / "manifest.json", 1 << 40)  # sparse: takes no space
-    refused(saved, "more than the 67,108,864 allowed")
+    refused(saved, "67,108,864 are allowed")

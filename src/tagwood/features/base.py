@@ -102,15 +102,7 @@ class Encoder(Protocol):
 
 
 def takes_texts(model: object) -> bool:
-    """Whether `fit` and `rank` of a model take texts instead of features: ``takes = "texts"``.
-
-    Examples
-    --------
-    >>> class Reader:
-    ...     takes = "texts"
-    >>> takes_texts(Reader()), takes_texts(object())
-    (True, False)
-    """
+    """Whether `fit` and `rank` of a model take texts instead of features: ``takes = "texts"``."""
     return getattr(model, "takes", "features") == "texts"
 
 
@@ -174,14 +166,7 @@ def check_texts(texts: Any) -> Iterable[str]:
 
 
 def packed_chunks(texts: Iterable[str], folds: NDArray[np.uint32]) -> Iterator[PackedTexts]:
-    r"""Yield the texts in chunks of a few megabytes; texts that the fold table cannot fold are folded.
-
-    Examples
-    --------
-    >>> chunk, = packed_chunks(["fir", "öl"], np.empty(0, dtype=np.uint32))
-    >>> chunk.bytes.tobytes(), chunk.offsets.tolist()
-    (b'fir\xc3\xb6l', [0, 3, 6])
-    """
+    """Yield the texts in chunks of a few megabytes; texts that the fold table cannot fold are folded."""
     stream = iter(texts)
     start = 0
     while block := list(islice(stream, _MAX_ROWS)):
@@ -232,9 +217,7 @@ def _raise_type_error(block: list[Any], start: int) -> None:
             raise InputError(
                 "texts must contain str only",
                 given=f"{type(text).__name__} at position {place}",
-                hint="Replace missing texts by ''."
-                if text is None
-                else "Convert it with str() or .decode().",
+                hint="Replace missing texts by '', and convert others with str() or .decode().",
             )
 
 

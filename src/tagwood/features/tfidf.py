@@ -178,11 +178,6 @@ class TfidfEncoder(Params):
         """Number of columns of the features."""
         return int(self._fitted().idf.size)
 
-    @property
-    def idf_(self) -> NDArray[np.float32]:
-        """(n_features,) inverse document frequencies."""
-        return self._fitted().idf
-
     def feature_names(self) -> list[str]:
         """Return the n-gram of each feature; beside words, character n-grams start with ``~``."""
         terms = self._fitted()
@@ -200,12 +195,7 @@ class TfidfEncoder(Params):
         return State(
             "TfidfEncoder",
             params={**self.get_params(deep=False), "n_texts": terms.n_texts},
-            arrays={
-                "slots": terms.slots,
-                "idf": terms.idf,
-                "spelling": terms.spelling,
-                "offsets": terms.offsets,
-            },
+            arrays={name: getattr(terms, name) for name in ("slots", "idf", "spelling", "offsets")},
         )
 
     @classmethod
@@ -330,9 +320,7 @@ def learn_terms(
         raise InputError(
             f"at least one n-gram must occur in {low:g} to {high:g} of the {n_texts:,} texts",
             given=f"{keys.size:,} n-grams, none of them in that many",
-            hint="Lower min_df or raise max_df."
-            if keys.size
-            else "Are the texts empty, or of one-letter words?",
+            hint="Lower min_df, raise max_df, or check that the texts are not empty.",
         )
     if analysis.hash_bits:
         return _hashed_terms(keys[kept], counts[kept], n_texts, limits, analysis.hash_bits)
@@ -381,8 +369,7 @@ def _hashed_terms(
     best = np.lexsort((features, -counts))[: limits.max_features]
     idf = np.zeros(1 << hash_bits, dtype=np.float32)
     idf[features[best]] = _idf(counts[best], n_texts)
-    nothing = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
-    return Terms(nothing[0], idf, nothing[1], nothing[2], n_texts)
+    return Terms(np.empty(0, np.uint64), idf, np.empty(0, np.uint8), np.zeros(1, np.int64), n_texts)
 
 
 def _spell(

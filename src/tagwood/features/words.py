@@ -60,11 +60,7 @@ class WordSequences:
         except InputError as error:
             if "n-gram" not in error.expected:
                 raise
-            raise InputError(
-                f"at least one word must occur in {min_count} texts or more",
-                given="none",
-                hint="Lower min_count, or check that the texts are not empty.",
-            ) from error
+            raise _no_words(min_count) from error
         return cls(terms.slots, terms.spelling, terms.offsets)
 
     @property
@@ -105,21 +101,14 @@ class WordSequences:
 
     def state(self) -> State:
         """Return the stored form."""
-        arrays: dict[str, NDArray[Any]] = {
-            "slots": self.slots,
-            "spelling": self.spelling,
-            "offsets": self.offsets,
-        }
-        return State("WordSequences", arrays=arrays)
+        return State("WordSequences", arrays=dict(vars(self)))
 
     @classmethod
     def from_state(cls, state: State) -> WordSequences:
         """Rebuild from the stored form; the kernel relies on the bounds checked here."""
         slots = state.array("slots", np.uint64, (None,))
-        spelling, offsets = (
-            state.array("spelling", np.uint8, (None,)),
-            state.array("offsets", np.int64, (None,)),
-        )
+        spelling = state.array("spelling", np.uint8, (None,))
+        offsets = state.array("offsets", np.int64, (None,))
         n_words = offsets.size - 1
         if n_words < 1 or slots.size != 1 << (2 * n_words).bit_length():
             raise InputError("the arrays of stored word sequences must fit together")
@@ -164,11 +153,7 @@ class WordBags:
         """
         words = _frequent(texts, (1, 1, 0, 0, 0), min_count, threads)
         if words.size == 0:
-            raise InputError(
-                f"at least one word must occur in {min_count} texts or more",
-                given="none",
-                hint="Lower min_count, or check that the texts are not empty.",
-            )
+            raise _no_words(min_count)
         buckets = np.empty(0, dtype=np.int32)
         used = np.empty(0, dtype=np.uint64)
         if longest > 1:
@@ -224,6 +209,14 @@ class WordBags:
         if not fits:
             raise InputError("the arrays of stored word bags must fit together")
         return cls(slots, n_words, buckets, longest, n_features)
+
+
+def _no_words(min_count: int) -> InputError:
+    return InputError(
+        f"at least one word must occur in {min_count} texts or more",
+        given="none",
+        hint="Lower min_count, or check that the texts are not empty.",
+    )
 
 
 def _frequent(texts: Sequence[str], lengths: Any, least: int, threads: int) -> NDArray[np.uint64]:

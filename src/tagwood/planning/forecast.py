@@ -60,17 +60,12 @@ class Coefficients:
         return json.dumps(rounded, indent=2) + "\n"
 
 
-def parse_coefficients(text: str) -> Coefficients:
-    """Return the constants of a JSON text."""
-    content: dict[str, Any] = json.loads(text)
-    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in content.items()}
-    return Coefficients(**values)
-
-
 @cache
 def read_coefficients() -> Coefficients:
     """Return the constants that belong to this version."""
-    return parse_coefficients(FILE.read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in content.items()}
+    return Coefficients(**values)
 
 
 _MATCHED = 10  # nodes of a level that matcher-aware negatives add at most
@@ -109,11 +104,7 @@ def tree_shape(labels: LabelFigures, model: LinearTree, together: tuple[float, f
     generations = int(np.ceil(np.log2(max(1.0, labels.n_labels / size))))
     most = max(1, model.arity.bit_length() - 1)
     n_levels = -(-generations // most)
-    widths = (
-        [generations // n_levels + (level < generations % n_levels) for level in range(n_levels)]
-        if n_levels
-        else []
-    )
+    widths = [generations // n_levels + (level < generations % n_levels) for level in range(n_levels)]
     nodes = np.cumprod([1, *(2**width for width in widths)]).astype(float)
     levels = []
     for depth, count in enumerate(nodes.tolist()):
@@ -186,21 +177,12 @@ class WorkTerms(NamedTuple):
     tagging: tuple[float, ...]
 
 
-def forecast_training(
-    figures: DataFigures, tagger: Tagger, *, used_bytes: float, coefficients: Coefficients | None = None
-) -> Forecast:
-    """Forecast the training of an unfitted Tagger.
+def forecast_training(figures: DataFigures, tagger: Tagger, *, used_bytes: float) -> Forecast:
+    """Forecast the training of an unfitted Tagger with a `TfidfEncoder` and a `LinearTree`, or the defaults.
 
-    Parameters
-    ----------
-    figures
-        From `measure_figures`, with the Tagger's encoder.
-    tagger
-        With a `TfidfEncoder` and a `LinearTree`, or the defaults.
-    used_bytes
-        Memory of the process that holds the data now.
+    `figures` are those of the Tagger's encoder, `used_bytes` is the memory of the process that holds the data now.
     """
-    known = read_coefficients() if coefficients is None else coefficients
+    known = read_coefficients()
     model = parts_of(tagger)[1]
     shape = tree_shape(figures.labels, model, TOGETHER)
     terms = work_terms(figures, tagger, shape)

@@ -50,11 +50,7 @@ def show_amount(size: float) -> str:
     >>> show_amount(2.34e9), show_amount(51e6), show_amount(800)
     ('2.3 GB', '51 MB', '0.8 kB')
     """
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale or unit == "kB":
-            value = size / scale
-            return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
-    raise AssertionError("kB takes all")
+    return _scaled(size, {"GB": 1e9, "MB": 1e6, "kB": 1e3})
 
 
 def show_time(seconds: float) -> str:
@@ -67,11 +63,15 @@ def show_time(seconds: float) -> str:
     """
     if seconds >= 7200:
         return f"{seconds / 3600:.1f} h"
-    for unit, scale in (("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= (2 * scale if unit == "min" else scale) or unit == "µs":
-            value = seconds / scale
-            return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
-    raise AssertionError("µs takes all")
+    units = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+    return _scaled(seconds, {"min": 60.0} if seconds >= 120 else units)
+
+
+def _scaled(amount: float, units: dict[str, float]) -> str:
+    """Return an amount in the largest of the units that is not above it, or in the last one."""
+    unit = next((unit for unit, scale in units.items() if amount >= scale), list(units)[-1])
+    value = amount / units[unit]
+    return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
 
 
 Predict = Callable[[Recipe], Forecast]
@@ -123,21 +123,9 @@ ONE_TREE, WORDS_ONLY = 1.0, 1.0
 
 
 def choose_point(recipe: Recipe, limits: Limits, predict: Predict) -> Point:
-    """Return the recipe, changed as little as the limits allow.
+    """Return the recipe, changed as little as the limits allow; `predict` returns the forecast of a recipe.
 
-    Parameters
-    ----------
-    recipe
-        The settings to start from.
-    limits
-        What must not be exceeded.
-    predict
-        Returns the forecast of a recipe.
-
-    Raises
-    ------
-    InputError
-        If no combination is within the limits.
+    If no combination of changes is within the limits, `InputError` is raised.
     """
     last: Forecast | None = None
     for changes, loss in _combinations(recipe):

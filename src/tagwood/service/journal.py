@@ -62,9 +62,7 @@ class Journal:
             except OSError:
                 detail = "The disk refused the record; try again later."
                 problem = ProblemError("not-stored", detail)
-            for _, done in batch:
-                if done.done():
-                    continue
+            for done in (done for _, done in batch if not done.done()):
                 if problem is None:
                     done.set_result(None)
                 else:

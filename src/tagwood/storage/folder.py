@@ -21,6 +21,7 @@ import os
 import re
 import stat
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,6 +244,12 @@ def damaged(path: Path, message: str) -> StorageError:
     return StorageError(message, path=path, hint=RESTORE)
 
 
+def unreadable(path: Path, error: OSError) -> StorageError:
+    """Return the error for a file or folder that the system does not let us read."""
+    hint = "Check its permissions and the disk."
+    return StorageError(f"it cannot be read ({error.strerror})", path=path, hint=hint)
+
+
 def manifest_bytes(manifest: Manifest) -> bytes:
     """Return the bytes of manifest.json, with its checksum."""
     raw = render_json({"format": FORMAT, "checksum": "", **manifest.to_json()})
@@ -298,9 +305,7 @@ def _read(folder: Path, path: Path) -> bytes:
         if not stat.S_ISREG(info.st_mode):
             raise damaged(path, "this must be a regular file, not a link or folder")
         if info.st_size > MAX_BYTES:
-            raise damaged(
-                path, f"the manifest has {info.st_size:,} bytes, more than the {MAX_BYTES:,} allowed"
-            )
+            raise damaged(path, f"the manifest has {info.st_size:,} bytes; {MAX_BYTES:,} are allowed")
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
@@ -320,9 +325,7 @@ def _explain(folder: Path, path: Path, error: OSError) -> StorageError:
         return StorageError("a model is a folder, not a file", path=folder, hint="Give its folder.")
     if isinstance(error, FileNotFoundError):
         return damaged(path, "the file is missing; this is not a complete model folder")
-    return StorageError(
-        f"the file cannot be read ({error.strerror})", path=path, hint="Check its permissions and the disk."
-    )
+    return unreadable(path, error)
 
 
 def _check_version(version: object, versions: object, path: Path) -> None:
@@ -344,23 +347,22 @@ def hash_file(fd: int, size: int, threads: int) -> Digest:
         return Digest(_hash_range(fd, 0, size), "")
     with ThreadPoolExecutor(threads) as pool:
         whole = pool.submit(_hash_range, fd, 0, size)
-        blocks = pool.map(
-            lambda begin: _hash_range(fd, begin, min(begin + BLOCK, size)), range(0, size, BLOCK)
-        )
-        return Digest(whole.result(), "".join(blocks))
+        return Digest(whole.result(), "".join(_hash_blocks(fd, size, pool)))
 
 
 def find_damage(fd: int, size: int, expected: Digest, threads: int) -> tuple[int, int] | None:
     """Return the first byte range whose hash is not the expected one, or None if all are."""
     if size <= BLOCK:
         return None if _hash_range(fd, 0, size) == expected.sha256 else (0, size)
-    begins = range(0, size, BLOCK)
-    with ThreadPoolExecutor(min(threads, len(begins))) as pool:
-        hashes = list(pool.map(lambda begin: _hash_range(fd, begin, min(begin + BLOCK, size)), begins))
-    for place, (begin, found) in enumerate(zip(begins, hashes, strict=True)):
-        if found != expected.blocks[64 * place : 64 * (place + 1)]:
-            return begin, min(begin + BLOCK, size)
+    with ThreadPoolExecutor(threads) as pool:
+        for place, found in enumerate(list(_hash_blocks(fd, size, pool))):
+            if found != expected.blocks[64 * place : 64 * (place + 1)]:
+                return place * BLOCK, min((place + 1) * BLOCK, size)
     return None
+
+
+def _hash_blocks(fd: int, size: int, pool: ThreadPoolExecutor) -> Iterator[str]:
+    return pool.map(lambda begin: _hash_range(fd, begin, min(begin + BLOCK, size)), range(0, size, BLOCK))
 
 
 def _hash_range(fd: int, begin: int, end: int) -> str:

@@ -47,6 +47,7 @@ from tagwood.storage.folder import (
     is_settled,
     manifest_bytes,
     read_manifest,
+    unreadable,
     wait_until_settled,
     write_stamp,
 )
@@ -82,24 +83,17 @@ def save(
     model
         An object of a class registered with `storable`.
     folder
-        Target folder: absent or empty, or with `overwrite` a model folder.
-    notes
-        Free text stored with the model.
+        Target folder, which is returned: absent or empty, or with `overwrite` a model folder.
+    notes, fingerprint
+        Free text and the fingerprint of the training data, stored with the model.
     golden
         A few rows (at most 1,000; ten are plenty) in the form that the model's `rank` takes: CSR or dense matrix,
         or list of texts. They are ranked and stored with the result, and `load(verify=True)` compares. Default:
         the model's `golden_inputs()`, if it has that method.
-    fingerprint
-        Fingerprint of the training data.
     overwrite
         Replace an existing model. A folder with other files in it is never replaced.
     threads
         Threads for hashing; default all cores.
-
-    Returns
-    -------
-    Path
-        The folder.
 
     Examples
     --------
@@ -142,7 +136,7 @@ def save(
 
 
 def load(folder: str | os.PathLike[str], *, verify: bool = False, threads: int | None = None) -> Any:
-    """Load a model that `save` wrote.
+    """Return a model that `save` wrote.
 
     Every load checks the manifest and the sizes and headers of all files. Their SHA-256 is checked the first time a
     file is loaded on this machine and after any change; later loads rely on a stamp in the user's cache folder
@@ -153,22 +147,13 @@ def load(folder: str | os.PathLike[str], *, verify: bool = False, threads: int |
     Parameters
     ----------
     folder
-        The model folder.
+        The model folder; if anything in it is missing, damaged, altered, inconsistent or of a newer format,
+        `StorageError` is raised.
     verify
         Hash every file even if it has a stamp, and compare the ranking of the stored golden inputs: same labels up
         to ties, scores within 1e-4. Use it after moving a model to other hardware or library versions.
     threads
         Threads for hashing; default all cores.
-
-    Returns
-    -------
-    object
-        The model, of the class it was saved from.
-
-    Raises
-    ------
-    StorageError
-        If anything is missing, damaged, altered, inconsistent or of a newer format.
     """
     folder = Path(folder)
     threads = check_threads(threads)
@@ -228,9 +213,10 @@ def _write(
         if arrays:
             write_tensors(staged / name, arrays)
             records[name], infos[name] = _hash_and_sync(staged / name, threads)
+    versions = {"tagwood": version("tagwood"), "python": platform.python_version()}
     manifest = Manifest(
         format_version=FORMAT_VERSION,
-        versions=_versions(),
+        versions=versions | {name: version(name) for name in ("numpy", "scipy")},
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         model=_to_node(state, ARRAYS),
         golden=None if golden is None else _to_node(golden, GOLDEN),
@@ -282,11 +268,6 @@ def _to_node(state: State, file: str) -> Node:
     )
 
 
-def _versions() -> dict[str, str]:
-    packages = {name: version(name) for name in ("tagwood", "numpy", "scipy")}
-    return {"tagwood": packages.pop("tagwood"), "python": platform.python_version(), **packages}
-
-
 def _open(folder: Path, verify: bool, threads: int) -> tuple[State, State | None]:
     manifest = read_manifest(folder)
     _check_listing(folder, manifest)
@@ -304,9 +285,7 @@ def _check_listing(folder: Path, manifest: Manifest) -> None:
     try:
         names = {path.name for path in folder.iterdir()}
     except OSError as error:
-        raise StorageError(
-            f"the folder cannot be read ({error.strerror})", path=folder, hint="Check its permissions."
-        ) from error
+        raise unreadable(folder, error) from error
     for name in sorted(manifest.files.keys() - names):
         raise damaged(folder / name, "the file is missing")
     for name in sorted(names - manifest.files.keys()):
@@ -322,11 +301,7 @@ def _map(path: Path, record: FileRecord, verify: bool, threads: int) -> mmap.mma
     """Return the file mapped into memory after checking its size and bytes."""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
-            raise StorageError(
-                "this must be a regular file, not a link or folder",
-                path=path,
-                hint="Copy the real file here.",
-            )
+            raise damaged(path, "this must be a regular file, not a link or folder")
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             size = os.fstat(fd).st_size
@@ -338,11 +313,7 @@ def _map(path: Path, record: FileRecord, verify: bool, threads: int) -> mmap.mma
         finally:
             os.close(fd)
     except OSError as error:
-        raise StorageError(
-            f"the file cannot be read ({error.strerror})",
-            path=path,
-            hint="Check its permissions and the disk.",
-        ) from error
+        raise unreadable(path, error) from error
 
 
 def _check_bytes(fd: int, path: Path, record: FileRecord, verify: bool, threads: int) -> None:

@@ -64,13 +64,11 @@ def render_json(value: Any) -> bytes:
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(f"it has the key {key!r} twice")
-            seen.add(key)
+    values: dict[str, Json] = {}
+    for key, value in pairs:
+        if key in values:
+            raise ValueError(f"it has the key {key!r} twice")
+        values[key] = value
     return values
 
 
@@ -105,15 +103,15 @@ def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         code = _CODE_OF[array.dtype.name]
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [place, end]}
         place = end
-    raw = _render_header(header)
+    raw = json.dumps(header, separators=(",", ":")).encode("ascii")
+    raw += b" " * (-(8 + len(raw)) % _ALIGN)
     with path.open("xb") as file:
         file.write(len(raw).to_bytes(8, "little"))
         file.write(raw)
         for name in order:
             if arrays[name].size:
-                flat = np.ascontiguousarray(arrays[name], dtype=arrays[name].dtype.newbyteorder("<")).reshape(
-                    -1
-                )
+                dtype = arrays[name].dtype.newbyteorder("<")
+                flat = np.ascontiguousarray(arrays[name], dtype=dtype).reshape(-1)
                 file.write(flat.view(np.uint8).data)
 
 
@@ -157,11 +155,6 @@ def map_tensor(buffer: Any, tensor: Tensor) -> NDArray[Any]:
     return array
 
 
-def _render_header(header: dict[str, Json]) -> bytes:
-    raw = json.dumps(header, separators=(",", ":")).encode("ascii")
-    return raw + b" " * (-(8 + len(raw)) % _ALIGN)
-
-
 def _read_entry(name: str, entry: Json, data: int) -> Tensor:
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"the header entry of array '{name}' must be dtype, shape and data_offsets")
@@ -169,7 +162,10 @@ def _read_entry(name: str, entry: Json, data: int) -> Tensor:
     if not isinstance(code, str) or code not in _CODES:
         raise ValueError(f"array '{name}' has the unknown dtype {code!r}")
     sizes = _counts(shape, f"shape of array '{name}'")
-    begin, end = _pair(offsets, f"data_offsets of array '{name}'")
+    borders = _counts(offsets, f"data_offsets of array '{name}'")
+    if len(borders) != 2:
+        raise ValueError(f"the data_offsets of array '{name}' has {len(borders)} numbers instead of 2")
+    begin, end = borders
     if len(sizes) > _MAX_DIMENSIONS or math.prod(size or 1 for size in sizes) > _MAX_ELEMENTS:
         raise ValueError(f"array '{name}' has an invalid shape")
     width = np.dtype(_CODES[code]).itemsize
@@ -185,16 +181,7 @@ def _read_entry(name: str, entry: Json, data: int) -> Tensor:
 def _counts(value: Json, what: str) -> tuple[int, ...]:
     if not isinstance(value, list):
         raise ValueError(f"the {what} is not a list")
-    counts = []
     for item in value:
         if type(item) is not int or item < 0 or item > _MAX_ELEMENTS:
             raise ValueError(f"the {what} contains {str(item)[:40]!r} instead of an int from 0 up")
-        counts.append(item)
-    return tuple(counts)
-
-
-def _pair(value: Json, what: str) -> tuple[int, int]:
-    counts = _counts(value, what)
-    if len(counts) != 2:
-        raise ValueError(f"the {what} has {len(counts)} numbers instead of 2")
-    return counts[0], counts[1]
+    return tuple(value)  # type: ignore[arg-type]
