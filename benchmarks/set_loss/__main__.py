@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
+from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.measure import fastest
 from benchmarks.report import Page, machine, machine_line, number, table
 from benchmarks.set_loss.loops import floor, loop_loss, loop_plans, numpy_plans
-from tagwood.neural.otseq2set.loss import SetLossOptions, match_labels, pad_targets, set_loss, transport_plan
+from tagwood.neural.otseq2set.loss import SetLossOptions, match_labels, set_loss, transport_plan
 from tagwood.neural.otseq2set.network import SetNetwork, SetSizes, Words
 from tagwood.neural.otseq2set.training import student_logits
 
@@ -68,6 +69,11 @@ def measure_plans(rows: int, steps: int, kind: str, seconds: float) -> dict[str,
     }  # fmt: skip
 
 
+def padded(labels: list[list[int]]) -> torch.Tensor:
+    """Return lists of labels as one array (rows, most), padded with -1."""
+    return pad_sequence([torch.tensor(row) for row in labels], batch_first=True, padding_value=-1)
+
+
 def make_batch(rows: int, steps: int) -> tuple[torch.Tensor, list[list[int]], torch.Tensor]:
     """Return logits, label sets of about five labels and embeddings; ∅ is the last output."""
     rng = np.random.default_rng(1)
@@ -82,7 +88,7 @@ def measure_loss(rows: int, steps: int, seconds: float) -> dict[str, Any]:
     """Return times of the whole loss with its gradient: ours, the floor, row by row."""
     logits, labels, embeddings = make_batch(rows, steps)
     gradient = torch.randn(rows, steps, DIMS, generator=torch.Generator().manual_seed(2))
-    targets = pad_targets(labels)
+    targets, options = padded(labels), SetLossOptions()
 
     def clean(work: Callable[[], object]) -> Callable[[], None]:
         def job() -> None:
@@ -93,7 +99,9 @@ def measure_loss(rows: int, steps: int, seconds: float) -> dict[str, Any]:
 
     jobs = {
         "floor": clean(lambda: floor(logits, embeddings, gradient)),
-        "ours": clean(lambda: set_loss(logits, targets, embeddings, empty=N_LABELS).backward()),
+        "ours": clean(
+            lambda: set_loss(logits, targets, embeddings, empty=N_LABELS, options=options).backward()
+        ),
         "loop": clean(lambda: loop_loss(logits, labels, embeddings, N_LABELS).backward()),
     }
     times = fastest(jobs, TURNS, seconds)
@@ -109,7 +117,7 @@ def measure_matching(rows: int, steps: int, seconds: float) -> dict[str, Any]:
     logits, labels, _ = make_batch(rows, steps)
     p = torch.softmax(logits.detach(), dim=2)
     sizes = [len(own) for own in labels]
-    own = torch.stack([p[i][:, pad_targets(labels)[i].clamp_min(0)] for i in range(rows)])
+    own = torch.stack([p[i][:, padded(labels)[i].clamp_min(0)] for i in range(rows)])
     table, counts = own.numpy(), torch.tensor(sizes)
 
     def one(row: int) -> object:
@@ -133,7 +141,7 @@ def measure_step(rows: int, steps: int, words: int, hidden: int, seconds: float)
     network = SetNetwork(SetSizes(20_000, N_LABELS, dimension=DIMS, hidden=hidden))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-4)
     _, labels, _ = make_batch(rows, steps)
-    targets = pad_targets(labels)
+    targets = padded(labels)
     texts = Words(torch.from_numpy(rng.integers(2, 20_000, (rows, words))), torch.full((rows,), words))
     vectors = network.labels.weight[:-1].detach()
     best = {"ours": float("inf"), "loop": float("inf")}

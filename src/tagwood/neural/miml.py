@@ -150,15 +150,15 @@ class MimlNetwork(FittedModel):
 
         with torch_threads(self.threads) as threads:
             module = self._new_module(features, members, labels, threads)
-            partial = type(self)(**self.get_params(deep=False))
-            partial._set_learned(module, features.shape[1], None)
+            unfinished = type(self)(**self.get_params(deep=False))
+            unfinished._set_learned(module, features.shape[1], None)
             history = train(
                 module,
                 shuffled(filled.size, self.training.batch_size),
                 loss,
                 self.training,
                 seed=self.seed,
-                evaluate=None if evaluate is None else lambda _: evaluate(partial),
+                evaluate=None if evaluate is None else lambda _: evaluate(unfinished),
                 folder=folder,
                 progress=progress,
             )

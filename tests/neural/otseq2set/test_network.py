@@ -9,7 +9,15 @@ from scipy import sparse
 from set_networks import N_LABELS, make_columns, make_network, make_words
 
 from tagwood.neural.otseq2set.loss import SetLossOptions
-from tagwood.neural.otseq2set.network import LOW, AttentionScores, Columns, KnownLogits, LightConv, Words
+from tagwood.neural.otseq2set.network import (
+    LOW,
+    STRIDE,
+    AttentionScores,
+    Columns,
+    KnownLogits,
+    LightConv,
+    Words,
+)
 from tagwood.neural.otseq2set.training import SetRows, SetTask, set_step, student_logits, teacher_loss
 
 
@@ -181,10 +189,10 @@ def test_free_empty_steps_are_not_moved_by_the_transport(candidates):
     assert abs(label - plain) > 1e-3
 
 
-def make_conv(**options):
+def make_conv():
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        return LightConv(groups=2, **options).double()
+        return LightConv(groups=2).double()
 
 
 def layers_one_by_one(conv, states):
@@ -200,7 +208,7 @@ def layers_one_by_one(conv, states):
                 at = place + offset - (kernel.shape[1] - 1) // 2
                 new[place] += weights[:, offset].repeat_interleave(width) * line[at]
         line = new
-    return line[room : room + states.shape[0] : conv.stride]
+    return line[room : room + states.shape[0] : STRIDE]
 
 
 def test_one_product_is_the_layers_one_after_the_other():
@@ -236,7 +244,7 @@ def test_states_are_means_whose_weights_sum_to_one():
 
 
 def test_gradients_agree_with_finite_differences():
-    conv = make_conv(kernels=(3, 4), stride=2)
+    conv = make_conv()
     names = [name for name, _ in conv.named_parameters()]
     states = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
 

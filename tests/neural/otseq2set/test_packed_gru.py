@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tagwood.neural.otseq2set.packed_gru import PackedGRU, Packing
+from tagwood.neural.otseq2set.network import PackedGRU, Packing
 
 LENGTHS = st.lists(st.integers(1, 7), min_size=1, max_size=6)
 

@@ -37,26 +37,19 @@ _EDGES = re.compile(r"^\W+|\W+$")
 class Generated(NamedTuple):
     """What was generated for some rows.
 
-    Parameters
-    ----------
-    labels
-        (n_rows, n_steps) label ids; -1 for steps without a label.
-    log_probs
-        (n_rows, n_steps) log-probability of the output of each step, including ∅ and the end; 0 after the end.
-    expected
-        (n_rows,) expected number of labels: the sum over the steps of the probability of a new label instead of ∅;
-        where the end closes a row, times the probability of reaching the step.
-    best
-        (n_rows, n_columns) highest probability of each column over the steps; the last one is ∅ or the end.
-    trace
-        Attention (n_rows, n_steps, n_words) to words and log-probabilities (n_rows, n_steps, n_columns) of all steps,
-        if requested.
+    `expected` is the sum over the steps of the probability of a new label instead of ∅; where the end closes a row,
+    times the probability of reaching the step. `trace` holds the attention (n_rows, n_steps, n_words) to words and the
+    log-probabilities (n_rows, n_steps, n_columns) of all steps, if requested.
     """
 
-    labels: torch.Tensor
-    log_probs: torch.Tensor
-    expected: torch.Tensor
-    best: torch.Tensor
+    labels: torch.Tensor  # (n_rows, n_steps) label ids; -1 for steps without a label
+    log_probs: (
+        torch.Tensor
+    )  # (n_rows, n_steps) of the output of each step, including ∅ and the end; 0 after the end
+    expected: torch.Tensor  # (n_rows,) expected number of labels
+    best: (
+        torch.Tensor
+    )  # (n_rows, n_columns) highest probability over the steps; the last column is ∅ or the end
     trace: tuple[torch.Tensor, torch.Tensor] | None
 
 
@@ -70,20 +63,14 @@ def decode_greedy(
     empty_weight: float = 1.0,
     trace: bool = False,
 ) -> Generated:
-    """Generate the most probable label of each step.
+    """Generate the most probable label of each step with a network in evaluation mode.
 
     Parameters
     ----------
-    network
-        In evaluation mode.
-    memory
-        The encoded texts.
-    n_steps
-        Maximum number of steps.
-    blank
-        Whether ∅ is a blank instead of the end.
-    columns
-        Candidates of each row, None for all labels.
+    memory, columns
+        The encoded texts, and the candidates of each row, None for all labels.
+    n_steps, blank
+        Maximum number of steps, and whether ∅ is a blank instead of the end.
     empty_weight
         Weight w of ∅ in training, which multiplies the odds of ∅ by w. It is undone in `expected`.
     trace
@@ -274,16 +261,9 @@ def join_batches(
 
 
 def learn_size_cuts(expected: ArrayLike, sizes: ArrayLike, most: int) -> NDArray[np.float64]:
-    """Return `most` ascending thresholds that minimize the mean absolute error of the sizes.
+    """Return thresholds for the sizes from 1 to `most` that minimize the mean absolute error of the sizes.
 
-    Parameters
-    ----------
-    expected
-        (n_rows,) expected numbers of labels, from 0 to `most`.
-    sizes
-        (n_rows,) true numbers of labels.
-    most
-        The largest size that can be predicted.
+    `expected` and `sizes` (n_rows,) are the expected and the true numbers of labels.
 
     Examples
     --------
@@ -306,13 +286,7 @@ def learn_size_cuts(expected: ArrayLike, sizes: ArrayLike, most: int) -> NDArray
 
 
 def sizes_by_cuts(expected: ArrayLike, cuts: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the number of thresholds below each expected number of labels.
-
-    Examples
-    --------
-    >>> sizes_by_cuts([0.2, 1.0, 1.3], np.array([-1.0, 1.0, 4.0])).tolist()
-    [1, 1, 2]
-    """
+    """Return the number of thresholds below each expected number of labels."""
     return np.searchsorted(cuts, np.asarray(expected, dtype=np.float64), side="left").astype(np.int64)
 
 
@@ -338,15 +312,13 @@ def label_attention(made: Generated, columns: Columns | None, label: int) -> NDA
     """
     assert made.trace is not None
     attention, all_log_probs = made.trace[0][0], made.trace[1][0]
-    names = (
-        torch.arange(all_log_probs.shape[1], device=all_log_probs.device)
-        if columns is None
-        else columns.labels[0]
-    )
-    place = torch.nonzero(names == label).flatten()
-    if place.numel() == 0:
-        return np.zeros(attention.shape[1], dtype=np.float32)
-    log_probs = all_log_probs[:, int(place[0])]
+    place = label
+    if columns is not None:
+        found = torch.nonzero(columns.labels[0] == label).flatten()
+        if found.numel() == 0:
+            return np.zeros(attention.shape[1], dtype=np.float32)
+        place = int(found[0])
+    log_probs = all_log_probs[:, place]
     steps = torch.nonzero(made.labels[0] == label).flatten()
     step = int(steps[0]) if steps.numel() else int(log_probs.argmax())
     weights: NDArray[np.float32] = (attention[step] * log_probs[step].exp()).cpu().numpy()
@@ -356,16 +328,9 @@ def label_attention(made: Generated, columns: Columns | None, label: int) -> NDA
 def sum_words(
     pieces: list[str], owner: NDArray[np.int64], weights: NDArray[np.float32]
 ) -> list[tuple[str, float]]:
-    """Return each word once, in the order of the text, with the sum of its weights.
-
-    Examples
-    --------
-    >>> sum_words(["fir", "and", "fir"], np.array([0, 2]), np.array([0.25, 0.5], dtype=np.float32))
-    [('fir', 0.75)]
-    """
+    """Return each word once, in the order of the text, with the sum of its weights."""
     found: dict[str, float] = {}
-    for piece, weight in zip(
-        owner.tolist(), weights.tolist(), strict=False
-    ):  # no owner in a text without words
+    # A text without words has no owners, but a weight of padding.
+    for piece, weight in zip(owner.tolist(), weights.tolist(), strict=False):
         found[pieces[piece]] = found.get(pieces[piece], 0.0) + weight
     return list(found.items())

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -47,7 +48,13 @@ from tagwood.neural.otseq2set.network import Columns, SetNetwork, SetSizes
 from tagwood.neural.otseq2set.settings import DecodingSettings, LossSettings, NetworkSettings, SetTraining
 from tagwood.neural.otseq2set.training import SetRows, SetTask, set_step, similar_lengths
 from tagwood.neural.otseq2set.words import label_table, word_table
-from tagwood.neural.torch_state import flushed_denormals, load_arrays, module_arrays, torch_threads
+from tagwood.neural.torch_state import (
+    check_parts,
+    flushed_denormals,
+    load_arrays,
+    module_arrays,
+    torch_threads,
+)
 from tagwood.neural.training import History, train
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
@@ -147,10 +154,8 @@ class SetGenerator(FittedModel):
 
         Parameters
         ----------
-        X
-            One text per row.
-        y
-            (n_rows, n_labels) label sets, none empty: a sparse or dense 0/1 matrix, or the label ids of each row.
+        X, y
+            One text per row; (n_rows, n_labels) label sets, none empty: a 0/1 matrix, or the label ids of each row.
         label_texts
             Name or description of each label. Label embeddings start from the mean of its words; default: at random.
         evaluate
@@ -186,15 +191,15 @@ class SetGenerator(FittedModel):
         teacher_epochs = self.loss.teacher_epochs if self._blank else 0
         with torch_threads(self.threads), flushed_denormals():
             module = self._new_network(words, n_labels, names)
-            partial = type(self)(**self.get_params(deep=False))
-            partial._set_learned(module, words, n_steps, tree, None)
+            unfinished = type(self)(**self.get_params(deep=False))
+            unfinished._set_learned(module, words, n_steps, tree, None)
             history = train(
                 module,
                 similar_lengths(data.lengths, self.training.batch_size, teacher_epochs),
                 set_step(data, task),
                 self.training,
                 seed=self.seed,
-                evaluate=None if evaluate is None else lambda _: evaluate(partial),
+                evaluate=None if evaluate is None else lambda _: evaluate(unfinished),
                 folder=folder,
                 progress=progress,
             )
@@ -204,16 +209,16 @@ class SetGenerator(FittedModel):
     def predict(self, X: Iterable[str], *, sizes: str = "generated") -> sparse.csr_array:
         """Return the label sets.
 
-        Parameters
-        ----------
-        X
-            One text per row.
-        sizes
-            ``"generated"``: the sets as the decoder generates them; ``"learned"``: the most probable labels, as many as
-            the thresholds of `learn_sizes` give for the expected number of labels.
+        With ``sizes="generated"`` they are the sets as the decoder generates them, with ``"learned"`` the most probable
+        labels, as many as the thresholds of `learn_sizes` give for the expected number of labels.
         """
         self._check_fitted()
-        cuts = self._learned_cuts() if check_choice(sizes, "sizes", SIZES) == "learned" else None
+        cuts = self.size_cuts_ if check_choice(sizes, "sizes", SIZES) == "learned" else None
+        if sizes == "learned" and cuts is None:
+            raise NotFittedError(
+                'sizes="learned" needs learned sizes',
+                hint="Call learn_sizes(X, y) with held-out rows first.",
+            )
 
         def sets(
             places: NDArray[np.int64], made: Generated, columns: Columns | None
@@ -237,16 +242,8 @@ class SetGenerator(FittedModel):
     ) -> Ranking:
         """Return the best `k` labels of each text by step probability.
 
-        A generated label has the probability of its step, any other label its highest probability of any step.
-
-        Parameters
-        ----------
-        X
-            One text per row.
-        k
-            Labels per row.
-        restrict, exclude
-            Label ids to which the output is restricted, or which are excluded from it.
+        A generated label has the probability of its step, any other label its highest probability of any step. Only
+        labels in `restrict`, and none in `exclude`, are returned.
         """
         self._check_fitted()
         wanted = min(check_int(k, "k", low=1), self.n_labels_)
@@ -272,13 +269,8 @@ class SetGenerator(FittedModel):
     def learn_sizes(self, X: Iterable[str], y: Any) -> Self:
         """Learn thresholds from expected to actual numbers of labels; used by ``predict(sizes="learned")``.
 
-        The thresholds minimize the mean absolute error of the size on these rows. They are stored with the model; a new
-        `fit` drops them.
-
-        Parameters
-        ----------
-        X, y
-            A few hundred or more held-out rows, each with at least one label; as in `fit`.
+        The thresholds minimize the mean absolute error of the size on these rows: a few hundred or more held-out ones,
+        as in `fit`. They are stored with the model; a new `fit` drops them.
         """
         self._check_fitted()
         rows, labels = _check_rows(X, y)
@@ -388,14 +380,6 @@ class SetGenerator(FittedModel):
             network.labels.weight[n_labels:].mul_(spread)
         return network
 
-    def _learned_cuts(self) -> NDArray[np.float64]:
-        if self.size_cuts_ is None:
-            raise NotFittedError(
-                'sizes="learned" needs learned sizes',
-                hint="Call learn_sizes(X, y) with held-out rows first.",
-            )
-        return self.size_cuts_
-
     def _decode(
         self,
         rows: list[str],
@@ -413,29 +397,23 @@ class SetGenerator(FittedModel):
             device=str(module.score.device),
         )
         weight = self.loss.empty_weight if self._blank and self.loss.empty_weight else 1.0
-        options: dict[str, Any] = {"blank": self._blank, "empty_weight": weight}
+        decode = partial(decode_greedy, trace=trace)
+        if self.decoding.beam_width > 1 and not trace:
+            decode = partial(decode_beam, beam_width=self.decoding.beam_width)
         found = []
         with torch_threads(self.threads), torch.no_grad():
             for places in data.by_length(_ROWS):
                 memory, columns = module(data.batch(places)), data.columns(places)
-                options["columns"] = columns
-                if self.decoding.beam_width == 1 or trace:
-                    made = decode_greedy(module, memory, self.n_steps_, trace=trace, **options)
-                else:
-                    made = decode_beam(
-                        module, memory, self.n_steps_, beam_width=self.decoding.beam_width, **options
-                    )
+                made = decode(
+                    module, memory, self.n_steps_, blank=self._blank, columns=columns, empty_weight=weight
+                )
                 found.append(collect(places, made, columns))
         return found
 
     def check_params(self) -> None:
         """Raise `InputError` for a parameter with an invalid value."""
         check_choice(self.kind, "kind", KINDS)
-        for name, part in _PARTS.items():
-            value = getattr(self, name)
-            if not isinstance(value, part):
-                raise InputError(f"{name} must be a {part.__name__}", given=type(value).__name__)
-            value.check()
+        check_parts(self, _PARTS)
         check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
         check_threads(self.threads)
 

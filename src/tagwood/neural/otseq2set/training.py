@@ -44,31 +44,19 @@ class SetTask:
 
 @dataclass(frozen=True, eq=False)
 class SetRows:
-    """Texts, label sets and candidates of many rows, as tensors of some of them.
+    """Texts, label sets and candidates of many rows, as tensors of some of them; ∅ or the end has the id `n_labels`."""
 
-    Parameters
-    ----------
-    borders, words
-        The word ids of row i are ``words[borders[i]:borders[i + 1]]``, at least one.
-    n_labels
-        Number of labels; ∅ or the end has the id `n_labels`.
-    ends, labels
-        The labels of row i are ``labels[ends[i]:ends[i + 1]]``, in the order of generation; None for prediction.
-    candidates
-        (n_rows, n_labels) 0/1 with ascending columns: the candidate labels of each row; None for all.
-    allowed
-        (n_labels,) labels that may be generated; None for all.
-    device
-        Device of the tensors.
-    """
-
-    borders: NDArray[np.int64]
+    borders: NDArray[np.int64]  # the word ids of row i are words[borders[i]:borders[i + 1]], at least one
     words: NDArray[np.int32]
     n_labels: int
-    ends: NDArray[np.int64] | None = None
-    labels: NDArray[np.int64] | None = None
-    candidates: sparse.csr_array | None = None
-    allowed: NDArray[np.bool_] | None = None
+    ends: NDArray[np.int64] | None = (
+        None  # the labels of row i are labels[ends[i]:ends[i + 1]], in generated order
+    )
+    labels: NDArray[np.int64] | None = None  # None for prediction
+    candidates: sparse.csr_array | None = (
+        None  # (n_rows, n_labels) 0/1 with ascending columns; None for all labels
+    )
+    allowed: NDArray[np.bool_] | None = None  # (n_labels,) labels that may be generated; None for all
     device: str = "cpu"
 
     @property
@@ -113,12 +101,6 @@ def similar_lengths(lengths: NDArray[np.int64], batch_size: int, teacher_epochs:
 
     In the first `teacher_epochs` row i is given as ``~i``, which marks its step as teacher-forced. Plans are stored in
     checkpoints, so a resumed run keeps the mark.
-
-    Examples
-    --------
-    >>> plan = similar_lengths(np.array([9, 1, 8, 2]), 2)(0, np.random.default_rng(0))
-    >>> sorted(sorted(batch.tolist()) for batch in plan)
-    [[0, 2], [1, 3]]
     """
 
     def plan(epoch: int, random: np.random.Generator) -> list[Rows]:
