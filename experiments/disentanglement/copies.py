@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from tagwood._check import check_int
-from tagwood.trees.copies import check_label_sets, check_matched, with_copies, without_empty_leaves
+from tagwood.trees.copies import with_copies, without_empty_leaves
 from tagwood.trees.label_tree import LabelTree
 
 
@@ -21,21 +20,21 @@ def duplicate_at_random(tree: LabelTree, n_copies: int, seed: int = 0) -> LabelT
     return without_empty_leaves(with_copies(tree, label, leaf))[0]
 
 
-def count_covered(tree: LabelTree, Y: Any, matched: ArrayLike) -> int:
+def count_covered(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> int:
     """Return how many positives (row, label) have their label in a leaf that the row is matched to.
 
     Examples
     --------
     >>> tree = LabelTree.from_nested([[0, 1], [2, 3]])
-    >>> count_covered(tree, [[0], [2], [1, 3]], [[1], [1], [2]])
+    >>> Y = sparse.csr_array([[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 1]])
+    >>> count_covered(tree, Y, [[1], [1], [2]])
     2
     """
-    positives = check_label_sets(tree, Y)
-    places = check_matched(tree, matched, positives.shape[0])
-    row = np.repeat(np.arange(positives.shape[0]), np.diff(positives.indptr))
-    covered = np.zeros(positives.nnz, dtype=bool)
+    places = np.asarray(matched)
+    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    covered = np.zeros(Y.nnz, dtype=bool)
     for leaves in _leaves_by_copy(tree):
-        leaf = leaves[positives.indices]
+        leaf = leaves[Y.indices]
         for place in range(places.shape[1]):
             covered |= (places[row, place] == leaf) & (leaf >= 0)
     return int(covered.sum())

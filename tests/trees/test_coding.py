@@ -62,16 +62,11 @@ def test_the_first_cut_of_fano_is_the_most_even_one(frequencies):
 
 
 @builders
-@given(frequencies=counts, max_leaf_size=st.integers(1, 5))
-def test_leaves_are_as_large_as_they_may_be_and_hold_every_label_once(build, frequencies, max_leaf_size):
-    tree = build(frequencies, max_leaf_size=max_leaf_size)
+@given(frequencies=counts)
+def test_every_label_has_a_leaf_of_its_own_in_a_binary_tree(build, frequencies):
+    tree = build(frequencies)
     assert sorted(tree.labels.tolist()) == list(range(len(frequencies)))
-    sizes = np.diff(tree.label_ptr)
-    assert sizes.max() <= max_leaf_size
-    below = sizes.astype(int)  # labels below each node, summed up from the last one
-    for node in range(tree.n_nodes - 1, 0, -1):
-        below[tree.parent[node]] += below[node]
-    assert (below[np.diff(tree.child_ptr) > 0] > max_leaf_size).all()
+    assert np.diff(tree.label_ptr)[tree.leaves].tolist() == [1] * len(frequencies)
     assert set(np.diff(tree.child_ptr).tolist()) <= {0, 2}
 
 
@@ -104,5 +99,3 @@ def test_a_deep_chain_is_built(build):
 def test_misuse_is_named(build, frequencies, words):
     with pytest.raises(InputError, match=words):
         build(frequencies)
-    with pytest.raises(InputError, match="max_leaf_size must be a whole number of at least 1"):
-        build([1, 2], max_leaf_size=0)

@@ -297,9 +297,7 @@ class Disentangled(TreeRanker):
         settings = self.copy_settings
         if not isinstance(self.copies, str):
             most = max(1, round(settings.max_leaf_load * self.copies * tree.n_labels / tree.n_leaves))
-            return reassign_labels(
-                tree, Y, matched[:, :width], self.copies, max_leaf_size=most, keep_empty=True
-            )
+            return reassign_labels(tree, Y, matched[:, :width], self.copies, max_leaf_size=most)
         return reassign_by_gain(
             tree,
             Y,
@@ -311,7 +309,6 @@ class Disentangled(TreeRanker):
             least_gain=settings.least_gain,
             max_copies=_AUTO_COPIES,
             brings_all=settings.bring == "all",
-            keep_empty=True,
         )
 
 
@@ -418,16 +415,9 @@ def blocks_of(weights: TreeWeights, nodes: _I64, names: _I64) -> TrainedBlocks:
 
 
 def unchanged_nodes(old: NodeRows, tree: LabelTree, rows: NodeRows, former: _I64) -> _I64:
-    """Return the inner nodes of a new tree that have the same rows and children, with their rows, as before.
+    """Return the inner nodes of a new tree with the same rows and children as in the old tree, whose rows are `old`.
 
-    Parameters
-    ----------
-    old
-        Rows of the nodes of the former tree.
-    tree, rows
-        The new tree and the rows of its nodes.
-    former
-        Number of each node of the new tree in the former tree.
+    `former` is the number of each node of the new tree in the old one.
     """
     same = np.diff(rows.ptr) == np.diff(old.ptr)[former]
     for node in np.flatnonzero(same):

@@ -9,17 +9,13 @@ Decisions
   of equally good cuts, the one with more labels on the left. A node of labels with frequency 0 is cut in the middle.
 * Huffman: of equal items, labels are joined before subtrees and older ones before younger ones, which keeps the tree
   flat; the more frequent half is on the left.
-* With `max_leaf_size`, the largest subtrees that fit become leaves.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tagwood._check import check_int
 from tagwood.trees.balanced import tree_from_splits
 from tagwood.trees.interpolated import LabelFrequencies
 from tagwood.trees.label_tree import LabelTree
@@ -30,88 +26,59 @@ _I64 = NDArray[np.int64]
 _TIE = 1e-9  # as in cpp/tree/split_sides.cpp: sums that differ by no more than this share are equal
 
 
-def build_fano_tree(frequencies: ArrayLike, max_leaf_size: int = 1) -> LabelTree:
-    """Cut labels, most frequent first, repeatedly into two halves of equal frequency.
-
-    Parameters
-    ----------
-    frequencies
-        (n_labels,) non-negative numbers.
-    max_leaf_size
-        Largest number of labels in a leaf.
+def build_fano_tree(frequencies: ArrayLike) -> LabelTree:
+    """Cut labels, most frequent first, repeatedly into two halves of equal frequency; (n_labels,) frequencies.
 
     Examples
     --------
     >>> build_fano_tree([1, 8, 1, 4, 2]).label_depths().tolist()
     [4, 1, 4, 2, 3]
     """
-    check_int(max_leaf_size, "max_leaf_size", low=1)
     f = LabelFrequencies(np.asarray(frequencies)).marginal
     order = np.argsort(-f, kind="stable")
     # Summed from the smallest up, so that sums over rare labels keep their precision.
     above = np.append(np.cumsum(f[order][::-1])[::-1], 0.0)
     centre = 0.5 * (above[:-1] + above[1:])
     begin, end = np.array([0]), np.array([f.size])
-    splits = _Splits([], [], [])
+    generations = []
     while begin.size:
-        inner = end - begin > max_leaf_size
+        generations.append((begin, end))
+        inner = end - begin > 1
         cut = _fano_cuts(above, centre, begin[inner], end[inner])
-        splits.add(begin, end, inner)
         # Children of a node are adjacent: (begin, cut), (cut, end).
         begin, end = np.stack([begin[inner], cut], 1).ravel(), np.stack([cut, end[inner]], 1).ravel()
-    return tree_from_splits(order.astype(np.int32), *splits.arrays(), arity=2)
+    return _binary_tree(order.astype(np.int32), generations)
 
 
-def build_huffman_tree(frequencies: ArrayLike, max_leaf_size: int = 1) -> LabelTree:
+def build_huffman_tree(frequencies: ArrayLike) -> LabelTree:
     """Join the two rarest labels or subtrees repeatedly: the smallest expected depth of all binary trees.
-
-    Parameters
-    ----------
-    frequencies
-        (n_labels,) non-negative numbers.
-    max_leaf_size
-        Largest number of labels in a leaf. With 1 this is Huffman's tree.
 
     Examples
     --------
     >>> build_huffman_tree([1, 8, 1, 4, 2]).label_depths().tolist()
     [4, 1, 4, 2, 3]
     """
-    check_int(max_leaf_size, "max_leaf_size", low=1)
     f = LabelFrequencies(np.asarray(frequencies)).marginal
     children, sizes = _huffman_joins(f)
     order = np.empty(f.size, dtype=np.int32)
     node, begin = np.array([2 * f.size - 2]), np.array([0])
-    splits, shown = _Splits([], [], []), np.array([True])
-    while node.size:  # down to the labels; nodes below a leaf only order its labels
-        size = sizes[node]
-        splits.add(begin[shown], (begin + size)[shown], size[shown] > max_leaf_size)
+    generations = []
+    while node.size:
+        generations.append((begin, begin + sizes[node]))
         label = node < f.size
         order[begin[label]] = node[label]
-        below = children[node[~label] - f.size]
-        shown = np.repeat((shown & (size > max_leaf_size))[~label], 2)
-        first = begin[~label]
+        below, first = children[node[~label] - f.size], begin[~label]
         begin = np.stack([first, first + sizes[below[:, 0]]], 1).ravel()
         node = below.ravel()
-    return tree_from_splits(order, *splits.arrays(), arity=2)
+    return _binary_tree(order, generations)
 
 
-class _Splits(NamedTuple):
-    """Binary nodes, generation by generation, in the form that `tree_from_splits` reads."""
-
-    begin: list[_I64]
-    end: list[_I64]
-    inner: list[NDArray[np.bool_]]
-
-    def add(self, begin: _I64, end: _I64, inner: NDArray[np.bool_]) -> None:
-        self.begin.append(begin)
-        self.end.append(end)
-        self.inner.append(inner)
-
-    def arrays(self) -> tuple[_I64, _I64, NDArray[np.int32]]:
-        inner = np.concatenate(self.inner)
-        left = np.where(inner, 2 * np.cumsum(inner) - 1, -1).astype(np.int32)
-        return np.concatenate(self.begin), np.concatenate(self.end), left
+def _binary_tree(order: NDArray[np.int32], generations: list[tuple[_I64, _I64]]) -> LabelTree:
+    """Return the tree of nodes over ``order[begin:end]``, given generation by generation, down to single labels."""
+    begin, end = (np.concatenate(part) for part in zip(*generations, strict=True))
+    inner = end - begin > 1
+    left = np.where(inner, 2 * np.cumsum(inner) - 1, -1).astype(np.int32)
+    return tree_from_splits(order, begin, end, left, arity=2)
 
 
 def _fano_cuts(above: _F64, centre: _F64, begin: _I64, end: _I64) -> _I64:

@@ -15,33 +15,28 @@ Decisions
   (1.0 to 1.2 were measured, more beyond the caches). First every label, those with most rows first, moves to the most
   valuable leaf if it reaches more than its own; a move must gain twice its price, because for most labels it is an
   estimate from few rows. Then leaves are added, highest reach per work first, until `growth` or `work` is used up.
-* Leaves that lose all labels are removed, and inner nodes without leaves too, unless `keep_empty` is set for a matcher
-  that knows them.
+* Leaves may lose all labels, so that nodes keep their numbers for a matcher that knows them; `without_empty_leaves`
+  removes them, and inner nodes without leaves too.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood._check import check_float, check_int
-from tagwood._sparse import check_labels, csr_parts, top_k_rows
-from tagwood.errors import InputError
+from tagwood._sparse import csr_parts, top_k_rows
 from tagwood.trees.label_tree import LabelTree
 
 
 def reassign_labels(
     tree: LabelTree,
-    Y: Any,
-    matched: ArrayLike,
+    Y: sparse.csr_array,
+    matched: NDArray[np.integer],
     copies: int = 2,
     *,
     max_leaf_size: int | None = None,
-    keep_empty: bool = False,
 ) -> LabelTree:
     """Return `tree` with each label in the leaves where most of its rows arrive.
 
@@ -57,49 +52,43 @@ def reassign_labels(
         Largest number of leaves per label; 1 means no copies.
     max_leaf_size
         Largest number of labels in a leaf; default no limit.
-    keep_empty
-        Keep leaves without labels, so that all nodes keep their numbers.
 
     Examples
     --------
     >>> tree = LabelTree.from_nested([[0, 1], [2, 3]])
-    >>> new = reassign_labels(tree, [[0], [0], [1], [2], [3]], [[1], [2], [1], [2], [2]])
+    >>> Y = sparse.csr_array(np.eye(4)[[0, 0, 1, 2, 3]])
+    >>> new = reassign_labels(tree, Y, np.array([[1], [2], [1], [2], [2]]))
     >>> new.leaves_of(0).tolist(), new.leaves_of(2).tolist()
     ([1, 2], [2])
     """
-    check_int(copies, "copies", low=1)
-    labels = check_label_sets(tree, Y)
-    counts = count_arrivals(tree, labels, matched)
-    limit = tree.n_labels if max_leaf_size is None else check_int(max_leaf_size, "max_leaf_size", low=1)
-    if limit >= tree.n_labels:
+    counts = count_arrivals(tree, Y, matched)
+    if max_leaf_size is None or max_leaf_size >= tree.n_labels:
         best = top_k_rows(counts, copies)
         label = np.repeat(np.arange(tree.n_labels, dtype=np.int32), np.diff(best.indptr))
         leaf = best.indices.astype(np.int32)
     else:
-        label, leaf = _accept_pairs(counts, copies, limit)
-    new = with_copies(tree, label, leaf)
-    return new if keep_empty else without_empty_leaves(new)[0]
+        label, leaf = _accept_pairs(counts, copies, max_leaf_size)
+    return with_copies(tree, label, leaf)
 
 
 def reassign_by_gain(
     tree: LabelTree,
-    Y: Any,
-    matched: ArrayLike,
+    Y: sparse.csr_array,
+    matched: NDArray[np.integer],
     *,
     width: int | None = None,
     growth: float = 1.3,
-    work: float | None = None,
+    work: float = np.inf,
     price: float = 0.0,
     least_gain: int = 1,
     max_copies: int = 3,
     brings_all: bool = False,
-    keep_empty: bool = False,
 ) -> LabelTree:
     """Return `tree` with labels in the leaves that reach most of their rows, and copies where they are worth the work.
 
     Parameters
     ----------
-    tree, Y, matched, keep_empty
+    tree, Y, matched
         As for `reassign_labels`. Of a label with several leaves, only the first is used.
     width
         Number of places of `matched` that count as reached; default all. A label brings to a leaf the rows matched
@@ -107,7 +96,7 @@ def reassign_by_gain(
     growth
         Largest total number of copies, as a multiple of the number of labels.
     work
-        Largest training work, as a multiple of the work in `tree`; None: no limit.
+        Largest training work, as a multiple of the work in `tree`.
     price
         Share of all positives that work equal to training all leaves of `tree` once must bring into reach.
     least_gain
@@ -120,65 +109,43 @@ def reassign_by_gain(
     Examples
     --------
     >>> tree = LabelTree.from_nested([[0, 1], [2, 3]])
-    >>> Y = [[0], [0], [0], [0], [1], [2], [3]]
-    >>> new = reassign_by_gain(tree, Y, [[1], [1], [2], [2], [1], [2], [2]], growth=1.25)
+    >>> Y = sparse.csr_array(np.eye(4)[[0, 0, 0, 0, 1, 2, 3]])
+    >>> new = reassign_by_gain(tree, Y, np.array([[1], [1], [2], [2], [1], [2], [2]]), growth=1.25)
     >>> [new.leaves_of(label).tolist() for label in range(4)]
     [[1, 2], [1], [2], [2]]
     """
-    check_float(growth, "growth", low=1.0)
-    if work is not None:
-        check_float(work, "work", low=1.0)
-    check_float(price, "price", low=0.0)
-    check_int(least_gain, "least_gain", low=1)
-    check_int(max_copies, "max_copies", low=1)
-    label_rows = csr_parts(check_label_sets(tree, Y).T.tocsr())
-    places = check_matched(tree, matched, label_rows.n_cols)
-    n_places = places.shape[1]
-    width = n_places if width is None else check_int(width, "width", low=1, high=n_places)
+    label_rows, n_places = csr_parts(Y.T.tocsr()), matched.shape[1]
     first = np.empty(tree.n_labels, dtype=np.int32)
     first[tree.labels[::-1]] = tree.leaf_of_copy[::-1]
     pairs = _kernels.place_labels(
         label_rows.indptr,
         label_rows.indices,
         first,
-        np.ascontiguousarray(places, dtype=np.int32).ravel(),
+        np.ascontiguousarray(matched, dtype=np.int32).ravel(),
         n_places,
-        width,
+        n_places if width is None else width,
         tree.n_nodes,
         brings_all,
         price,
         growth,
-        np.inf if work is None else work,
+        work,
         least_gain,
         max_copies,
     )
-    new = with_copies(tree, *pairs)
-    return new if keep_empty else without_empty_leaves(new)[0]
+    return with_copies(tree, *pairs)
 
 
-def count_arrivals(tree: LabelTree, Y: sparse.csr_array, matched: ArrayLike) -> sparse.csr_array:
+def count_arrivals(tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.integer]) -> sparse.csr_array:
     """Return Y'M (n_labels, n_nodes): the number of rows of each label that the matcher sends to each leaf."""
-    places = check_matched(tree, matched, Y.shape[0])
-    used = places >= 0
+    used = matched >= 0
     indptr = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
-    leaves = places[used]
+    leaves = matched[used]
     arrived = sparse.csr_array(
         (np.ones(leaves.size, dtype=np.float32), leaves, indptr), shape=(Y.shape[0], tree.n_nodes)
     )
     counts = (Y.T.tocsr() @ arrived).tocsr()
     counts.sort_indices()
     return counts
-
-
-def check_matched(tree: LabelTree, matched: ArrayLike, n_rows: int) -> NDArray[Any]:
-    """Return the (n_rows, width) leaves of the rows, checked."""
-    places = np.asarray(matched)
-    if places.ndim != 2 or places.shape[0] != n_rows or places.dtype.kind not in "iu":
-        raise InputError(f"matched must have one row of leaves for each of the {n_rows:,} rows of Y")
-    leaves = places[places >= 0]
-    if leaves.size and (leaves.max() >= tree.n_nodes or not np.isin(leaves, tree.leaves).all()):
-        raise InputError("matched must contain leaves of the tree", given="other nodes")
-    return places
 
 
 def with_copies(tree: LabelTree, label: NDArray[np.integer], leaf: NDArray[np.integer]) -> LabelTree:
@@ -212,14 +179,6 @@ def without_empty_leaves(tree: LabelTree) -> tuple[LabelTree, NDArray[np.int64]]
     parent[1:] = number[parent[1:]]
     label_ptr = np.append(tree.label_ptr[:-1][alive], tree.label_ptr[-1])
     return LabelTree(parent, label_ptr, tree.labels, tree.n_labels), np.flatnonzero(alive)
-
-
-def check_label_sets(tree: LabelTree, Y: Any) -> sparse.csr_array:
-    """Return label sets over the labels of the tree, checked."""
-    labels = check_labels(Y)
-    if labels.shape[1] != tree.n_labels:
-        raise InputError(f"Y must have the tree's {tree.n_labels:,} labels", given=f"{labels.shape[1]:,}")
-    return labels
 
 
 def _accept_pairs(

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tagwood.errors import InputError
+from tagwood.storage import State
 
+_ARRAYS = ("parent", "label_ptr", "labels")
 _I32 = NDArray[np.int32]
 
 
@@ -48,10 +50,8 @@ class LabelTree:
     n_labels: int
 
     def __post_init__(self) -> None:
-        for name in ("parent", "label_ptr", "labels"):
-            array = np.array(
-                getattr(self, name), dtype=np.int32
-            )  # a copy: the caller's array stays writeable
+        for name in _ARRAYS:
+            array = np.array(getattr(self, name), dtype=np.int32)  # a copy: the caller's stays writeable
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         _check_nodes(self)
@@ -76,15 +76,18 @@ class LabelTree:
         return cls(np.array(parent), np.array(sizes), np.array(labels, dtype=np.int32), total)
 
     @classmethod
-    def from_trusted(cls, parent: _I32, label_ptr: _I32, labels: _I32, n_labels: int) -> LabelTree:
-        """Wrap stored arrays; check the nodes but not the labels, so that loading takes no time per label."""
+    def from_state(cls, state: State, n_labels: int) -> LabelTree:
+        """Wrap the arrays of a stored model; check the nodes but not the labels, so that no time is spent per label."""
         tree = object.__new__(cls)
-        for name, value in zip(
-            ("parent", "label_ptr", "labels", "n_labels"), (parent, label_ptr, labels, n_labels), strict=True
-        ):
-            object.__setattr__(tree, name, value)
+        object.__setattr__(tree, "n_labels", n_labels)
+        for name in _ARRAYS:
+            object.__setattr__(tree, name, state.array(name, np.int32, (None,)))
         _check_nodes(tree)
         return tree
+
+    def arrays(self) -> dict[str, _I32]:
+        """Return the arrays by name, as models store them."""
+        return {name: getattr(self, name) for name in _ARRAYS}
 
     @cached_property
     def n_nodes(self) -> int:
@@ -183,15 +186,10 @@ class LabelTree:
 
 def _check_nodes(tree: LabelTree) -> None:
     parent, label_ptr, labels = tree.parent, tree.label_ptr, tree.labels
-    n_nodes = parent.size
-    if (
-        n_nodes == 0
-        or parent[0] != -1
-        or np.any(parent[1:] >= np.arange(1, n_nodes))
-        or np.any(parent[1:] < 0)
-    ):
+    n_nodes, above = parent.size, parent[1:]
+    if n_nodes == 0 or parent[0] != -1 or np.any(above >= np.arange(1, n_nodes)) or np.any(above < 0):
         raise InputError("parents of a label tree must come before their children, with the root first")
-    if np.any(np.diff(parent[1:]) < 0):
+    if np.any(np.diff(above) < 0):
         raise InputError("nodes of a label tree must be numbered breadth-first")
     if label_ptr.size != n_nodes + 1 or label_ptr[0] != 0 or np.any(np.diff(label_ptr) < 0):
         raise InputError("label_ptr of a label tree must rise from 0 and have n_nodes + 1 entries")
@@ -199,7 +197,7 @@ def _check_nodes(tree: LabelTree) -> None:
         raise InputError(
             "label_ptr of a label tree must end at the number of labels", given=str(label_ptr[-1])
         )
-    if np.any(np.diff(label_ptr)[parent[1:]] > 0):
+    if np.any(np.diff(label_ptr)[above] > 0):
         raise InputError("inner nodes of a label tree must have no labels")
 
 
@@ -209,9 +207,7 @@ def _check_labels(tree: LabelTree) -> None:
         raise InputError(
             f"labels of a label tree must be from 0 to {tree.n_labels - 1}", given=str(labels.max())
         )
-    copies = (
-        np.bincount(labels, minlength=tree.n_labels) if labels.size else np.zeros(tree.n_labels, dtype=int)
-    )
+    copies = np.bincount(labels, minlength=tree.n_labels)
     if not copies.all():
         raise InputError(
             "every label must be in a leaf of the tree", given=f"label {int(np.argmin(copies))} in none"

@@ -42,19 +42,12 @@ _EMPTY_MASK = np.empty(0, dtype=np.uint8)
 _HASH_FACTOR = (
     0x9E3779B1  # features are hashed by this odd factor modulo a power of two, so hashes can be inverted
 )
-_STORED = (
-    ("block_ptr", np.int64),
-    ("bucket_ptr", np.int64),
-    ("buckets", np.uint32),
-    ("slot_ptr", np.int64),
-    ("remainder_ptr", np.int64),
-    ("remainders", np.uint8),
-    ("counts", np.uint8),
-    ("entry_ptr", np.int64),
-    ("columns", np.uint8),
-    ("scales", np.float32),
-    ("bias", np.float32),
-)
+# Arrays that are stored besides those of the tree, with their types; weights have the type of the solver.
+_STORED: dict[str, type[np.generic]] = {
+    **dict.fromkeys(["block_ptr", "bucket_ptr", "slot_ptr", "remainder_ptr", "entry_ptr"], np.int64),
+    **dict.fromkeys(["remainders", "counts", "columns"], np.uint8),
+    **{"buckets": np.uint32, "scales": np.float32, "bias": np.float32},
+}
 
 
 def link_power(link: str) -> int:
@@ -204,10 +197,8 @@ class TreeWeights:
 
     def state(self) -> State:
         """Return the stored form."""
-        stored = {name: getattr(self.arrays, name) for name, _ in _STORED}
-        tree = self.tree
-        shape = {"parent": tree.parent, "label_ptr": tree.label_ptr, "labels": tree.labels}
-        return State("TreeWeights", arrays={**stored, **shape, "weights": self.arrays.weights})
+        stored = {name: array for name, array in self.arrays._asdict().items() if name in _STORED}
+        return State("TreeWeights", arrays={**stored, **self.tree.arrays(), "weights": self.arrays.weights})
 
     @classmethod
     def from_state(cls, state: State, n_labels: int, link: str, weight_dtype: str) -> Self:
@@ -216,11 +207,8 @@ class TreeWeights:
         Arrays are mapped, not read: only the short ones with positions are checked here. The search kernels stay within
         these bounds whatever the long arrays hold, so a forged file can give wrong labels, but no crash.
         """
-        parent, label_ptr, labels = (
-            state.array(name, np.int32, (None,)) for name in ("parent", "label_ptr", "labels")
-        )
-        tree = LabelTree.from_trusted(parent, label_ptr, labels, n_labels)
-        stored = {name: state.array(name, dtype, (None,)) for name, dtype in _STORED}
+        tree = LabelTree.from_state(state, n_labels)
+        stored = {name: state.array(name, dtype, (None,)) for name, dtype in _STORED.items()}
         weights = state.array("weights", weight_dtype, (None,))
         arrays = ModelArrays(tree.child_ptr, tree.label_ptr, tree.labels, weights=weights, **stored)
         _check_arrays(tree, arrays)
@@ -330,11 +318,8 @@ def _rises(ptr: NDArray[np.int64], n_blocks: int, size: int) -> bool:
 
 def _exact_mean(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
     if plan.max_nodes:
-        raise InputError(
-            "max_nodes needs copies merged by 'max'",
-            given="merge='mean'",
-            hint="A mean over all copies looks at nodes that a budget would leave out.",
-        )
+        hint = "A mean over all copies looks at nodes that a budget would leave out."
+        raise InputError("max_nodes needs copies merged by 'max'", given="merge='mean'", hint=hint)
     n_labels = weights.tree.n_labels
     labels = np.full((X.n_rows, k), -1, dtype=np.int32)
     scores = np.zeros((X.n_rows, k), dtype=np.float32)
@@ -384,18 +369,11 @@ class Classifier(NamedTuple):
 def read_classifier(model: TreeWeights, node: int, output: int, n_features: int) -> Classifier:
     """Return the classifier of output number `output` (child or label) of a node."""
     arrays = model.arrays
-    first = int(arrays.child_ptr[node]) - 1 + int(arrays.label_ptr[node])
-    bias = float(arrays.bias[first + output])
-    block = int(arrays.block_ptr[node]) + output // BLOCK_OUTPUTS
-    slots = slice(int(arrays.slot_ptr[block]), int(arrays.slot_ptr[block + 1]))
-    entries = slice(int(arrays.entry_ptr[block]), int(arrays.entry_ptr[block + 1]))
-    mine = np.flatnonzero(arrays.columns[entries] == output % BLOCK_OUTPUTS)
-    ends = np.cumsum(arrays.counts[slots].astype(np.int64) + 1)  # a slot has counts + 1 entries
-    slot = np.searchsorted(ends, mine, side="right")
-    features = _slot_features(model, block, n_features)[slot]
-    weights = arrays.weights[entries][mine].astype(np.float64) * float(arrays.scales[block])
-    order = np.argsort(features)
-    return Classifier(features[order], weights[order], bias)
+    bias = float(arrays.bias[int(arrays.child_ptr[node]) - 1 + int(arrays.label_ptr[node]) + output])
+    outputs, features, weights = _read_block(model, node, output // BLOCK_OUTPUTS, n_features)
+    mine = np.flatnonzero(outputs == output)
+    mine = mine[np.argsort(features[mine])]
+    return Classifier(features[mine], weights[mine], bias)
 
 
 def _slot_features(model: TreeWeights, block: int, n_features: int) -> NDArray[np.int64]:
@@ -419,12 +397,8 @@ def _slot_features(model: TreeWeights, block: int, n_features: int) -> NDArray[n
 
 def read_node(model: TreeWeights, node: int, n_features: int) -> sparse.csr_array:
     """Return the weights of all outputs of a node, (n_outputs, n_features), without biases."""
-    arrays = model.arrays
-    n_outputs = int(
-        arrays.child_ptr[node + 1]
-        - arrays.child_ptr[node]
-        + arrays.label_ptr[node + 1]
-        - arrays.label_ptr[node]
+    n_outputs = sum(
+        int(ptr[node + 1] - ptr[node]) for ptr in (model.arrays.child_ptr, model.arrays.label_ptr)
     )
     blocks = [_read_block(model, node, place, n_features) for place in range(-(-n_outputs // BLOCK_OUTPUTS))]
     if not blocks:
@@ -442,6 +416,6 @@ def _read_block(
     slots = slice(int(arrays.slot_ptr[block]), int(arrays.slot_ptr[block + 1]))
     entries = slice(int(arrays.entry_ptr[block]), int(arrays.entry_ptr[block + 1]))
     features = _slot_features(model, block, n_features)
-    feature = np.repeat(features, arrays.counts[slots].astype(np.int64) + 1)
+    feature = np.repeat(features, arrays.counts[slots].astype(np.int64) + 1)  # a slot has counts + 1 entries
     output = arrays.columns[entries].astype(np.int64) + place * BLOCK_OUTPUTS
     return output, feature, arrays.weights[entries].astype(np.float64) * float(arrays.scales[block])
