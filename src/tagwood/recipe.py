@@ -60,7 +60,9 @@ class Kind:
         own = type(model)
         if f"{own.__module__}:{own.__qualname__}" != self.home:
             return False
-        return all(getattr(model, name, None) == value for name, value in self.fixed.items())
+        given = {name: getattr(model, name, None) for name in self.fixed}
+        # Settings that a model chose by trials tell which preset they started from.
+        return {name: getattr(value, "based_on", value) for name, value in given.items()} == dict(self.fixed)
 
     def parameters(self) -> list[str]:
         """Return the names of the arguments that are free."""
@@ -109,7 +111,7 @@ KEYS: dict[str, list[str]] = {
     "features": FEATURE_KEYS,
     "groups": _names(GroupRule),
     "tree": [*_TREE_KEYS, *_COPY_KEYS, *(f"{_PREFIX}{name}" for name in _names(CopySettings))],
-    "model": ["kind", *dict.fromkeys(_MODEL_KEYS), "keep_texts"],
+    "model": ["kind", "quality", *dict.fromkeys(_MODEL_KEYS), "keep_texts"],
     "sets": _names(SetRules),
 }
 
@@ -155,7 +157,12 @@ class Recipe:
         """Return an unfitted Tagger with these settings."""
         part = {name: dict(self.sections.get(name, {})) for name in KEYS}
         common = {name: part["model"][name] for name in _COMMON if name in part["model"]}
-        extra = {key: part["model"][key] for key in ("keep_texts", "seed") if key in part["model"]}
+        extra: dict[str, Any] = {
+            key: part["model"][key] for key in ("keep_texts", "seed") if key in part["model"]
+        }
+        # Who sets up a model gets that model; without settings of one, the default quality adds others to it.
+        own = part["tree"].keys() | part["model"].keys() - {*_COMMON, "keep_texts"}
+        extra["quality"] = part["model"].pop("quality", "fast" if own else "balanced")
         model = _make_model(part["tree"], part["model"])
         tagger = Tagger(
             _make_encoder(part["features"], model, common),
@@ -215,7 +222,7 @@ def recipe_of(tagger: Tagger) -> Recipe:
         )
     own = {key: v for key, v in _as_tables(model.get_params(deep=False)).items() if key not in fixed}
     own.setdefault("seed", tagger.seed)
-    values = {**own, "kind": kind, "keep_texts": tagger.keep_texts}
+    values = {**own, "kind": kind, "quality": tagger.effective_quality, "keep_texts": tagger.keep_texts}
     if isinstance(model, LinearTree):
         values |= dataclasses.asdict(model.solver)
     settings = {
@@ -225,7 +232,7 @@ def recipe_of(tagger: Tagger) -> Recipe:
         "model": values,
         "sets": dataclasses.asdict(tagger.sets),
     }
-    keys = KEYS if kind in LIGHT else {**KEYS, "tree": [], "model": ["kind", *own, "keep_texts"]}
+    keys = KEYS if kind in LIGHT else {**KEYS, "tree": [], "model": ["kind", "quality", *own, "keep_texts"]}
     if features.get("kind", "tfidf") not in FEATURES:
         keys = {**keys, "features": list(features)}
     return Recipe(

@@ -38,19 +38,19 @@ def test_train_says_what_it_made_and_measures_it(folder, tmp_path, capsys):
     arguments = ["--set", "tree.arity=2", "--set", "model.threads=1", "--notes", "a try", "--json"]
     assert run(["train", str(folder / "library.csv"), "-O", str(tmp_path / "m"), *arguments]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert (facts["rows"], facts["test_rows"], facts["labels"]) == (540, 60, 4)
-    assert facts["metrics"]["measures"]["P@1"]["value"] > 0.9
+    assert (facts["rows"], facts["test_rows"], facts["labels"]) == (600, 60, 4)
+    assert facts["metrics"]["P@1"] > 0.9
     assert Tagger.load(tmp_path / "m").model_.arity == 2
 
 
 def test_train_reads_a_recipe_and_overrides_it(folder, tmp_path, capsys):
     (tmp_path / "r.toml").write_text("[features]\nngrams = [1, 1]\n[model]\nC = 2\nthreads = 1\n")
     target = str(tmp_path / "m")
-    options = ["--recipe", str(tmp_path / "r.toml"), "--set", "model.C=0.5", "--test-fraction", "0"]
+    options = ["--recipe", str(tmp_path / "r.toml"), "--set", "model.C=0.5", "--set", "sets.holdout=0"]
     assert run(["train", str(folder / "library.csv"), "-O", target, *options]) == 0
     loaded = Tagger.load(target)
     assert (loaded.encoder_.ngrams, loaded.model_.C, loaded.n_rows_) == ((1, 1), 0.5, 600)
-    assert "All rows were used" in capsys.readouterr().err
+    assert "Nothing was measured" in capsys.readouterr().err
 
 
 def test_a_text_gives_a_table_or_json(model, capsys):
@@ -163,10 +163,7 @@ def test_labels_that_the_model_does_not_know_count_as_missed(model, tmp_path, ca
         (["train", "{data}", "-O", "{new}", "--set", "tree.arty=3"], "Did you mean 'arity'?"),
         (["train", "{data}", "-O", "{new}", "--set", "model.C=-1"], "C must be a number"),
         (["train", "{data}", "-O", "{new}", "--recipe", "{none}"], "No such file"),
-        (
-            ["train", "{data}", "-O", "{new}", "--test-fraction", "2"],
-            "--test-fraction must be a number from 0.0",
-        ),
+        (["train", "{data}", "-O", "{new}", "--quality", "bst"], "Did you mean 'best'?"),
         (["predict", "{none}", "text"], "nothing"),
         (["predict", "{model}", "text", "-l", "0"], "k must be a whole number of at least 1"),
         (["predict", "{model}", "text", "--promise", "precisio>=0.9"], "Did you mean"),

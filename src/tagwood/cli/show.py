@@ -78,7 +78,10 @@ def describe_tagger(tagger: Tagger, folder: Path, limit: int) -> dict[str, Any]:
 
 def draw_tree(tagger: Tagger, depth: int) -> str:
     """Return the first label tree as indented lines, at most 60 of them."""
-    text = tagger.model_.trees_[0].tree.to_text(tagger.vocab_.name, max_depth=depth - 1)  # type: ignore[attr-defined]
+    from tagwood.tagger.fitting import linear_tree_of
+
+    model: Any = linear_tree_of(tagger.model_) or tagger.model_
+    text = model.trees_[0].tree.to_text(tagger.vocab_.name, max_depth=depth - 1)
     lines = text.splitlines()
     return "\n".join(lines[:60] + ([f"... {len(lines) - 60:,} more lines"] if len(lines) > 60 else []))
 

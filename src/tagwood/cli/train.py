@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,11 +12,8 @@ from tagwood.errors import InputError
 
 if TYPE_CHECKING:
     from tagwood.data import Dataset
-    from tagwood.metrics import Report
     from tagwood.tagger import Tagger
 
-MEASURES = ["P@1", "P@3", "P@5", "nDCG@5", "R@10"]
-_LEAST_TEST_ROWS = 20  # measures of fewer rows would be mere chance
 _SHOWN_SECONDS = 2.0  # CPU time from which the forecast is shown; shorter runs finish before it is read
 
 
@@ -32,6 +29,13 @@ def train(
             "dual-encoder, ngame, otseq2set, seq2seq, mlc2seq, sgm; or a kind that another package registers."
         ),
     ] = None,
+    quality: Annotated[
+        str | None,
+        typer.Option(
+            help="fast: the model alone; balanced (default): also similar texts, label centroids and label names; "
+            "best: also more trees, in several times the time. Settings of a model or tree imply fast."
+        ),
+    ] = None,
     settings: common.SetOption = None,
     tree: Annotated[
         str | None,
@@ -40,10 +44,10 @@ def train(
             "tagwood tune --tree), or one that another package registers."
         ),
     ] = None,
-    test_fraction: Annotated[
-        float,
-        typer.Option(help="Share of the rows held out to measure the model, if 20 or more; 0 for none."),
-    ] = 0.1,
+    refit: Annotated[
+        bool,
+        typer.Option(help="Train once more on all rows after measuring on held-out rows."),
+    ] = True,
     vocab: common.VocabOption = None,
     on_unknown: common.UnknownOption = "error",
     groups: common.GroupsOption = None,
@@ -72,23 +76,22 @@ def train(
     Training that would not fit into memory according to the forecast (see tagwood plan) is refused before it starts.
     The model folder appears when it is complete, or not at all.
     """
-    from tagwood._check import check_float
     from tagwood.storage.publish import check_replaceable
 
-    named = {"model.kind": model, "tree.tree": tree}
+    named = {"model.kind": model, "tree.tree": tree, "model.quality": quality}
+    named["sets.refit"] = None if refit else "false"
     changes = [f"{key}={value}" for key, value in named.items() if value is not None]
     tagger = common.choose_recipe(recipe, [*(settings or []), *changes], jobs).tagger()
     check_replaceable(output, overwrite=force)
-    check_float(test_fraction, "--test-fraction", low=0.0, high=0.9)
     allowed = None if max_ram is None else _memory_limit(max_ram)
     rows = common.read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit, groups, group_labels)
     if corrections is not None:
         rows = _with_corrections(rows, corrections)
-    check_budget(rows, tagger, test_fraction, allowed, force=force)
+    check_budget(rows, tagger, allowed, force=force)
     with common.stages("Training") as advance:
-        trained = train_tagger(rows, tagger, test_fraction, advance)
+        tagger.fit(rows, progress=advance)
     folder = tagger.save(output, notes=notes, overwrite=force)
-    facts = summarise(trained, folder)
+    facts = summarise(tagger, folder)
     if json:
         common.print_json(facts)
         return
@@ -96,26 +99,19 @@ def train(
         f"{folder}: {facts['rows']:,} rows, {facts['labels']:,} labels, "
         f"{facts['seconds']:.1f} s, {common.show_bytes(facts['bytes'])}"
     )
-    if trained.report is None:
+    if tagger.simpler_because_:
+        common.say(f"Trained with quality fast: {tagger.simpler_because_}.")
+    for line in member_lines(tagger):
+        common.say(line)
+    if tagger.measures_ is None:
         common.say(
-            "All rows were used; to measure the model: tagwood eval MODEL DATA, with data it has not seen."
+            "Nothing was measured; to measure the model: tagwood eval MODEL DATA, with data it has not seen."
         )
     else:
-        common.print_data(f"Measured on {trained.test_rows:,} held-out rows: {one_line(trained.report)}")
+        common.print_data(one_line(tagger))
 
 
-class Trained(NamedTuple):
-    """A fitted Tagger and its measures on held-out rows."""
-
-    tagger: Tagger
-    rows: int
-    test_rows: int
-    report: Report | None
-
-
-def check_budget(
-    rows: Dataset, tagger: Tagger, test_fraction: float, allowed: float | None, *, force: bool
-) -> None:
+def check_budget(rows: Dataset, tagger: Tagger, allowed: float | None, *, force: bool) -> None:
     """Show what training will need; raise `InputError` if that is more memory than is free or allowed (bytes).
 
     Only linear trees on TF-IDF features have a forecast; other models are trained without one.
@@ -130,7 +126,7 @@ def check_budget(
 
     if not has_forecast(tagger):
         return
-    figures = figures_for(rows, tagger, share=1 - test_fraction)
+    figures = figures_for(rows, tagger)
     found = forecast_training(figures, tagger, used_bytes=used_bytes())
     peak = found.peak_bytes.expected
     if found.cpu_seconds.expected >= _SHOWN_SECONDS:
@@ -151,37 +147,41 @@ def check_budget(
             )
 
 
-def train_tagger(rows: Dataset, tagger: Tagger, test_fraction: float, progress: Any = None) -> Trained:
-    """Fit a Tagger on a share of the rows and measure it on the rest."""
-    from tagwood.metrics import evaluate
-
-    if round(test_fraction * rows.n_rows) < _LEAST_TEST_ROWS or rows.groups is not None:
-        test_fraction = 0.0  # where labels are known for groups only, the labels of rows cannot be checked
-    fitted, kept = rows.split(test_fraction, seed=tagger.seed)
-    tagger.fit(fitted, progress=progress)
-    report = None
-    if kept.labels.nnz:
-        report = evaluate(kept.labels, tagger.rank(kept.texts or (), k=10), metrics=MEASURES)
-    return Trained(tagger, fitted.n_rows, kept.n_rows, report)
-
-
-def summarise(trained: Trained, folder: Path) -> dict[str, Any]:
+def summarise(tagger: Tagger, folder: Path) -> dict[str, Any]:
     """Return the facts of a training run."""
     return {
         "model": str(folder),
-        "rows": trained.rows,
-        "labels": len(trained.tagger.vocab_),
-        "seconds": trained.tagger.training_seconds_,
+        "rows": tagger.n_rows_,
+        "labels": len(tagger.vocab_),
+        "seconds": tagger.training_seconds_,
         "bytes": sum(file.stat().st_size for file in folder.iterdir()),
-        "calibrated": trained.tagger.probabilities_ is not None,
-        "test_rows": trained.test_rows,
-        "metrics": None if trained.report is None else trained.report.to_dict(),
+        "quality": tagger.effective_quality,
+        "members": [one._asdict() for one in tagger.members()],
+        "calibrated": tagger.probabilities_ is not None,
+        "test_rows": 0 if tagger.measures_ is None else tagger.measures_.n_rows,
+        "metrics": None if tagger.measures_ is None else tagger.measures_.values,
     }
 
 
-def one_line(report: Report) -> str:
-    """Return the measures of a report in one line, in percent."""
-    return ", ".join(f"{name} {100 * report[name]:.1f}" for name in MEASURES) + " %"
+def member_lines(tagger: Tagger) -> list[str]:
+    """Return a small table of what each member of the model brings; nothing for a single model."""
+    members = tagger.members()
+    if not members:
+        return []
+    head = f"{'member':<16}{'nDCG@5 alone':>14}{'lost without':>14}{'CPU s':>8}"
+    rows = [
+        f"{one.name:<16}{100 * one.alone:>14.1f}{100 * one.lost:>14.1f}{one.seconds:>8.1f}"
+        + ("" if one.used else "  left out: it does not help")
+        for one in members
+    ]
+    return [head, *rows]
+
+
+def one_line(tagger: Tagger) -> str:
+    """Return the measures of held-out rows in one line, in percent."""
+    assert tagger.measures_ is not None
+    values = ", ".join(f"{name} {100 * value:.1f}" for name, value in tagger.measures_.values.items())
+    return f"Measured on {tagger.measures_.n_rows:,} held-out rows: {values} %"
 
 
 def _memory_limit(text: str) -> float:

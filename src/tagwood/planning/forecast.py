@@ -210,7 +210,7 @@ def forecast_training(figures: DataFigures, tagger: Tagger, *, used_bytes: float
     )
 
 
-def figures_for(data: Dataset, tagger: Tagger, *, share: float = 0.9) -> DataFigures:
+def figures_for(data: Dataset, tagger: Tagger, *, share: float = 1.0) -> DataFigures:
     """Measure a dataset for the encoder of a Tagger that will be trained on `share` of its rows."""
     encoder, model = parts_of(tagger)
     return measure_figures(data, encoder, share=share, threads=check_threads(model.threads))

@@ -129,7 +129,8 @@ def choose_point(recipe: Recipe, limits: Limits, predict: Predict) -> Point:
     """
     last: Forecast | None = None
     for changes, loss in _combinations(recipe):
-        changed = recipe.override(changes)
+        # Forecasts are for a tree alone.
+        changed = recipe.override(["model.quality=fast", *changes]) if changes else recipe
         last = predict(changed)
         if not limits.exceeded(last):
             return Point(changed, changes, loss, last)

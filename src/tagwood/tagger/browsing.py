@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tagwood._check import check_int
 from tagwood.errors import InputError
-from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.weights import read_node
+from tagwood.tagger.fitting import linear_tree_of
 from tagwood.tagger.senses import Sense, label_senses, most_alike
 from tagwood.tagger.stored import FittedTagger, LabelBrief, LabelledText, brief_label
 from tagwood.trees.label_tree import LabelTree
@@ -96,7 +96,7 @@ class TreeView:
 def label_card(tagger: FittedTagger, label: int, language: str | None = None) -> LabelCard:
     """Return the card of a label."""
     brief, vocab = brief_label(tagger, label, language), tagger.vocab_
-    linear = isinstance(tagger.model_, TreeRanker)
+    linear = linear_tree_of(tagger.model_) is not None
     return LabelCard(
         **vars(brief),
         names={code: table[label] for code, table in vocab.languages.items() if table[label]},
@@ -112,8 +112,8 @@ def label_card(tagger: FittedTagger, label: int, language: str | None = None) ->
 
 
 def _neighbours(tagger: FittedTagger, label: int, language: str | None) -> tuple[Neighbour, ...]:
-    model = tagger.model_
-    if not isinstance(model, TreeRanker) or label >= model.n_labels_:
+    model = linear_tree_of(tagger.model_)
+    if model is None or label >= model.n_labels_:
         return ()
     weights = model.trees_[0]
     copy = int(np.flatnonzero(weights.tree.labels == label)[0])
@@ -223,7 +223,7 @@ class TreeBrowser:
 
 def tree_browsers(tagger: FittedTagger) -> list[TreeBrowser]:
     """Return a browser for each label tree of a Tagger; none for models without trees."""
-    weights = getattr(tagger.model_, "trees_", None) or []
+    weights = getattr(linear_tree_of(tagger.model_) or tagger.model_, "trees_", None) or []
     return [TreeBrowser(one.tree, tagger.label_counts_) for one in weights]
 
 

@@ -24,8 +24,8 @@ from tagwood.errors import InputError
 from tagwood.features.base import fold_text, word_spans
 from tagwood.features.concat import ConcatEncoder
 from tagwood.models.base import explains_texts, reads_label_texts
-from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.explanation import LabelPath, PathStep, Pruned, explain_label, find_pruning
+from tagwood.tagger.fitting import linear_tree_of
 from tagwood.tagger.stored import FittedTagger
 from tagwood.trees.label_tree import LabelTree
 
@@ -337,8 +337,9 @@ def explain_tag(
     place = next((place for place, (found, _) in enumerate(ranked, 1) if found == label), None)
     paths: list[LabelPath] = []
     x = _row_explaining(tagger.encoder_.transform([text]))
-    if isinstance(tagger.model_, TreeRanker) and label < tagger.model_.n_labels_:
-        paths = explain_label(tagger.model_, x, label)
+    tree = linear_tree_of(tagger.model_)
+    if tree is not None and label < tree.n_labels_:
+        paths = explain_label(tree, x, label)
     word = feature_words(tagger.encoder_, text)
     return Explanation(
         text=text,
@@ -414,9 +415,10 @@ def _not_found(
     tagger: FittedTagger, x: CsrParts, label: int, allowed: NDArray[np.bool_] | None, n_ranked: int
 ) -> Verdict:
     lost: list[Pruned] = []
-    if isinstance(tagger.model_, TreeRanker) and label < tagger.model_.n_labels_:
-        lost = find_pruning(tagger.model_, x, label, beam_width=_BEAM_WIDTH, allowed=allowed)
-        if len(lost) < len(tagger.model_.trees_):
+    tree = linear_tree_of(tagger.model_)
+    if tree is not None and label < tree.n_labels_:
+        lost = find_pruning(tree, x, label, beam_width=_BEAM_WIDTH, allowed=allowed)
+        if len(lost) < len(tree.trees_):
             lost = []  # some tree looked at it
     none_known = " None of the text's words are known to the model." if x.indices.size == 0 else ""
     if not lost:
@@ -433,7 +435,9 @@ def _not_found(
 
 
 def _named_path(tagger: FittedTagger, path: LabelPath, name: str, word: Callable[[int], str]) -> Path:
-    tree = tagger.model_.trees_[path.tree].tree  # type: ignore[attr-defined]
+    model = linear_tree_of(tagger.model_)
+    assert model is not None
+    tree = model.trees_[path.tree].tree
     return Path(path.tree, path.score, tuple(_named_step(tree, step, name, word) for step in path.steps))
 
 

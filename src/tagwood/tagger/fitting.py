@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,13 @@ from tagwood.features.base import Encoder, takes_texts
 from tagwood.features.concat import ConcatEncoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.groups import GroupedLabels, Imputed, impute_labels, keep_closest, share_within
+from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
+from tagwood.models.disentangled import Disentangled
+from tagwood.models.ensemble import Ensemble
+from tagwood.models.linear_tree import LinearTree, TreeRanker
+from tagwood.models.name_matcher import NameMatcher
+from tagwood.models.neighbours import Centroids, Neighbours
 from tagwood.probabilities.calibration import Calibrator
 from tagwood.probabilities.sets import SetRule, fit_set_rule, parse_rule
 from tagwood.ranking import Ranking
@@ -36,6 +42,11 @@ from tagwood.tagger.search import LabelSearch
 
 Progress = Callable[[str, float], None]
 
+QUALITIES = ("fast", "balanced", "best")
+_FEWEST_ROWS = 500  # with labels; fewer do not suffice to learn how members are fused
+_BEST_TREES = 3
+_FEWEST_MEASURED = 20  # held-out rows: measures of fewer would be mere chance
+MEASURES = ["P@1", "P@3", "P@5", "nDCG@5", "R@10"]  # of held-out rows
 CANDIDATES = 50  # labels per text from which sets are chosen
 MARGIN = 0.2  # a label is certain for a row if the cosines of the others in its group are lower by this share
 SHARED = 0.8  # `margin` of `impute_labels` for rows to learn from
@@ -206,10 +217,13 @@ class Probabilities:
     rules: dict[str, SetRule] = field(default_factory=dict)
 
     @classmethod
-    def fit(cls, ranking: Ranking, Y: sparse.csr_array, counts: NDArray[np.int64]) -> Probabilities:
-        """Learn from the rankings of held-out rows, their true labels and the training rows of each label."""
-        rows = np.arange(ranking.n_rows)
-        first, second = rows[::2], rows[1::2]
+    def fit(cls, ranking: Ranking, Y: sparse.csr_array, counts: NDArray[np.int64] | None) -> Probabilities:
+        """Learn from the rankings of held-out rows, their true labels and the training rows of each label.
+
+        Without `counts`, each score becomes a probability by itself, whatever the scores beside it.
+        """
+        order = np.random.default_rng(0).permutation(ranking.n_rows)  # rows may alternate
+        first, second = np.sort(order[::2]), np.sort(order[1::2])
         calibrator = Calibrator().fit(ranking.rows(first), Y[first], frequencies=counts)
         return cls(calibrator, calibrator.transform(ranking.rows(second)), check_labels(Y[second]))
 
@@ -261,11 +275,57 @@ class Parts(NamedTuple):
     imputed: Imputed | None
 
 
+class Choice(NamedTuple):
+    """The model that was chosen, and why it is simpler than the quality asks for; "" where it is not."""
+
+    model: LabelModel
+    reason: str = ""
+
+
+def choose_model(quality: str, base: LabelModel, encoder: Encoder, data: Dataset, seed: int) -> Choice:
+    """Return the unfitted model of a quality for given data."""
+    if quality == "fast":
+        return Choice(base)
+    if data.groups is not None:
+        return Choice(base, "labels are known for groups only")
+    n_rows = int((np.diff(data.labels.indptr) > 0).sum())
+    if n_rows < _FEWEST_ROWS:
+        return Choice(base, f"{n_rows:,} rows with labels are fewer than {_FEWEST_ROWS:,}")
+    threads = getattr(base, "threads", None)
+    members: list[Any] = [base]
+    if quality == "best" and isinstance(base, LinearTree):
+        more = LinearTree(**{**base.get_params(deep=False), "n_trees": max(base.n_trees, _BEST_TREES)})
+        members = [more, Disentangled(base, copies="auto", threads=threads)]
+    if isinstance(encoder, TfidfEncoder):  # others may have negative features
+        members += [Neighbours(threads=threads), Centroids(threads=threads)]
+    if data.vocab.names is not None:
+        members.append(NameMatcher(threads=threads))
+    shared = None if all(takes_texts(member) for member in members) else encoder
+    return Choice(Ensemble(members, encoder=shared, seed=seed, threads=threads))
+
+
+def linear_tree_of(model: object) -> TreeRanker | None:
+    """Return the linear tree that a model is or has among its members, for explanations, senses and browsing."""
+    if isinstance(model, TreeRanker):
+        return model
+    if isinstance(model, Ensemble):
+        return next((m.model for m in model.members_ if isinstance(m.model, TreeRanker)), None)
+    return None
+
+
+class Measures(NamedTuple):
+    """What the ranking of held-out rows is worth, before the model is trained on all rows: shares of 1."""
+
+    n_rows: int
+    values: dict[str, float]
+
+
 class Learned(NamedTuple):
     """What `fit` learns from a dataset."""
 
     parts: Parts
     probabilities: Probabilities | None
+    measures: Measures | None
 
 
 class Plan(NamedTuple):
@@ -281,20 +341,42 @@ class Plan(NamedTuple):
 def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
     """Fit all parts; the parts of the plan stay unfitted."""
     report = _ignore if progress is None else progress
+    if isinstance(plan.model, Ensemble):
+        return _learn_ensemble(data, plan, report)
     train, held = split_holdout(data, plan.sets, plan.seed)
     parts = fit_parts(plan, train, report)
     if held is None:
-        return Learned(parts, None)
+        return Learned(parts, None, None)
     report("probabilities", 0.0)
     ranking = LabelSearch(parts.encoder, parts.model, data.vocab).rank(
         list(held.texts or ()), CANDIDATES, None, []
     )
-    counts = np.bincount(parts.Y.indices, minlength=ranking.n_labels)
-    probabilities = Probabilities.fit(ranking, held.labels, counts)
+    probabilities = None
+    if held.n_rows >= plan.sets.smallest:
+        counts = np.bincount(parts.Y.indices, minlength=ranking.n_labels)
+        probabilities = Probabilities.fit(ranking, held.labels, counts)
+    measures = measure(ranking, held.labels)
     if plan.sets.refit and held.n_rows > WORTH_REFITTING * data.n_rows:
         again = plan._replace(model=settled(parts.model))
         parts = fit_parts(again, data, lambda stage, share: report(f"{stage}, all rows", share))
-    return Learned(parts, probabilities)
+    return Learned(parts, probabilities, measures)
+
+
+def _learn_ensemble(data: Dataset, plan: Plan, report: Progress) -> Learned:
+    """Fit an ensemble, which holds out rows itself and fits its members again on all rows."""
+    parts = fit_parts(plan, data, report)
+    held = cast(Ensemble, parts.model).held_out_
+    if held is None:
+        return Learned(parts, None, None)
+    report("probabilities", 0.0)
+    probabilities = Probabilities.fit(held.ranking, held.truth, None)
+    return Learned(parts, probabilities, measure(held.ranking, held.truth))
+
+
+def measure(ranking: Ranking, Y: sparse.csr_array) -> Measures:
+    """Measure the ranking of held-out rows."""
+    found = evaluate(Y, ranking, metrics=MEASURES)
+    return Measures(ranking.n_rows, {name: float(found[name]) for name in MEASURES})
 
 
 def fresh(part: Any) -> Any:
@@ -319,12 +401,12 @@ def default_encoder(model: LabelModel, **options: Any) -> TfidfEncoder:
 
 
 def split_holdout(data: Dataset, sets: SetRules, seed: int) -> tuple[Dataset, Dataset | None]:
-    """Return the rows to train on, and the rows held out for probabilities if there are enough.
+    """Return the rows to train on, and the rows held out to measure the model, if there are enough.
 
     None are held out where labels are known for groups only, because the true labels of single rows are unknown.
     """
     kept = min(round(sets.holdout * data.n_rows), sets.largest)
-    if data.groups is not None or kept < sets.smallest:
+    if data.groups is not None or kept < _FEWEST_MEASURED:
         return data, None
     train, held = data.split(kept / data.n_rows, seed=seed)
     return (data, None) if train.labels.nnz == 0 else (train, held)
@@ -334,9 +416,10 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     """Fit copies of the plan's encoder and model on a dataset with texts."""
     encoder, model = fresh(plan.encoder), fresh(plan.model)
     texts = list(data.texts or ())
-    report("features", 0.0)
-    once = getattr(encoder, "fit_transform", None)
-    X = once(texts) if once is not None else encoder.fit(texts).transform(texts)
+    shares = (
+        isinstance(model, Ensemble) and model.encoder is not None
+    )  # it fits the encoder for all its members
+    X = None if shares else _encode(encoder, texts, report)
     accepted = inspect.signature(model.fit).parameters
     Y, imputed = data.labels, None
     options: dict[str, Callable[[], Any]] = {
@@ -353,7 +436,14 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
             Y, options["sample_weight"] = shared.labels, lambda: shared.weights
     rows = texts if takes_texts(model) else X
     model.fit(rows, Y, **{name: value() for name, value in options.items() if name in accepted})
-    return Parts(encoder, model, Y, imputed)
+    return Parts(model.encoder_ if shares else encoder, model, Y, imputed)
+
+
+def _encode(encoder: Any, texts: list[str], report: Progress) -> Any:
+    """Fit an encoder and return the features of the texts."""
+    report("features", 0.0)
+    once = getattr(encoder, "fit_transform", None)
+    return once(texts) if once is not None else encoder.fit(texts).transform(texts)
 
 
 def impute_rows(

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tagwood.metrics import evaluate
 from tagwood.metrics.matching import match
 from tagwood.tagger.browsing import TreeBrowser
 from tagwood.tagger.fitting import Probabilities
 from tagwood.tagger.stored import FittedTagger, LabelBrief, brief_label
 
-MEASURES = ("P@1", "P@3", "P@5", "nDCG@5", "R@10")
 PROMISES = (
     *(f"precision>={value}" for value in (0.95, 0.9, 0.8, 0.7)),
     "f1",
@@ -46,7 +44,7 @@ def overview(tagger: FittedTagger, trees: list[TreeBrowser], language: str | Non
         "rows": tagger.n_rows_,
         "languages": list(vocab.languages),
         "tree": tree_sizes(tagger, trees),
-        "metrics": None if known is None else _measures(known),
+        "metrics": None if tagger.measures_ is None else tagger.measures_.values,
         "calibration": None if known is None else calibration(known),
         "pareto": tuned,
         "missing": missing,
@@ -167,8 +165,3 @@ def promise_set(known: Probabilities, promise: str, n_true: float) -> dict[str, 
         "recall": right / max(1.0, n_true),
         "review": float(review.mean()) if review.size else 0.0,
     }
-
-
-def _measures(known: Probabilities) -> dict[str, float]:
-    report = evaluate(known.truth, known.held_out, metrics=list(MEASURES))
-    return {name: float(report[name]) for name in MEASURES}

@@ -26,6 +26,7 @@ from tagwood.errors import InputError
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.weights import TreeWeights, read_node
 from tagwood.tagger.explanation import feature_words, shorten
+from tagwood.tagger.fitting import linear_tree_of
 from tagwood.tagger.stored import FittedTagger, LabelBrief, LabelledText, brief_label
 
 _WORDS, _BESIDE, _EXAMPLES = 8, 5, 3
@@ -168,9 +169,10 @@ def most_alike(inside: sparse.csr_array, own: int, n: int) -> list[tuple[int, fl
 
 
 def _linear_tree(tagger: FittedTagger) -> TreeRanker:
-    if not isinstance(tagger.model_, TreeRanker):
+    tree = linear_tree_of(tagger.model_)
+    if tree is None:
         raise InputError("senses need a model with a linear tree", given=type(tagger.model_).__name__)
-    return tagger.model_
+    return tree
 
 
 def _leads(weights: TreeWeights, leaves: list[int], n_features: int) -> dict[int, sparse.csr_array]:

@@ -21,9 +21,10 @@ from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.features.base import Encoder
 from tagwood.groups.impute import Imputed
 from tagwood.models.base import LabelModel
+from tagwood.models.ensemble import Ensemble
 from tagwood.ranking import Ranking
 from tagwood.storage import State, restore
-from tagwood.tagger.fitting import GroupRule, Probabilities, SetRules
+from tagwood.tagger.fitting import GroupRule, Measures, Probabilities, SetRules
 from tagwood.tagger.search import Label, LabelTexts, similarity_encoder
 
 _SETTINGS = {"groups": GroupRule, "sets": SetRules}
@@ -39,6 +40,7 @@ class FittedTagger(Protocol):
     label_counts_: NDArray[np.int64]
     n_rows_: int
     probabilities_: Probabilities | None
+    measures_: Measures | None
     label_texts_: LabelTexts | None
     examples_: ExampleTexts | None
 
@@ -286,17 +288,18 @@ class GroupSamples:
 
 def tagger_state(tagger: Any) -> State:
     """Return the stored form of a fitted Tagger."""
-    parts = {
-        "encoder": tagger.encoder_.state(),
-        "model": tagger.model_.state(),
-        "vocab": vocab_state(tagger.vocab_),
-    }
+    parts = {"model": tagger.model_.state(), "vocab": vocab_state(tagger.vocab_)}
+    if tagger.encoder_ is not getattr(tagger.model_, "encoder_", None):  # otherwise the model stores it
+        parts["encoder"] = tagger.encoder_.state()
     for name in ("probabilities", "label_texts", "examples", "group_samples"):
         part = getattr(tagger, f"{name}_")
         if part is not None:
             parts[name] = part.state()
     params: dict[str, Any] = {name: asdict(getattr(tagger, name)) for name in _SETTINGS}
     params |= {name: getattr(tagger, name) for name in ("keep_texts", "seed")}
+    params["quality"] = tagger.quality
+    params["simpler_because"] = tagger.simpler_because_
+    params["measures"] = None if tagger.measures_ is None else list(tagger.measures_)
     params |= {name: getattr(tagger, f"{name}_") for name in ("n_rows", "fingerprint", "training_seconds")}
     return State("Tagger", params=params, arrays={"label_counts": tagger.label_counts_}, parts=parts)
 
@@ -304,13 +307,22 @@ def tagger_state(tagger: Any) -> State:
 def restored_settings(state: State) -> dict[str, Any]:
     """Return the constructor arguments of a stored Tagger."""
     settings = {name: kind(**state.param(name, dict)) for name, kind in _SETTINGS.items()}
+    model: Any = restore(state.part("model"))
     return {
-        "encoder": restore(state.part("encoder")),
-        "model": restore(state.part("model")),
+        "encoder": restore(state.part("encoder")) if "encoder" in state.parts else model.encoder_,
+        "model": model,
+        "quality": state.params.get("quality"),
         **settings,
         "keep_texts": state.param("keep_texts", int),
         "seed": state.param("seed", int),
     }
+
+
+def base_model(model: Any, quality: str | None) -> Any:
+    """Return what a Tagger with a fitted model was given as `model`: None, or an unfitted copy, where it was fused."""
+    if quality == "fast" or not isinstance(model, Ensemble):
+        return model
+    return None if quality is None else model.members_[0].fresh().model
 
 
 def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
@@ -321,6 +333,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         parts.get(name) for name in ("examples", "label_texts", "group_samples", "probabilities")
     )
     similarity = similarity_encoder(model, encoder)
+    measured = state.params.get("measures")
     return {
         "encoder_": encoder,
         "model_": model,
@@ -330,6 +343,8 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "fingerprint_": state.param("fingerprint", str),
         "training_seconds_": state.param("training_seconds", float),
         "probabilities_": None if known is None else Probabilities.from_state(known),
+        "measures_": None if measured is None else Measures(*measured),
+        "simpler_because_": state.param("simpler_because", str),
         "label_texts_": None if described is None else LabelTexts.from_state(described, encoder),
         "examples_": None if examples is None else ExampleTexts.from_state(examples, similarity),
         "group_samples_": None if grouped is None else GroupSamples.from_state(grouped),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import storage
-from tagwood._check import Params, check_float, check_int
+from tagwood._check import Params, check_choice, check_float, check_int
 from tagwood.data.dataset import Dataset
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError, NotFittedError
@@ -29,6 +29,7 @@ from tagwood.features.base import Encoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
+from tagwood.models.ensemble import MemberReport
 from tagwood.models.linear_tree import LinearTree
 from tagwood.probabilities.sets import fixed_rule
 from tagwood.ranking import Ranking
@@ -37,11 +38,14 @@ from tagwood.tagger.browsing import LabelCard, TreeBrowser, TreeView, label_card
 from tagwood.tagger.explanation import Explanation, Question, explain_tag
 from tagwood.tagger.fitting import (
     CANDIDATES,
+    QUALITIES,
     GroupRule,
+    Measures,
     Plan,
     Probabilities,
     Progress,
     SetRules,
+    choose_model,
     default_encoder,
     label_sets,
     learn,
@@ -61,7 +65,14 @@ from tagwood.tagger.search import (
     with_texts,
 )
 from tagwood.tagger.senses import Different, Senses, label_senses, most_different
-from tagwood.tagger.stored import ExampleTexts, GroupSamples, restored_parts, restored_settings, tagger_state
+from tagwood.tagger.stored import (
+    ExampleTexts,
+    GroupSamples,
+    base_model,
+    restored_parts,
+    restored_settings,
+    tagger_state,
+)
 
 
 @storable("Tagger")
@@ -78,6 +89,11 @@ class Tagger(Params):
         PRIME) it serves what else needs features: labels of groups, similar texts, descriptions of new labels.
     model
         Ranks labels; default ``LinearTree()``.
+    quality
+        What answers beside the model: ``"fast"`` nothing; ``"balanced"`` similar training texts, label centroids and
+        label names in the text, fused on held-out rows; ``"best"`` also more trees, which takes several times as long.
+        Default balanced without a `model`, fast with one. Fewer than 500 rows, or labels of groups, are too little to
+        learn the fusion from; then the model is alone, and `simpler_because_` tells why.
     groups
         How labels of groups become labels of rows, where `fit` gets groups.
     sets
@@ -92,6 +108,7 @@ class Tagger(Params):
     ----------
     encoder_, model_, vocab_ : the fitted parts and the label table
     label_counts_ : (n_labels,) number of training rows of each label
+    measures_ : measures of held-out rows, taken before the model was trained on all rows; None without held-out rows
 
     Examples
     --------
@@ -107,6 +124,8 @@ class Tagger(Params):
     label_counts_: NDArray[np.int64]
     n_rows_: int
     probabilities_: Probabilities | None
+    measures_: Measures | None
+    simpler_because_: str
     label_texts_: LabelTexts | None
     examples_: ExampleTexts | None
     group_samples_: GroupSamples | None
@@ -121,6 +140,7 @@ class Tagger(Params):
         encoder: Encoder | None = None,
         model: LabelModel | None = None,
         *,
+        quality: str | None = None,
         groups: GroupRule = GroupRule(),  # noqa: B008 (frozen)
         sets: SetRules = SetRules(),  # noqa: B008 (frozen)
         keep_texts: int = 1000,
@@ -128,6 +148,7 @@ class Tagger(Params):
     ) -> None:
         self.encoder = encoder
         self.model = model
+        self.quality = quality
         self.groups = groups
         self.sets = sets
         self.keep_texts = keep_texts
@@ -161,11 +182,11 @@ class Tagger(Params):
         start = perf_counter()
         self.check_settings()
         data = training_data(X, y, groups, vocab)
-        model = LinearTree() if self.model is None else self.model
-        encoder = default_encoder(model) if self.encoder is None else self.encoder
-        parts, self.probabilities_ = learn(
-            data, Plan(encoder, model, self.groups, self.sets, self.seed), progress
-        )
+        base = LinearTree() if self.model is None else self.model
+        encoder = default_encoder(base) if self.encoder is None else self.encoder
+        model, self.simpler_because_ = choose_model(self.effective_quality, base, encoder, data, self.seed)
+        plan = Plan(encoder, model, self.groups, self.sets, self.seed)
+        parts, self.probabilities_, self.measures_ = learn(data, plan, progress)
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab
         self.label_counts_ = np.bincount(parts.Y.indices, minlength=data.n_labels).astype(np.int64)
         self.examples_ = self.group_samples_ = self.label_texts_ = None
@@ -180,6 +201,16 @@ class Tagger(Params):
         self._prepare()
         self.training_seconds_ = perf_counter() - start
         return self
+
+    @property
+    def effective_quality(self) -> str:
+        """The quality in force: `quality`, or balanced without a model and fast with one."""
+        return self.quality or ("balanced" if self.model is None else "fast")
+
+    def members(self) -> list[MemberReport]:
+        """Return what each member of an `Ensemble` brings on held-out rows; nothing for other models."""
+        self._fitted()
+        return list(getattr(self.model_, "report_", ()))
 
     def calibrate(self, texts: Iterable[str], labels: Any) -> Self:
         """Turn scores into probabilities, from texts that the model was not trained on, with all their labels."""
@@ -439,8 +470,11 @@ class Tagger(Params):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild from the stored form."""
-        tagger = cls(**restored_settings(state))
-        for name, value in restored_parts(state, tagger.encoder, tagger.model).items():
+        settings = restored_settings(state)
+        parts = restored_parts(state, settings["encoder"], settings["model"])
+        settings["model"] = base_model(settings["model"], settings["quality"])
+        tagger = cls(**settings)
+        for name, value in parts.items():
             setattr(tagger, name, value)
         tagger._prepare()
         return tagger
@@ -453,6 +487,8 @@ class Tagger(Params):
             check = getattr(part, "check_params", None)
             if check is not None:
                 check()
+        if self.quality is not None:
+            check_choice(self.quality, "quality", QUALITIES)
         check_int(self.keep_texts, "keep_texts", low=0)
         check_int(self.seed, "seed", low=0)
 

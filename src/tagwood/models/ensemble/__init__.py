@@ -1,5 +1,5 @@
-"""Several models that rank as one."""
+"""Several models that answer as one."""
 
-from tagwood.models.ensemble.model import Ensemble
+from tagwood.models.ensemble.model import Ensemble, MemberReport
 
-__all__ = ["Ensemble"]
+__all__ = ["Ensemble", "MemberReport"]

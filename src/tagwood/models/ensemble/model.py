@@ -7,7 +7,7 @@ Decisions
   few, each is held out once in five rounds. Then all members are fitted again on all rows.
 * The probabilities of the held-out rows, each from a fusion that has not seen the row either, are kept (`held_out_`):
   a Tagger calibrates label sets on them, and needs no rows of its own.
-* A member without which held-out rows are ranked as well or better is left out.
+* A member, other than the first, without which held-out rows are ranked as well or better is left out.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Ensemble(FittedModel):
     holdout
         Share of the rows that are held out, at most 6,000; 0 for none. Up to 5,000 rows, each is held out once.
     prune
-        Leave out members that do not help.
+        Leave out members that do not help. The first one always stays: explanations rest on it.
     seed
         Of the choice of held-out rows; members have their own.
     threads
@@ -453,7 +453,7 @@ class Ensemble(FittedModel):
             for place in used:
                 rest = [other for other in used if other != place]
                 lost[place] = whole - small.ndcg(_cross_fit(kind, small, rest, _TRIAL_TREES)).mean()
-            worst = min(used, key=lambda place: lost[place])
+            worst = min(used[1:], key=lambda place: lost[place])
             if not self.prune or lost[worst] > 0:
                 break
             used.remove(worst)

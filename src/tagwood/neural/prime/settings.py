@@ -156,12 +156,14 @@ class PrototypeSettings:
     loss: PrototypeLoss = PrototypeLoss()
     batches: Batching = Batching()
     training: Training = PrototypeTraining()
+    based_on: str = ""  # name of the preset, if there is one
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Rebuild settings from `dataclasses.asdict`."""
         kinds = _PARTS | {"training": PrototypeTraining}
-        return cls(**{name: kind(**values[name]) for name, kind in kinds.items()})
+        parts = {name: kind(**values[name]) for name, kind in kinds.items()}
+        return cls(**parts, based_on=values["based_on"])
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
@@ -207,7 +209,7 @@ def resolve_settings(
     stays 0.
     """
     if not isinstance(preset, PrototypeSettings):
-        preset = PRESETS[check_choice(preset, "preset", PRESETS)]
+        preset = replace(PRESETS[check_choice(preset, "preset", PRESETS)], based_on=preset)
     found = preset if training is None else replace(preset, training=training)
     if centroids is not None:
         found = replace(found, prototype=replace(found.prototype, centroids=centroids))
