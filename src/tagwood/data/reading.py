@@ -63,11 +63,6 @@ def read_dataset(
         Separator of the labels of a cell in CSV and TSV; default: ``;`` or ``|``, whichever comes first.
     encoding
         Encoding of text files.
-
-    Raises
-    ------
-    DataError
-        With file, line and reason.
     """
     path = Path(path)
     chosen = _choose(path, format)
@@ -127,12 +122,8 @@ def write_dataset(
     """Write a dataset; the file appears when it is complete, or not at all.
 
     The format is `format`, or follows from the name (``.jsonl``, ``.csv``, ``.tsv``, ``.parquet``, ...; a further
-    ``.gz`` compresses the file). A label table is written beside the data if the format needs one.
-
-    Raises
-    ------
-    InputError
-        If `path` exists and `overwrite` is False, or if the format cannot contain this dataset.
+    ``.gz`` compresses the file). A label table is written beside the data if the format needs one. An existing `path`
+    (without `overwrite`) and a format that cannot contain this dataset raise `InputError`.
     """
     path = Path(path)
     chosen = target_format(path, format)

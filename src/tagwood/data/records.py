@@ -34,33 +34,18 @@ _MAX_LABELS = 2**31 - 2
 
 
 def pick(names: Iterable[str], role: tuple[str, ...]) -> str | None:
-    """Return the first of `names` in `role`, in the order of `role`.
-
-    Examples
-    --------
-    >>> pick(["Body", "Tags"], LABELS), pick(["Body"], LABELS)
-    ('Tags', None)
-    """
+    """Return the first of `names` in `role`, in the order of `role`."""
     lower = {name.lower().strip(): name for name in names}
     return next((lower[name] for name in role if name in lower), None)
 
 
 def join_text(content: Mapping[str, Any]) -> str | None:
-    r"""Return title and body of a row, joined by a line break; None if it has neither field.
-
-    Examples
-    --------
-    >>> join_text({"title": "Ash", "abstract": "A tree."})
-    'Ash\nA tree.'
-    """
+    """Return title and body of a row, joined by a line break; None if it has neither field."""
     columns = [name for name in (pick(content, TITLE), pick(content, BODY)) if name is not None]
-    if not columns:
-        return None
-    parts = [content[name] for name in columns]
-    for name, part in zip(columns, parts, strict=True):
-        if part is not None and not isinstance(part, str):
+    for name in columns:
+        if content[name] is not None and not isinstance(content[name], str):
             raise DataError(f"{name!r} is not text")
-    return "\n".join(part for part in parts if part)
+    return "\n".join(content[name] for name in columns if content[name]) if columns else None
 
 
 class Named(NamedTuple):

@@ -270,16 +270,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 @cache
 def char_tables(fold: bool) -> CharTables:
-    r"""Return the tables; without `fold` texts are not changed. They are built at the first call (about 20 ms).
-
-    Examples
-    --------
-    >>> tables = char_tables(True)
-    >>> [int(tables.classes[ord(c)]) for c in " a東\u0301\u00ad"]
-    [0, 1, 2, 3, 4]
-    >>> chr(tables.folds[ord("É")])
-    'é'
-    """
+    """Return the tables; without `fold` texts are not changed. They are built at the first call (about 20 ms)."""
     folds = _fold_table() if fold else np.empty(0, dtype=np.uint32)
     return CharTables(_class_table(), folds)
 

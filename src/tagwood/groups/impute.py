@@ -72,32 +72,18 @@ class Imputed:
         weights: NDArray[np.float32],
         shape: tuple[int, int],
     ) -> Imputed:
-        """Build from parallel arrays in any order, without duplicate (row, label) pairs.
-
-        Examples
-        --------
-        >>> one = np.ones(2, dtype=np.float32)
-        >>> Imputed.from_triples(np.array([1, 0]), np.array([0, 2]), one, one, (2, 3)).labels.toarray()
-        array([[0., 0., 1.],
-               [1., 0., 0.]], dtype=float32)
-        """
+        """Build from parallel arrays in any order, without duplicate (row, label) pairs."""
         order = np.lexsort((labels, rows))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
-
-        def matrix(data: NDArray[np.float32]) -> sparse.csr_array:
-            return sparse.csr_array((data, labels[order], indptr), shape=shape)
-
-        ones = np.ones(order.size, dtype=np.float32)
-        return cls(matrix(ones), matrix(similarity[order]), matrix(weights[order]))
+        parts = (np.ones(order.size, dtype=np.float32), similarity[order], weights[order])
+        return cls(*(sparse.csr_array((data, labels[order], indptr), shape=shape) for data in parts))
 
     def entries(self, mask: NDArray[np.bool_]) -> Imputed:
         """Return only some of the stored entries."""
         indptr = np.concatenate([[0], np.cumsum(mask)])[self.labels.indptr]
-
-        def matrix(old: sparse.csr_array) -> sparse.csr_array:
-            return sparse.csr_array((old.data[mask], old.indices[mask], indptr), shape=old.shape)
-
-        return Imputed(matrix(self.labels), matrix(self.similarity), matrix(self.weights))
+        indices, shape = self.labels.indices[mask], self.labels.shape
+        data = (part.data[mask] for part in (self.labels, self.similarity, self.weights))
+        return Imputed(*(sparse.csr_array((values, indices, indptr), shape=shape) for values in data))
 
     def __repr__(self) -> str:
         n_rows, n_labels = self.labels.shape
@@ -267,18 +253,7 @@ def impute_from_scores(
 
 
 def share_within(imputed: Imputed, groups: GroupedLabels, margin: float) -> Imputed:
-    """Return the result of `impute_labels` with this `margin`, computed from its result with a larger one.
-
-    Examples
-    --------
-    >>> one = np.ones(2, dtype=np.float32)
-    >>> found = Imputed.from_triples(
-    ...     np.array([0, 1]), np.array([0, 0]), np.array([0.8, 0.4], dtype=np.float32), one / 2, (2, 1)
-    ... )
-    >>> groups = GroupedLabels([[0], [0]], [[0]])
-    >>> [share_within(found, groups, margin).weights.toarray().ravel().tolist() for margin in (1.0, 0.2)]
-    [[0.6666666865348816, 0.3333333432674408], [1.0, 0.0]]
-    """
+    """Return the result of `impute_labels` with this `margin`, computed from its result with a larger one."""
     _, pair, entry = _pairs(imputed.similarity, groups)
     closeness = imputed.similarity.data[entry]
     best = _best(pair, closeness, groups.group_labels.nnz)[pair]
@@ -299,15 +274,6 @@ def keep_closest(imputed: Imputed, groups: GroupedLabels) -> Imputed:
 
     Of a result with ``soft=True`` this is the plain assignment, with weights that show how clear it is: 1 where no
     other row of the group is within the margin, 0.5 where another one is as close.
-
-    Examples
-    --------
-    >>> one = np.ones(2, dtype=np.float32)
-    >>> found = Imputed.from_triples(
-    ...     np.array([0, 1]), np.array([0, 0]), np.array([0.8, 0.79], dtype=np.float32), one / 2, (2, 1)
-    ... )
-    >>> keep_closest(found, GroupedLabels([[0], [0]], [[0]])).weights.toarray().tolist()
-    [[0.5], [0.0]]
     """
     _, pair, entry = _pairs(imputed.similarity, groups)
     closeness = imputed.similarity.data[entry]

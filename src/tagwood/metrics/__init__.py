@@ -3,37 +3,22 @@
 In: true labels Y and a `Ranking`. Out: a `Report` (`evaluate`), a `Comparison` (`compare`), or scores per label.
 """
 
-from tagwood.metrics.evaluation import (
-    LabelScores,
-    SetScores,
-    evaluate,
-    evaluate_sets,
-    label_scores,
-    set_scores,
-)
+from tagwood.metrics.evaluation import evaluate, evaluate_sets, label_scores, set_scores
 from tagwood.metrics.measures import parse_metrics
 from tagwood.metrics.propensity import (
     PRESETS,
     LabelCounts,
-    LabelSlice,
     describe_propensity,
     frequency_slices,
     inverse_propensity,
 )
-from tagwood.metrics.report import Measure, Report, SliceReport
-from tagwood.metrics.resampling import Comparison, Difference, compare
+from tagwood.metrics.report import Report
+from tagwood.metrics.resampling import compare
 
 __all__ = [
     "PRESETS",
-    "Comparison",
-    "Difference",
     "LabelCounts",
-    "LabelScores",
-    "LabelSlice",
-    "Measure",
     "Report",
-    "SetScores",
-    "SliceReport",
     "compare",
     "describe_propensity",
     "evaluate",

@@ -32,7 +32,6 @@ class GroupReview:
         self.kept = kept
 
     def __len__(self) -> int:
-        """Return the number of groups."""
         return len(self.kept)
 
     @cached_property

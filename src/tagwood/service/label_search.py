@@ -17,10 +17,8 @@ import shutil
 import tempfile
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,13 +54,8 @@ class LabelNameIndex:
     @classmethod
     def build(cls, vocab: LabelVocab) -> LabelNameIndex:
         """Index the names of a label table; the index of a table without names is empty."""
-        if vocab.names is None:
-            names: Iterator[str] = iter(())
-            tables = []
-        else:
-            tables = [vocab.names, *vocab.languages.values()][:127]
-            names = chain.from_iterable(tables)
-        folded = [fold(name).encode()[:_MAX_NAME_BYTES] for name in names]
+        tables = [] if vocab.names is None else [vocab.names, *vocab.languages.values()][:127]
+        folded = [fold(name).encode()[:_MAX_NAME_BYTES] for table in tables for name in table]
         offsets = np.concatenate([[0], np.cumsum([len(name) + 1 for name in folded])]).astype(np.int64)
         blob = np.frombuffer(b"".join(name + b"\0" for name in folded), dtype=np.uint8)
         labels = np.tile(np.arange(len(vocab) if tables else 0, dtype=np.int32), len(tables))
@@ -84,11 +77,6 @@ class LabelNameIndex:
                     np.save(place / f"{field.name}.npy", getattr(built, field.name))
                 place.rename(folder)
             return cls(**{field.name: _map(folder / f"{field.name}.npy") for field in fields(cls)})
-
-    @property
-    def n_entries(self) -> int:
-        """Number of entries."""
-        return self.labels.size
 
     def name(self, entry: int) -> bytes:
         """Return the folded name of an entry."""
@@ -114,12 +102,6 @@ def fold(text: str) -> str:
         letters = unicodedata.normalize("NFKD", text).casefold()
         plain = "".join(one if one.isalnum() else " " for one in letters if not unicodedata.combining(one))
     return " ".join(plain.split()) or " ".join(text.split())
-
-
-def triple_bits(name: bytes) -> NDArray[np.uint64]:
-    """Return the (2,) bit set of the letter triples of a folded name with a space before it."""
-    blob = np.frombuffer(name + b"\0", dtype=np.uint8)
-    return _triples(blob, np.array([0, blob.size], dtype=np.int64))[:, 0]
 
 
 def _sorted_words(
@@ -298,7 +280,7 @@ class LabelNameSearch:
     def _like(self, plain: str, limit: int) -> list[int]:
         """Return the names that contain the query up to a few letters, nearest first."""
         index = self._index
-        if index.n_entries == 0:
+        if index.labels.size == 0:
             return []
         best = self._sharing_triples(plain)
         names = [index.name(entry).decode(errors="replace")[:_MAX_QUERY] for entry in best]
@@ -308,14 +290,13 @@ class LabelNameSearch:
         allowed = 1 if len(plain) < 5 else 2 if len(plain) < 9 else len(plain) // 4
         counts = self._counts[index.labels[best]]
         lengths = np.array([len(name) for name in names], dtype=np.int64)
-        order = (
-            np.lexsort((best, lengths, -counts, at, distance)) if best.size else np.zeros(0, dtype=np.int64)
-        )
+        order = np.lexsort((best, lengths, -counts, at, distance))
         return [int(best[place]) for place in order if distance[place] <= allowed][: 2 * limit]
 
     def _sharing_triples(self, plain: str) -> NDArray[np.int64]:
         """Return the names that share the most letter triples with the query; shorter names win ties."""
-        index, bits = self._index, triple_bits(plain.encode())
+        index, blob = self._index, np.frombuffer(plain.encode() + b"\0", dtype=np.uint8)
+        bits = _triples(blob, np.array([0, blob.size], dtype=np.int64))[:, 0]
         shared = np.bitwise_count(index.triples[0] & bits[0])
         shared += np.bitwise_count(index.triples[1] & bits[1])
         least = int(shared.max())

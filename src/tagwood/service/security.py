@@ -158,9 +158,7 @@ class SecurityMiddleware:
         if path in _ALWAYS_OPEN:
             return
         if self._open > self._max_open:
-            detail = (
-                f"{self._max_open} requests are open already; wait for an answer before the next request."
-            )
+            detail = f"{self._max_open} requests are open already; wait for an answer before the next."
             raise ProblemError("too-many-requests", detail, headers={"Retry-After": "1"})
         if self._token is not None and (path.startswith("/v1") or path == "/metrics"):
             _check_token(headers.get(b"authorization", b""), self._token)

@@ -21,7 +21,6 @@ from tagwood.recipe import Recipe
 from tagwood.tuning.study import Ranges, Study, Tuned, default_ranges, open_study, with_settings
 
 BEST, RANGES = "best.toml", "ranges.toml"
-_LOWER_IS_BETTER = ("hamming",)
 Report = Callable[[str, float], None]
 
 
@@ -36,7 +35,7 @@ class Split:
     @property
     def lower_is_better(self) -> bool:
         """Whether the metric counts mistakes."""
-        return self.metric.family in _LOWER_IS_BETTER
+        return self.metric.family == "hamming"
 
 
 def split_rows(data: Dataset, metric: str, holdout: float, seed: int) -> Split:
@@ -151,7 +150,8 @@ def tune(
         "recipe": _without_threads(given).to_toml(),
     }
     place = Path(folder)
-    search = _Search(split, given, place, threads, monotonic(), 60 * minutes, progress)
+    changes = {} if threads is None else {"model.threads": threads}
+    search = _Search(split, given, place, changes, monotonic(), 60 * minutes, progress)
     lower = split.lower_is_better
     with open_study(place, about, ranges, lower_is_better=lower, seed=seed) as study:
         _write(place / RANGES, ranges.text)
@@ -163,22 +163,17 @@ def tune(
         return search.found(study)
 
 
+@dataclass(frozen=True)
 class _Search:
     """One call of `tune`: runs trials until the time limit."""
 
-    def __init__(
-        self,
-        split: Split,
-        given: Recipe,
-        folder: Path,
-        threads: int | None,
-        begin: float,
-        seconds: float,
-        progress: Report | None,
-    ) -> None:
-        self.split, self.given, self.folder = split, given, folder
-        self.changes = {} if threads is None else {"model.threads": threads}
-        self.begin, self.seconds, self.progress = begin, seconds, progress
+    split: Split
+    given: Recipe
+    folder: Path
+    changes: dict[str, int]
+    begin: float
+    seconds: float
+    progress: Report | None
 
     def try_next(self, study: Study) -> bool:
         """Run a trial; return False after the time limit."""

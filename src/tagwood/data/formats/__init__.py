@@ -154,13 +154,7 @@ FORMATS = {chosen.name: chosen for chosen in (*_MATRICES, *_LINES, *_TABLES, *_A
 
 
 def detect_format(path: str | Path) -> str:
-    """Return the name of the format of a file or folder; names decide only where contents cannot.
-
-    Raises
-    ------
-    DataError
-        If the contents fit no format.
-    """
+    """Return the name of the format of a file or folder by its content, and by names only where that cannot decide."""
     path = Path(path)
     if path.is_dir():
         return _detect_folder(path)

@@ -23,7 +23,7 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
     """
     state = state_of(request)
     loaded, limits = state.holder.current, state.settings.limits
-    texts = check_texts(body.texts, limits)
+    texts = _check_texts(body.texts, limits)
     options = _options(loaded, body, limits)
     if state.settings.log_texts:
         state.log.event("texts", id=request.scope["request_id"], texts=texts)
@@ -36,13 +36,13 @@ async def explain(request: Request, body: ExplainRequest) -> Any:
     """Explain why a label was suggested for a text, or why it was not."""
     state = state_of(request)
     loaded, limits = state.holder.current, state.settings.limits
-    text = check_text(body.text, limits)
+    text = _check_text(body.text, limits)
     label = loaded.find(body.label, "#/label")
     found = await state.in_thread(
         loaded.tagger.explain,
         text,
         label,
-        k=check_k(body.k, limits),
+        k=_check_k(body.k, limits),
         threshold=body.threshold,
         language=loaded.language(body.language),
         n_similar=body.similar,
@@ -65,14 +65,13 @@ async def feedback(request: Request, body: FeedbackRequest) -> Any:
         raise ProblemError("conflict", "This service was started without a file for feedback.")
     for field in ("accepted", "rejected", "added"):
         check_count(getattr(body, field), f"#/{field}", limits)
-    record = feedback_record(loaded, check_text(body.text, limits), body)
+    record = _feedback_record(loaded, _check_text(body.text, limits), body)
     await state.feedback.append([record])
     state.metrics.add("feedback")
     return {"id": record["id"], "records": 1}
 
 
-def check_texts(texts: str | list[str], limits: RequestLimits) -> list[str]:
-    """Return one or more texts as a list that is neither empty nor too long."""
+def _check_texts(texts: str | list[str], limits: RequestLimits) -> list[str]:
     rows = [texts] if isinstance(texts, str) else texts
     if not rows:
         raise ProblemError.at("#/texts", "Send at least one text.")
@@ -80,20 +79,18 @@ def check_texts(texts: str | list[str], limits: RequestLimits) -> list[str]:
         detail = f"Send at most {limits.texts:,} texts in one request; got {len(rows):,}."
         raise ProblemError.at("#/texts", detail)
     for place, text in enumerate(rows):
-        check_text(text, limits, "#/texts" if isinstance(texts, str) else f"#/texts/{place}")
+        _check_text(text, limits, "#/texts" if isinstance(texts, str) else f"#/texts/{place}")
     return rows
 
 
-def check_text(text: str, limits: RequestLimits, pointer: str = "#/text") -> str:
-    """Return a text that is not too long."""
+def _check_text(text: str, limits: RequestLimits, pointer: str = "#/text") -> str:
     if len(text) > limits.text_chars:
         detail = f"A text may have at most {limits.text_chars:,} characters; got {len(text):,}."
         raise ProblemError.at(pointer, detail)
     return text
 
 
-def check_k(k: int, limits: RequestLimits) -> int:
-    """Return a number of labels that is not too large."""
+def _check_k(k: int, limits: RequestLimits) -> int:
     if k > limits.k:
         raise ProblemError.at("#/k", f"k may be at most {limits.k:,}; got {k:,}.")
     return k
@@ -117,9 +114,7 @@ def training_label(loaded: LoadedModel, label: int) -> dict[str, str]:
     return {"label": vocab.name(label), **({"uri": uri} if uri else {})}
 
 
-def feedback_record(loaded: LoadedModel, text: str, body: FeedbackRequest) -> dict[str, Any]:
-    """Return the record that is stored."""
-
+def _feedback_record(loaded: LoadedModel, text: str, body: FeedbackRequest) -> dict[str, Any]:
     def known(field: str) -> list[dict[str, str]]:
         labels = enumerate(getattr(body, field))
         return [training_label(loaded, loaded.find(label, f"#/{field}/{place}")) for place, label in labels]
@@ -158,7 +153,7 @@ def _options(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits) -
             check_count(labels, f"#/{field}", limits)
             found[field] = tuple(loaded.find(one, f"#/{field}/{place}") for place, one in enumerate(labels))
     return TagOptions(
-        k=check_k(body.k, limits),
+        k=_check_k(body.k, limits),
         threshold=body.threshold,
         promise=None if body.promise is None else normalize_promise(body.promise),
         restrict=found["restrict"],
