@@ -34,7 +34,7 @@ def word_pairs(n_texts=6, seed=0):
 
 
 SETTINGS = PrototypeSettings(
-    Prototype(centroids="leave-one-out", free_vectors=8, hide=0.0),
+    Prototype(centroids="leave-one-out", free_vectors=8),
     PrototypeLoss(),
     Batching(),
     Training(epochs=2, batch_size=32, learning_rate=0.01, checkpoint_minutes=0.0),
@@ -75,8 +75,3 @@ def trained_module(settings=SETTINGS, *, folder=None, stop_at=None, dropout=Fals
 def numbers_of(module):
     """Return all weights and buffers of a module as one vector."""
     return np.concatenate([value.detach().numpy().ravel() for value in module.state_dict().values()])
-
-
-def trained_numbers(settings):
-    """Return the numbers of a trained module: what a process runs."""
-    return numbers_of(trained_module(settings))

@@ -37,7 +37,6 @@ def test_a_rate_that_is_not_given_is_that_of_the_encoder():
     [
         ({"centroids": "momentun"}, "Did you mean 'momentum'"),
         ({"free_vectors": -1}, "free_vectors must be a whole number of at least 0"),
-        ({"hide": 1.0}, "hide must be a number from 0.0 to 0.99"),
     ],
 )
 def test_misuse_is_named(change, words):

@@ -5,7 +5,7 @@ In: label sets, and the memory of query embeddings. Out: batches for the trainin
 Decisions
 ---------
 * A batch holds moments, not rows: ``epoch * n_rows + row``. The positives depend only on the moment and the seed, so
-  that neither an interruption nor the number of processes changes them.
+  that an interruption does not change them.
 * Clusters come from the native splitter of the label trees (balanced spherical 2-means), applied to the embeddings that
   training leaves in the memory: the queries are encoded for it only once, at the start. Longer embeddings are first
   projected to 64 random directions, and few iterations are made: batches need similar queries, not the best split.

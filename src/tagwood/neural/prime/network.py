@@ -9,7 +9,7 @@ Decisions
   the two layers that write into the residual start at zero: an untrained prototype is the mean of its sources. The
   feed-forward layer is four thirds of the dimension wide, as in the paper (1024 for 768).
 * A missing source is masked: it takes no part in the attention or the mean. A new label has its text only; a share of
-  the labels of each training step (`hide`) is treated the same way.
+  the labels of each training step (`HIDE`) is treated the same way.
 * Free vectors start as the mean text embedding of their labels.
 * Centroids start as the means of the embeddings of the untrained encoder. ``"momentum"`` follows the paper's Eq. 4,
   except that m queries of a label in one batch move the centroid once, by 1 - momentum**m towards their mean: the
@@ -36,6 +36,7 @@ from tagwood.neural.encoders.modules import FrozenRows
 from tagwood.neural.encoders.tokens import TokenRows
 from tagwood.neural.prime.settings import Prototype
 
+HIDE = 0.1  # share of the labels of a step that are represented by their text alone, as new labels will be
 MOMENTUM = 0.95  # share of a centroid that is kept when one of its queries is embedded again
 _ENTRIES = 1 << 16  # entries of Y whose embeddings are added up together, to limit memory
 
@@ -228,9 +229,9 @@ class PrototypeModule(nn.Module):
 
     def draw_hidden(self, n_labels: int, device: torch.device) -> torch.Tensor | None:
         """Draw the labels of a step that are represented by their text alone; None for none."""
-        if self.network is None or not self.training or self.settings.hide == 0:
+        if self.network is None or not self.training:
             return None
-        return torch.rand(n_labels, device=device) < self.settings.hide
+        return torch.rand(n_labels, device=device) < HIDE
 
 
 def entries_of(indptr: NDArray[np.int64], indices: NDArray[Any], rows: NDArray[np.int64]) -> tuple[Any, Any]:

@@ -39,14 +39,11 @@ class Prototype:
     clusters
         What makes labels similar: ``"queries"`` (the mean TF-IDF features of their texts) or ``"texts"`` (their own
         texts).
-    hide
-        Share of the labels of a step that are represented by their text alone, as new labels will be.
     """
 
     centroids: str = "auto"
     free_vectors: int | None = None
     clusters: str = "queries"
-    hide: float = 0.1
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
@@ -54,7 +51,6 @@ class Prototype:
         if self.free_vectors is not None:
             check_int(self.free_vectors, "free_vectors", low=0)
         check_choice(self.clusters, "clusters", CLUSTERS)
-        check_float(self.hide, "hide", low=0.0, high=0.99)
 
 
 @dataclass(frozen=True)

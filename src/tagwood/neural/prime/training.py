@@ -2,9 +2,6 @@
 
 In: tokens of queries and labels, label sets, settings. Out: a trained `PrototypeModule`.
 
-With several processes, each embeds its share of the queries and labels of a step; the embeddings are gathered, and
-every process computes the loss of the whole batch and the same centroids.
-
 Decisions
 ---------
 * Whether centroids help depends on how informative label texts are and how many queries a label has
@@ -42,7 +39,6 @@ from tagwood.neural.prime.batches import Positives, QueryBatches, cluster_querie
 from tagwood.neural.prime.loss import Pairs, Scores, prototype_loss
 from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, QueryMemory
 from tagwood.neural.prime.settings import PrototypeLoss, PrototypeSettings
-from tagwood.neural.processes import gather_objects, gather_rows, share_of, world
 from tagwood.neural.training import History, Rows, train
 from tagwood.ranking import Ranking
 
@@ -166,7 +162,6 @@ def train_module(
         folder=folder,
         progress=progress,
         no_decay=("bank",),
-        shared_loss=True,
     )
 
 
@@ -178,9 +173,9 @@ class PrototypeStep:
 
     def __call__(self, module: nn.Module, moments: Rows) -> torch.Tensor:
         """Return the loss of the batch, and store the new embeddings of its queries in the memory."""
-        drawn = self.positives.draw(np.concatenate(gather_objects(moments)))
-        queries = _embed_together(module, self.data.queries, drawn.rows)
-        texts = _embed_together(module, self.data.labels, drawn.labels)
+        drawn = self.positives.draw(moments)
+        queries = module(self.data.queries.take(drawn.rows))
+        texts = module(self.data.labels.take(drawn.labels))
         pairs = Pairs(*(part.to(queries.device) for part in drawn.pairs))
         scores = Scores(queries @ texts.T)
         parts: PrototypeModule = module  # type: ignore[assignment]
@@ -201,22 +196,6 @@ class PrototypeStep:
         if parts.memory is not None:
             parts.memory.update(drawn.rows, queries)
         return loss
-
-
-def _embed_together(
-    module: nn.Module, tokens: TokenRows | FrozenRows, rows: NDArray[np.int64]
-) -> torch.Tensor:
-    """Return the embeddings of rows in every process; each process computes its share."""
-    rank, size = world()
-    if size == 1:
-        found: torch.Tensor = module(tokens.take(rows))
-        return found
-    own = module(tokens.take(share_of(rows, rank, size)))
-    counts = [share_of(rows, other, size).size for other in range(size)]
-    longest = max(counts)
-    padded = torch.cat([own, own.new_zeros(longest - len(own), own.shape[1])])
-    together = gather_rows(padded).view(size, longest, -1)
-    return torch.cat([part[:count] for part, count in zip(together, counts, strict=True)])
 
 
 def label_prototypes(
