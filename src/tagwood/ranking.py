@@ -191,7 +191,7 @@ class Ranking:
             merged = np.full(cells.size, -np.inf)
             np.maximum.at(merged, cell, scores)
         else:
-            merged = np.bincount(cell, weights=scores / len(rankings), minlength=cells.size)
+            merged = np.bincount(cell, weights=scores * (1 / len(rankings)), minlength=cells.size)
         row, label = np.divmod(cells, max(1, n_labels))
         indptr = np.searchsorted(row, np.arange(n_rows + 1))
         return Ranking.from_csr(sparse.csr_array((merged, label, indptr), shape=(n_rows, n_labels)))

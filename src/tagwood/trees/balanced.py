@@ -29,8 +29,7 @@ def build_balanced_tree(
         (n_labels, n_features) label features with rows of norm 1, as from
         `tagwood.features.base.label_centroids`. Labels without features (empty rows) are kept.
     arity
-        Largest number of children of a node, a power of two. Large values give shallow trees, which are faster to
-        search and usually more precise; 2 is the classic Parabel tree.
+        Largest number of children of a node, a power of two; see `LinearTree`.
     max_leaf_size
         Largest number of labels in a leaf.
     seed, threads
@@ -69,19 +68,8 @@ def split_labels(
     check_int(seed, "seed", low=0, high=(1 << 64) - 1)
     if V.n_rows == 0:
         raise InputError("a label tree needs at least one label", given="none")
-    return _kernels.split_labels(
-        *V,
-        frequency,
-        context_frequency,
-        lam,
-        gamma,
-        direct,
-        min(max_leaf_size, V.n_rows),
-        iterations,
-        tolerance,
-        seed,
-        threads,
-    )
+    size, weights = min(max_leaf_size, V.n_rows), (frequency, context_frequency)
+    return _kernels.split_labels(*V, *weights, lam, gamma, direct, size, iterations, tolerance, seed, threads)
 
 
 def tree_from_splits(

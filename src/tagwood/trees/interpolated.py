@@ -9,13 +9,11 @@ Decisions
 * The fractional label of Lemma 1 goes to the nearer side, to the left if both are equally near; labels with equal keys
   are ordered by number. Neither side is empty.
 * The paper describes `direct` only in words. Here it is f(λ) = (1−λ/2)/L + λ/2 f̃, smoothed, with λ/2 as the weight of
-  the coding term: the same trees as without it at λ=0 and λ=2.
+  the coding term.
 * Line 6 of the paper's Algorithm 2 adds p of the chosen *label* to f̃, but labels have no p. It must be the p of the
-  current row, so that f̃ sums to the total of p (test: each row gives its whole frequency to one label). Ties go to the
-  smaller label in both algorithms. Frequencies are not normalised, so sums of whole numbers stay exact.
-* Evaluating a node costs a search about the same for 2 children as for 16. Wide nodes (`arity` above 2) therefore open
-  the most frequent branches until they have `arity` children; at λ=0, where frequencies have no influence, they join
-  whole generations as in `build_balanced_tree`.
+  current row, so that f̃ sums to the total of p. Ties go to the smaller label in both algorithms.
+* Wide nodes (`arity` above 2) open the most frequent branches until they have `arity` children; at λ=0 they join whole
+  generations as in `build_balanced_tree`.
 """
 
 from __future__ import annotations
@@ -35,7 +33,6 @@ from tagwood.trees.balanced import check_arity, split_labels, tree_from_splits, 
 from tagwood.trees.label_tree import LabelTree
 
 _F64 = NDArray[np.float64]
-
 CONSTRUCTIONS = ("marginal", "greedy")
 # The paper's λ′ for linear trees; `lambda_grid` turns them into λ.
 PAPER_GRID = (0.0, 0.5, 1.0, 2.0, 6.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 100000.0)
@@ -59,8 +56,7 @@ def build_interpolated_tree(
     Parameters
     ----------
     V
-        (n_labels, n_features) label features with rows of norm 1, as from
-        `tagwood.features.base.label_centroids`.
+        (n_labels, n_features) label features with rows of norm 1, as from `label_centroids`.
     Y_or_frequencies
         (n_rows, n_labels) label sets to count, one number per label, or `LabelFrequencies`.
     lam

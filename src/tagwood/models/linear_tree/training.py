@@ -38,7 +38,7 @@ _TREE_FEATURES = 512
 _TREE_ENTRIES = 1 << 28
 _MATCHER_WIDTH = 10  # beam width of matcher-aware negatives, as in `rank`
 _PORTION = (
-    4_000_000  # row visits per kernel call: between two calls Python reports progress and handles Ctrl-C
+    4_000_000  # row visits per kernel call; between two calls Python reports progress and handles Ctrl-C
 )
 _NO_ROWS_MARGIN = -100.0  # bias of a label without rows: behind every label that some row has
 
@@ -105,17 +105,9 @@ class EntryWeights(NamedTuple):
 
 
 def entry_weights(Y: sparse.csr_array, sample_weight: Any, rare_label_weight: float | None) -> EntryWeights:
-    """Return the weights of the entries of Y (checked, (n_rows, n_labels)).
+    """Return the weights of the entries of Y (n_rows, n_labels); the other parameters are those of `LinearTree`.
 
-    Parameters
-    ----------
-    Y
-        Label sets.
-    sample_weight
-        None, one positive number per row, or a sparse matrix with one positive number per entry of Y.
-    rare_label_weight
-        0: labels count alike; 1: by their inverse propensity, scaled to a mean of 1 over the entries. None: 1, or 0
-        if a label is on more than a quarter of the labelled rows.
+    Inverse propensities of rare labels are scaled to a mean of 1 over the entries.
     """
     rows = leaves = np.empty(0, dtype=np.float32)
     entries = Y
@@ -240,10 +232,7 @@ class TreeTraining:
     copy_rows: CsrParts | None = None
 
     def train(
-        self,
-        tree: LabelTree,
-        progress: Progress | None = None,
-        known: TrainedBlocks | None = None,
+        self, tree: LabelTree, progress: Progress | None = None, known: TrainedBlocks | None = None
     ) -> TreeWeights:
         """Train all classifiers of `tree`, except those of nodes whose blocks are `known`."""
         teacher = self.rows_of_nodes(tree)
@@ -304,8 +293,8 @@ class TreeTraining:
         self, tree: LabelTree, nodes: NDArray[np.int64], seen: NodeRows, teacher: NodeRows
     ) -> TrainedBlocks:
         leaf = tree.child_ptr[nodes[0]] == tree.child_ptr[nodes[0] + 1]
-        begin, end = (tree.label_ptr, tree.label_ptr) if leaf else (tree.child_ptr, tree.child_ptr)
-        first, last = begin[nodes].astype(np.int64), end[nodes + 1].astype(np.int64)
+        bounds = (tree.label_ptr if leaf else tree.child_ptr).astype(np.int64)
+        first, last = bounds[nodes], bounds[nodes + 1]
         n_blocks = -(-(last - first) // BLOCK_OUTPUTS)
         block_nodes = np.repeat(nodes, n_blocks)
         place = np.arange(block_nodes.size) - np.repeat(np.cumsum(n_blocks) - n_blocks, n_blocks)
@@ -347,9 +336,9 @@ class TreeTraining:
 
     def _assemble(self, tree: LabelTree, trained: list[TrainedBlocks]) -> TreeWeights:
         weights = assemble(tree, trained, self.solver.link, self.solver.weights)
-        leaf_of = np.repeat(np.arange(tree.n_nodes), np.diff(tree.label_ptr))
         without_rows = np.flatnonzero(np.diff(self.weights.label_rows.indptr)[tree.labels] == 0)
-        weights.arrays.bias[tree.child_ptr[leaf_of[without_rows]] - 1 + without_rows] = _NO_ROWS_MARGIN
+        leaves = tree.leaf_of_copy[without_rows]
+        weights.arrays.bias[tree.child_ptr[leaves] - 1 + without_rows] = _NO_ROWS_MARGIN
         return weights
 
 
@@ -361,20 +350,16 @@ def with_matched_rows(
     beam_width: int,
     threads: int,
 ) -> NodeRows:
-    """Return the rows of `nodes` (one level of the tree) with those that a beam wrongly sends there.
+    """Return the rows of all `nodes` of one level with those that a beam wrongly sends there.
 
-    Parameters
-    ----------
-    teacher
-        Rows of each node by its labels.
-    matcher
-        The model so far: every level above `nodes` is trained.
-    nodes
-        All nodes of one level, rising.
+    `teacher` has the rows of each node by its labels; in `matcher` every level above is trained.
     """
     cut = int(nodes[-1]) + 1
-    upper = _upper_part(matcher, cut)
-    found, _ = upper.leaves(X, beam_width, threads)
+    # Nodes from `cut` on are not there yet, so the nodes of the last level look like leaves to the beam.
+    arrays = matcher.arrays
+    clipped = np.minimum(arrays.child_ptr[: cut + 1], cut)
+    above = arrays._replace(child_ptr=clipped, label_ptr=arrays.label_ptr[: cut + 1])
+    found, _ = replace(matcher, arrays=above).leaves(X, beam_width, threads)
     row = np.repeat(np.arange(X.n_rows), beam_width)
     node = found.ravel().astype(np.int64)
     labelled = np.zeros(X.n_rows, dtype=bool)  # rows without labels take no part in training
@@ -386,10 +371,3 @@ def with_matched_rows(
     keys = np.unique(keys)
     ptr = np.searchsorted(keys, np.arange(teacher.ptr.size, dtype=np.int64) * X.n_rows).astype(np.int64)
     return NodeRows(ptr, (keys % X.n_rows).astype(np.int32), np.empty(0, np.float32))
-
-
-def _upper_part(matcher: TreeWeights, cut: int) -> TreeWeights:
-    # Nodes from `cut` on are not there yet, so the nodes of the last level look like leaves to the beam.
-    arrays = matcher.arrays
-    clipped = np.minimum(arrays.child_ptr[: cut + 1], cut)
-    return replace(matcher, arrays=arrays._replace(child_ptr=clipped, label_ptr=arrays.label_ptr[: cut + 1]))

@@ -26,7 +26,7 @@ from tagwood._check import check_float, check_int
 from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
 from tagwood.metrics import evaluate
-from tagwood.models.base import Progress
+from tagwood.models.base import Progress, ignore_progress
 from tagwood.ranking import Ranking
 from tagwood.trees.interpolated import PAPER_GRID, lambda_grid
 
@@ -185,10 +185,7 @@ QUICK = SweepPlan(lams=(0.0, 0.15, 0.25, 0.4, 2 / 3), train_rows=20_000, held_ro
 
 
 def choose_tree(model: Any, X: CsrParts, Y: sparse.csr_array, **options: Any) -> TreeSweep | None:
-    """Return quick trials for the rows that a model is fitted on; None where there are too few of them.
-
-    `options` are those of `sweep_trees`.
-    """
+    """Return quick trials for the rows that a model is fitted on, or None for too few; options of `sweep_trees`."""
     if round(QUICK.holdout * np.count_nonzero(np.diff(Y.indptr))) < SMALLEST:
         return None
     return sweep_trees(model, X.to_scipy(), Y, replace(QUICK, seed=model.seed), **options)
@@ -204,49 +201,37 @@ def sweep_trees(
     sample_weight: Any = None,
     progress: Progress | None = None,
 ) -> TreeSweep:
-    """Try trees of different λ for a model on its training rows.
+    """Try trees of different λ for an unfitted `LinearTree`, which is not changed, on its training rows.
 
-    Parameters
-    ----------
-    model
-        An unfitted `LinearTree` with the other settings; it is not changed.
-    X, Y
-        (n_rows, n_features) features and (n_rows, n_labels) label sets to train on: a part of the rows is held out.
-    plan
-        Which λ to try; default the paper's grid on all rows, with latency.
-    label_features, sample_weight
-        As for `fit`, over all rows.
-    progress
-        Called with the name of a stage and the share done.
+    A part of the rows of X (n_rows, n_features) and Y (n_rows, n_labels) is held out. `plan` is by default the paper's
+    grid on all rows, with latency; the other options are those of `LinearTree.fit`.
     """
-    plan = SweepPlan() if plan is None else plan
+    plan, report = plan or SweepPlan(), progress or ignore_progress
     plan.check()
     train, held = split_rows(Y, plan)
     options = {"label_features": label_features}
     if sample_weight is not None:
-        whole = sample_weight if sparse.issparse(sample_weight) else np.asarray(sample_weight)
-        options["sample_weight"] = sparse.csr_array(whole)[train] if sparse.issparse(whole) else whole[train]
+        per_entry = sparse.issparse(sample_weight)
+        weights = sparse.csr_array(sample_weight) if per_entry else np.asarray(sample_weight)
+        options["sample_weight"] = weights[train]
     trial = Trial(model, X[train], Y[train], X[held], Y[held], options)
     lams = sorted({0.0, *map(float, plan.lams)})
-    found: list[list[Outcome]] = []
+    models, measures, hits = [], [], []
     for number, lam in enumerate(lams):
-        outcomes = []
+        figures, right = [], []
         for seed in range(plan.seeds):
-            if progress is not None:
-                progress(f"trees, λ={lam:.3g}", (number + seed / plan.seeds) / len(lams))
-            outcomes.append(trial.run(lam, model.seed + seed, keep=plan.latency and seed == 0))
-        found.append(outcomes)
-    measures = [
-        {name: float(np.mean([o.measures[name] for o in outcomes])) for name in outcomes[0].measures}
-        for outcomes in found
-    ]
+            report(f"trees, λ={lam:.3g}", (number + seed / plan.seeds) / len(lams))
+            fitted, measured, first = trial.run(lam, model.seed + seed)
+            figures.append(measured)
+            right.append(first)
+            if plan.latency and seed == 0:
+                models.append(fitted)
+        measures.append({name: float(np.mean([one[name] for one in figures])) for name in figures[0]})
+        hits.append(np.mean(right, axis=0))
     if plan.latency:
-        if progress is not None:
-            progress("latency", 1.0)
-        times = trial.times([outcomes[0].model for outcomes in found])
-        measures = [known | more for known, more in zip(measures, times, strict=True)]
-    hits = np.stack([np.mean([o.hits for o in outcomes], axis=0) for outcomes in found])
-    gains = paired_gains(hits, plan.seed)
+        report("latency", 1.0)
+        measures = [known | more for known, more in zip(measures, trial.times(models), strict=True)]
+    gains = paired_gains(np.stack(hits), plan.seed)
     points = [SweepPoint(lam, m, *gain) for lam, m, gain in zip(lams, measures, gains, strict=True)]
     facts = {
         "arity": model.arity,
@@ -275,15 +260,6 @@ def split_rows(Y: sparse.csr_array, plan: SweepPlan) -> tuple[NDArray[np.int64],
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What one tree did on the held-out rows: its measures, and per row whether the first label is right."""
-
-    measures: dict[str, float]
-    hits: NDArray[np.float64]
-    model: Any
-
-
-@dataclass(frozen=True)
 class Trial:
     """The rows that all trees are trained and measured on."""
 
@@ -294,8 +270,8 @@ class Trial:
     Y_held: sparse.csr_array
     fit_options: dict[str, Any]
 
-    def run(self, lam: float, seed: int, *, keep: bool) -> Outcome:
-        """Train on a tree of λ and measure; `keep` the model to take its times."""
+    def run(self, lam: float, seed: int) -> tuple[Any, dict[str, float], NDArray[np.float64]]:
+        """Train on a tree of λ; return the model, its measures, and per held-out row if the first label is right."""
         settings = {"tree": "interpolated", "lam": lam, "seed": seed, "n_trees": 1}
         model = type(self.model)(**{**self.model.get_params(deep=False), **settings})
         model.fit(self.X, self.Y, **self.fit_options)
@@ -309,7 +285,7 @@ class Trial:
             for k in DEPTHS:
                 nodes, _ = model.search_effort(self.X_held, k, search=search)
                 measures[f"{search}_nodes_{k}"] = float(nodes.mean())
-        return Outcome(measures, first_hits(self.Y_held, ranking), model if keep else None)
+        return model, measures, first_hits(self.Y_held, ranking)
 
     def times(self, models: list[Any]) -> list[dict[str, float]]:
         """Return the median and the 99th percentile of single rows, for each model and search."""
@@ -352,17 +328,8 @@ def single_row_times(
 ) -> NDArray[np.float64]:
     """Return (n_rankers, n_rows) microseconds: of each row the fastest of `passes` requests.
 
-    Parameters
-    ----------
-    rankers
-        Functions that rank one row, as `CsrParts`. They take turns pass by pass, so that a machine which slows down for
-        a while slows all of them down.
-    X
-        (n_rows, n_features) rows, ranked one at a time.
-    passes
-        How often each row is ranked; the first pass warms caches up.
-    max_rows
-        Most rows to measure.
+    The functions of `rankers` rank one row, as `CsrParts`. They take turns pass by pass, so that a machine which slows
+    down for a while slows all of them down; the first pass warms caches up.
     """
     matrix = check_features(X)[:max_rows]
     rows = [csr_parts(matrix[i : i + 1]) for i in range(matrix.shape[0])]

@@ -39,9 +39,7 @@ BUCKET_SCAN = 32  # kernels read this many slots at once, so the arrays end with
 LINKS = {"sigmoid": 0, "l1-hinge": 1, "l2-hinge": 2, "l3-hinge": 3, "l4-hinge": 4}
 
 _EMPTY_MASK = np.empty(0, dtype=np.uint8)
-_HASH_FACTOR = (
-    0x9E3779B1  # features are hashed by this odd factor modulo a power of two, so hashes can be inverted
-)
+_HASH_FACTOR = 0x9E3779B1  # features times this odd factor modulo a power of two: hashes that can be inverted
 # Arrays that are stored besides those of the tree, with their types; weights have the type of the solver.
 _STORED: dict[str, type[np.generic]] = {
     **dict.fromkeys(["block_ptr", "bucket_ptr", "slot_ptr", "remainder_ptr", "entry_ptr"], np.int64),
