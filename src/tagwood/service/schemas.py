@@ -266,8 +266,8 @@ class SetPoint(BaseModel):
 
     threshold: float
     size: float = Field(description="Mean number of labels per text.")
-    precision: float | None
-    recall: float
+    precision: float | None = Field(description="Of all returned labels together.")
+    recall: float = Field(description="Of all true labels together.")
     f1: float
 
 
@@ -277,9 +277,9 @@ class PromiseSet(BaseModel):
     promise: str
     kept: bool
     threshold: float
-    size: float
-    precision: float | None
-    recall: float
+    size: float = Field(description="Mean number of labels per text.")
+    precision: float | None = Field(description="Of all returned labels together.")
+    recall: float = Field(description="Mean over texts, as it is promised.")
     review: float = Field(description="Share of texts that need manual review.")
 
 

@@ -101,7 +101,7 @@ def calibration(known: Probabilities) -> dict[str, Any]:
         "expected_error": error,
         "reliability": points,
         "sets": set_sizes(scores, hits, n_true, known.held_out.n_rows),
-        "promises": [promise_set(known, promise, n_true) for promise in PROMISES],
+        "promises": [promise_set(known, promise) for promise in PROMISES],
     }
 
 
@@ -150,18 +150,25 @@ def set_sizes(
     ]
 
 
-def promise_set(known: Probabilities, promise: str, n_true: float) -> dict[str, Any]:
-    """Return size, precision and recall of the sets of a promise on the held-out rows."""
+def promise_set(known: Probabilities, promise: str) -> dict[str, Any]:
+    """Return size, precision and recall of the sets of a promise on the held-out rows, as promises define them.
+
+    Precision is that of all returned labels together, recall the mean over the rows that have labels.
+    """
     rule = known.rule(promise)
     sets, review = rule.apply(known.held_out)
-    right = float(match(known.truth, sets).hits.sum())
+    matched = match(known.truth, sets)
+    right = float(matched.hits.sum())
     returned = sets.labels.size
+    n_true = matched.n_true
+    hits = np.bincount(np.repeat(np.arange(sets.n_rows), np.diff(sets.indptr)), matched.hits, sets.n_rows)
+    recalls = hits[n_true > 0] / n_true[n_true > 0]
     return {
         "promise": promise,
         "kept": rule.kept,
         "threshold": min(1.0, float(rule.threshold)),
         "size": returned / max(1, sets.n_rows),
         "precision": right / returned if returned else None,
-        "recall": right / max(1.0, n_true),
+        "recall": float(recalls.mean()) if recalls.size else 0.0,
         "review": float(review.mean()) if review.size else 0.0,
     }
