@@ -42,13 +42,7 @@ class CsrParts(NamedTuple):
 
 
 def csr_parts(matrix: sparse.csr_array) -> CsrParts:
-    """Return the kernel arrays of a canonical CSR array (see `check_features`, `check_labels`).
-
-    Examples
-    --------
-    >>> csr_parts(sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])).indices
-    array([1, 0], dtype=int32)
-    """
+    """Return the kernel arrays of a canonical CSR array (see `check_features`, `check_labels`)."""
     return CsrParts(
         np.ascontiguousarray(matrix.indptr, dtype=np.int64),
         np.ascontiguousarray(matrix.indices, dtype=np.int32),
@@ -119,13 +113,7 @@ def check_labels(Y: Any, *, n_rows: int | None = None, name: str = "Y") -> spars
 
 
 def normalize_rows(matrix: sparse.csr_array, threads: int = 1) -> sparse.csr_array:
-    """Return `matrix` with every row scaled to Euclidean norm 1; empty rows stay empty.
-
-    Examples
-    --------
-    >>> normalize_rows(sparse.csr_array([[3.0, 4.0]])).toarray()
-    array([[0.6, 0.8]], dtype=float32)
-    """
+    """Return `matrix` with every row scaled to Euclidean norm 1; empty rows stay empty."""
     parts = csr_parts(matrix)
     data = _kernels.normalize_rows(parts.indptr, parts.data, threads)
     return parts._replace(data=data).to_scipy()
@@ -209,14 +197,13 @@ def _check_structure(matrix: sparse.csr_array, name: str) -> None:
 
 def _canonical(matrix: sparse.csr_array) -> sparse.csr_array:
     # The flags of SciPy may be wrong for matrices that were edited in place, so the columns are checked.
-    if _kernels.rows_rise(np.ascontiguousarray(matrix.indptr, dtype=np.int64), _as_int32(matrix.indices)):
+    if _kernels.rows_rise(
+        np.ascontiguousarray(matrix.indptr, dtype=np.int64),
+        np.ascontiguousarray(matrix.indices, dtype=np.int32),
+    ):
         return matrix
     matrix = matrix.copy()
     matrix.has_sorted_indices = False
     matrix.has_canonical_format = False
     matrix.sum_duplicates()
     return matrix
-
-
-def _as_int32(indices: NDArray[Any]) -> NDArray[np.int32]:
-    return np.ascontiguousarray(indices, dtype=np.int32)

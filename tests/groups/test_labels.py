@@ -12,11 +12,11 @@ from tagwood.groups import GroupedLabels, read_group_labels
 
 
 def test_rows_may_be_in_several_groups_or_in_none():
-    grouped = GroupedLabels.from_groups(["a", ["b", "a"], "", None, []], {"a": [1]}, n_labels=2)
+    grouped = GroupedLabels.from_groups(["a", ["b", "a"], "", None, []], {"a": [1]})
     assert grouped.names == ("a", "b")
     assert grouped.sample_groups.toarray().tolist() == [[1, 0], [1, 1], [0, 0], [0, 0], [0, 0]]
     assert grouped.group_labels.toarray().tolist() == [[0, 1], [0, 0]]
-    assert (grouped.n_rows, grouped.n_groups, grouped.n_labels, grouped.mean_size) == (5, 2, 2, 1.5)
+    assert (grouped.n_rows, grouped.n_groups, grouped.n_labels) == (5, 2, 2)
 
 
 def test_a_group_named_twice_in_a_row_counts_once():
@@ -64,7 +64,6 @@ def test_repr_tells_the_sizes():
             "must have rows; got 1 without, the first is 'b'",
         ),
         (lambda: GroupedLabels.from_groups("abc", {}), "one group name per row; got str"),
-        (lambda: GroupedLabels.from_groups(["a"], {"a": [5]}, n_labels=5), "ids below n_labels=5; got id 5"),
         (lambda: GroupedLabels.from_rows(["a", "b"], [[0]]), "one row for each of the 2 rows"),
     ],
 )

@@ -190,7 +190,8 @@ def _needs_table(dataset: Dataset, chosen: Format) -> bool:
     if vocab.uris is not None or vocab.languages or vocab.removed is not None:
         return True
     if chosen.labels_by == "id":
-        return vocab.names is not None or not (chosen.has_width or used.max(initial=-1) == len(vocab) - 1)
+        has_width = "features" in chosen.holds  # matrices know their number of labels
+        return vocab.names is not None or not (has_width or used.max(initial=-1) == len(vocab) - 1)
     labels, first = np.unique(used, return_index=True)
     in_order = labels.size == len(vocab) and bool(np.all(np.diff(first) > 0))
     return vocab.names is None or not in_order

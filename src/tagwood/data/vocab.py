@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tagwood._check import check_int
 from tagwood.errors import InputError
-from tagwood.storage import pack_strings
+from tagwood.storage.state import check_packed, pack_strings
 
 _AMBIGUOUS = -1
 _MAX_LABELS = 2**31 - 1
@@ -37,13 +37,7 @@ class StringTable:
     offsets: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        blob, offsets = self.blob, self.offsets
-        ok = blob.dtype == np.uint8 and offsets.dtype == np.int64 and blob.ndim == offsets.ndim == 1
-        ok = ok and offsets.size >= 1 and offsets[0] == 0 and offsets[-1] == blob.size
-        if not ok or np.any(np.diff(offsets) < 0):
-            raise InputError(
-                "a string table needs uint8 bytes and int64 offsets that rise from 0 to their number"
-            )
+        check_packed(self.blob, self.offsets)
 
     @classmethod
     def from_strings(cls, strings: Iterable[str]) -> StringTable:
@@ -54,9 +48,8 @@ class StringTable:
         return self.offsets.size - 1
 
     def __getitem__(self, position: int) -> str:
-        return (
-            self.blob[self.offsets[position] : self.offsets[position + 1]].tobytes().decode(errors="replace")
-        )
+        begin, end = self.offsets[position], self.offsets[position + 1]
+        return self.blob[begin:end].tobytes().decode(errors="replace")
 
     def __iter__(self) -> Iterator[str]:
         data = self.blob.tobytes()

@@ -140,23 +140,12 @@ def update_table(
     mask_missing: bool = False,
     language: str | None = None,
 ) -> TableUpdate:
-    """Update the names, languages, URIs and removed labels of a table from a newer vocabulary.
+    """Update the names, languages, URIs and removed labels of a model's table from a newer vocabulary.
 
-    Parameters
-    ----------
-    vocab
-        The table of a model.
-    newer
-        The newer vocabulary; its removed labels become masked. Labels that are masked already stay so.
-    by
-        How labels are matched; see `compare_vocabs`.
-    add
-        Append its labels that the table does not have.
-    mask_missing
-        Mask labels that are not in it.
-    language
-        Language of the names; default: the language that agrees with most of the present names, so that a
-        multilingual vocabulary does not translate the table.
+    Removed labels of `newer` become masked, with `mask_missing` also labels that are not in it; masked labels stay so.
+    With `add`, its further labels are appended. Labels are matched `by` as in `compare_vocabs`. `language` is that of
+    the names; default: the one that agrees with most of the present names, so that a multilingual vocabulary does not
+    translate the table.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -246,10 +246,11 @@ def read_skos(path: str | Path, language: str | None = None) -> Thesaurus:
             hint="Concepts have a skos:prefLabel and the type skos:Concept.",
         )
     counts = Counter(code for concept in concepts.values() for code in concept.names)
-    if language is not None:
+    if language is None:
+        language = max(counts, key=lambda code: (counts[code], code == "en"), default="")
+    else:
         _check_language(language, counts, path)
-    main = _main_language(counts) if language is None else language
-    return _thesaurus(concepts, main, [code for code in counts if code])
+    return _thesaurus(concepts, language, [code for code in counts if code])
 
 
 @dataclass
@@ -319,12 +320,6 @@ def _statements(path: Path) -> Iterator[tuple[str, str, Any]]:
             raise DataError(
                 f"is not valid RDF ({reason[:120]})", path=path, line=getattr(error, "lineno", None)
             ) from error
-
-
-def _main_language(counts: Mapping[str, int]) -> str:
-    most = max(counts.values(), default=0)
-    best = [code for code, count in counts.items() if count == most]
-    return "en" if "en" in best else best[0] if best else ""
 
 
 def _thesaurus(concepts: dict[str, _Concept], main: str, codes: list[str]) -> Thesaurus:

@@ -42,7 +42,7 @@ class GroupedLabels:
     --------
     Two boxes of two letters each; the archive labelled the boxes:
 
-    >>> boxes = GroupedLabels.from_groups(["A", "A", "B", "B"], {"A": [0, 2], "B": [1]}, n_labels=3)
+    >>> boxes = GroupedLabels.from_groups(["A", "A", "B", "B"], {"A": [0, 2], "B": [1]})
     >>> boxes.spread().toarray().astype(int).tolist()
     [[1, 0, 1], [1, 0, 1], [0, 1, 0], [0, 1, 0]]
     """
@@ -73,9 +73,7 @@ class GroupedLabels:
         object.__setattr__(self, "group_labels", labels)
 
     @classmethod
-    def from_groups(
-        cls, row_groups: Members, labels: Mapping[Any, Iterable[int]], *, n_labels: int | None = None
-    ) -> GroupedLabels:
+    def from_groups(cls, row_groups: Members, labels: Mapping[Any, Iterable[int]]) -> GroupedLabels:
         """Build from the group of each row and the label ids of each group.
 
         Parameters
@@ -85,8 +83,6 @@ class GroupedLabels:
         labels
             Group name -> label ids. Groups without labels may be missing; labels of groups without rows are an error,
             because they would be lost.
-        n_labels
-            Number of labels. Default: one more than the largest id.
         """
         groups, names = _membership(row_groups)
         known = set(names)
@@ -99,7 +95,7 @@ class GroupedLabels:
             )
         by_name = {str(name): list(ids) for name, ids in labels.items()}
         matrix = check_labels([by_name.get(name, []) for name in names], name="labels")
-        return cls(groups, _widen(matrix, n_labels), names)
+        return cls(groups, matrix, names)
 
     @classmethod
     def from_rows(cls, row_groups: Members, labels: Any) -> GroupedLabels:
@@ -138,17 +134,13 @@ class GroupedLabels:
         """Number of labels."""
         return int(self.group_labels.shape[1])
 
-    @property
-    def mean_size(self) -> float:
-        """Average number of rows in a group, the paper's ḡ."""
-        return float(self.sample_groups.nnz / max(1, self.n_groups))
-
     def spread(self) -> sparse.csr_array:
         """Return Y¹Y² as 0/1: every row with every label of its groups, the paper's baseline."""
         return check_labels(self.sample_groups @ self.group_labels)
 
     def __repr__(self) -> str:
-        sizes = f"{self.n_rows:,} rows in {self.n_groups:,} groups of {self.mean_size:.1f} on average"
+        mean_size = self.sample_groups.nnz / max(1, self.n_groups)
+        sizes = f"{self.n_rows:,} rows in {self.n_groups:,} groups of {mean_size:.1f} on average"
         return f"GroupedLabels({sizes}, {self.n_labels:,} labels)"
 
 
@@ -168,17 +160,6 @@ def _membership(row_groups: Members) -> tuple[sparse.csr_array, tuple[str, ...]]
     matrix = sparse.csr_array((ones, columns, indptr), shape=(len(indptr) - 1, len(numbers)))
     matrix.sort_indices()
     return matrix, tuple(numbers)
-
-
-def _widen(matrix: sparse.csr_array, n_labels: int | None) -> sparse.csr_array:
-    if n_labels is None:
-        return matrix
-    if n_labels < matrix.shape[1]:
-        raise InputError(
-            f"labels must be ids below n_labels={n_labels:,}", given=f"id {matrix.shape[1] - 1:,}"
-        )
-    matrix.resize(matrix.shape[0], n_labels)
-    return matrix
 
 
 def read_group_labels(path: str | Path, *, encoding: str = "utf-8") -> dict[str, list[str]]:

@@ -45,14 +45,6 @@ class TextFigures:
     per_row: float
 
 
-class _Counts(NamedTuple):
-    rows: int
-    tokens: float
-    distinct: float
-    n_features: float
-    per_row: float
-
-
 def measure_texts(
     texts: Sequence[str], encoder: TfidfEncoder, n_rows: int, random: np.random.Generator, threads: int
 ) -> TextFigures:
@@ -62,16 +54,15 @@ def measure_texts(
     tables = char_tables(analysis.fold)
     borders = [0, len(sample) // 4, len(sample) // 2, len(sample)]
     keys, counts, rows = np.empty(0, np.uint64), np.empty(0, np.int64), 0
-    found: list[_Counts] = []
+    found: dict[int, TextFigures] = {}  # by number of rows
     for begin, end in pairwise(borders):
         chunks = packed_chunks(sample[begin:end], tables.folds)
         more_keys, more_counts, n_more = count_ngrams(chunks, analysis, threads)
         keys, counts = _kernels.merge_counts(keys, counts, more_keys, more_counts)
         rows += n_more
         if rows:
-            found.append(
-                _Counts(rows, counts.sum() / rows, float(keys.size), *_features(counts, rows, limits))
-            )
+            kept = _features(counts, rows, limits)
+            found[rows] = TextFigures(counts.sum() / rows, float(keys.size), *kept)
     return _grown(found, n_rows)
 
 
@@ -99,12 +90,11 @@ def _features(
     return float(kept.size), float(kept.sum() / rows)
 
 
-def _grown(found: list[_Counts], n_rows: int) -> TextFigures:
-    last = found[-1]
-    tokens = last.tokens
+def _grown(found: dict[int, TextFigures], n_rows: int) -> TextFigures:
+    tokens = list(found.values())[-1].tokens
 
     def grown(name: str) -> float:
-        return extrapolate([one.rows for one in found], [getattr(one, name) for one in found], n_rows)
+        return extrapolate(list(found), [getattr(one, name) for one in found.values()], n_rows)
 
     n_features, distinct = grown("n_features"), max(grown("distinct"), 1.0)
     return TextFigures(tokens, distinct, min(n_features, distinct), min(grown("per_row"), tokens))

@@ -93,22 +93,11 @@ class ProblemDetails(BaseModel):
 class SuggestRequest(RequestBody):
     """Suggest labels for one or more texts."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"texts": "bark and leaves of old oaks", "k": 5},
-                {
-                    "texts": ["salt water", "moons of Jupiter"],
-                    "promise": "precision>=0.9",
-                    "exclude": ["trees"],
-                },
-            ]
-        }
+    model_config = _example(
+        texts=["salt water", "moons of Jupiter"], promise="precision>=0.9", exclude=["trees"]
     )
 
-    texts: str | list[str] = Field(
-        description="One text, or a list of texts.", examples=["bark and leaves of old oaks"]
-    )
+    texts: str | list[str] = Field(examples=["bark and leaves of old oaks"])
     k: Count = Field(default=5, description="Largest number of labels per text; ignored with a promise.")
     threshold: float | None = Field(default=None, ge=0, le=1, description="Lowest score of a label.")
     promise: str | None = Field(
@@ -130,9 +119,7 @@ class SuggestedLabel(BaseModel):
     id: int
     name: str
     uri: str | None
-    score: float = Field(
-        description="A probability if the answer is 'calibrated', else it only orders labels."
-    )
+    score: float = Field(description="A probability if 'calibrated', else it only orders labels.")
 
 
 class SuggestedSet(BaseModel):
@@ -198,24 +185,15 @@ class FeedbackRequest(RequestBody):
     """A person's decisions on the labels of a text."""
 
     model_config = _example(
-        text="bark and leaves of old oaks",
-        accepted=["trees"],
-        rejected=[2],
-        added=["leaves of autumn"],
-        note="second edition",
+        text="bark and leaves of old oaks", accepted=["trees"], rejected=[2], added=["leaves of autumn"]
     )
 
     text: str
     accepted: list[LabelKey] = Field(default=[], description="Suggested labels that are right.")
     rejected: list[LabelKey] = Field(default=[], description="Suggested labels that are wrong.")
-    added: list[LabelKey] = Field(
-        default=[],
-        description="Right labels that were not suggested; an unknown name is stored as a proposal.",
-    )
+    added: list[LabelKey] = Field(default=[], description="Not suggested; an unknown name is a proposal.")
     note: str | None = Field(default=None, max_length=2000)
-    id: str | None = Field(
-        default=None, max_length=200, description="Your id of the document, if it has one."
-    )
+    id: str | None = Field(default=None, max_length=200, description="Your id of the document.")
 
 
 class StoredRecords(BaseModel):
@@ -315,9 +293,7 @@ class ModelResponse(BaseModel):
 
     model: str = Field(description="Short hash of the model.")
     kind: str = Field(examples=["LinearTree"])
-    passport: dict[str, Any] = Field(
-        description="created, versions, seed, training seconds, fingerprint, notes, bytes"
-    )
+    passport: dict[str, Any] = Field(description="When and how it was trained, notes, versions, bytes.")
     labels: int
     labels_in_training: int
     labels_masked: int
@@ -358,9 +334,7 @@ class GroupsResponse(BaseModel):
 class ImputedLabel(LabelBrief):
     """A label imputed for a sample."""
 
-    confidence: Annotated[
-        float, Field(description="The sample's share of the label in its group; 1 is a clear decision.")
-    ]
+    confidence: Annotated[float, Field(description="Share of the label in the group; 1 is a clear decision.")]
     similarity: float
 
 

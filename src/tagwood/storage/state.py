@@ -184,8 +184,8 @@ def pack_strings(strings: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.
     return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
 
 
-def unpack_strings(blob: NDArray[Any], offsets: NDArray[Any]) -> list[str]:
-    """Return the strings packed by `pack_strings`; raise `InputError` for other arrays."""
+def check_packed(blob: NDArray[Any], offsets: NDArray[Any]) -> None:
+    """Raise `InputError` unless the arrays have the form that `pack_strings` returns."""
     if blob.dtype != np.uint8 or blob.ndim != 1 or offsets.dtype != np.int64 or offsets.ndim != 1:
         raise InputError(
             "packed strings must be a flat uint8 blob and flat int64 offsets",
@@ -193,6 +193,11 @@ def unpack_strings(blob: NDArray[Any], offsets: NDArray[Any]) -> list[str]:
         )
     if not offsets.size or offsets[0] != 0 or offsets[-1] != blob.size or np.any(np.diff(offsets) < 0):
         raise InputError(f"offsets of packed strings must rise from 0 to the size {blob.size:,}")
+
+
+def unpack_strings(blob: NDArray[Any], offsets: NDArray[Any]) -> list[str]:
+    """Return the strings packed by `pack_strings`; raise `InputError` for other arrays."""
+    check_packed(blob, offsets)
     raw, borders = blob.tobytes(), offsets.tolist()
     try:
         if raw.isascii():  # bytes and characters have the same positions: decode once
@@ -257,21 +262,9 @@ _classes: dict[str, type[Storable]] = {}
 
 
 def storable(kind: str) -> Callable[[_Class], _Class]:
-    """Register the decorated class as the one that stored models of `kind` are loaded into.
+    """Register the decorated class as the one that stored models of `kind` are loaded into; see `save` for an example.
 
     A class outside the package must be imported before `load`, unless an entry point names it (see `tagwood.plugins`).
-
-    Examples
-    --------
-    >>> @storable("RegistryExample")
-    ... class Example:
-    ...     def state(self):
-    ...         return State("RegistryExample")
-    ...     @classmethod
-    ...     def from_state(cls, state):
-    ...         return cls()
-    >>> type(restore(State("RegistryExample"))).__name__
-    'Example'
     """
     check_name(kind, "the kind of a storable class")
 

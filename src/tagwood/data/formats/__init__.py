@@ -26,7 +26,7 @@ _PECOS_ROW = re.compile(r"\s*(\d+(,\d+)*)?\s*\t.*", re.DOTALL)
 _URIS = re.compile(r"(<[^<>\s]+>|[a-z][a-z0-9+.-]*:[^\s]+)?(\s+(<[^<>\s]+>|[a-z][a-z0-9+.-]*:[^\s]+))*\s*")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Format:
     """A file format."""
 
@@ -40,7 +40,6 @@ class Format:
     holds: tuple[str, ...] = ("texts", "groups", "ids")
     # How labels are written: by ``"name"``, ``"word"`` (a name with ``_`` for spaces) or ``"id"``
     labels_by: str = "name"
-    has_width: bool = False  # whether the file contains the number of labels
     # folder, files: whether it is a folder, and the fixed names of its files
     folder: bool = False
     files: tuple[str, ...] = ()
@@ -54,102 +53,75 @@ class Format:
         return build_dataset(self.records(path, options), path, options, words=self.labels_by == "word")
 
 
-_MATRICES = (
+_FORMATS = (
     Format(
-        name="repository",
-        write=sparse_text.write_repository,
+        "repository",
+        sparse_text.write_repository,
         read_whole=sparse_text.read_repository,
         holds=("features",),
         labels_by="id",
-        has_width=True,
     ),
     Format(
-        name="sparse-files",
-        write=sparse_text.write_split_files,
+        "sparse-files",
+        sparse_text.write_split_files,
         read_whole=sparse_text.read_split_files,
         holds=("features",),
         labels_by="id",
-        has_width=True,
         folder=True,
         files=("trn_X_Xf.txt", "trn_X_Y.txt", "Y.txt", "Yf.txt", "filter_labels_train.txt"),
     ),
     Format(
-        name="csr",
-        write=csr_files.write,
+        "csr",
+        csr_files.write,
         read_whole=csr_files.read,
         holds=("features", "texts"),
         labels_by="id",
-        has_width=True,
         folder=True,
         files=("X.trn.npz", "X.trn.npy", "X.trn.txt", "Y.trn.npz", "Y.trn.npy", "labels.txt"),
     ),
-)
-_LINES = (
     Format(
-        name="xc-json",
-        write=json_lines.write_xc,
-        records=json_lines.xc_records,
+        "xc-json",
+        json_lines.write_xc,
+        json_lines.xc_records,
         read_whole=json_lines.read_xc,
         labels_by="id",
         endings=(".json",),
     ),
+    Format("pecos", text_lines.write_pecos, text_lines.pecos_records, holds=("texts",), labels_by="id"),
     Format(
-        name="pecos",
-        write=text_lines.write_pecos,
-        records=text_lines.pecos_records,
-        holds=("texts",),
-        labels_by="id",
-    ),
-    Format(
-        name="fasttext",
-        write=text_lines.write_fasttext,
-        records=text_lines.fasttext_records,
+        "fasttext",
+        text_lines.write_fasttext,
+        text_lines.fasttext_records,
         holds=("texts",),
         labels_by="word",
         endings=(".ft", ".fasttext"),
     ),
     Format(
-        name="attentionxml",
-        write=text_lines.write_attentionxml,
-        records=text_lines.attentionxml_records,
+        "attentionxml",
+        text_lines.write_attentionxml,
+        text_lines.attentionxml_records,
         read_whole=text_lines.read_attentionxml,
         holds=("texts",),
         labels_by="word",
         folder=True,
         files=("train_texts.txt", "train_labels.txt"),
     ),
-)
-_TABLES = (
-    Format(name="jsonl", write=json_lines.write, records=json_lines.records, endings=(".jsonl", ".ndjson")),
-    Format(name="csv", write=tables.write_csv, records=tables.records, labels_by="word", endings=(".csv",)),
-    Format(name="tsv", write=tables.write_tsv, records=tables.records, labels_by="word", endings=(".tsv",)),
-    Format(name="parquet", write=tables.write_parquet, records=tables.parquet_records, endings=(".parquet",)),
-)
-_ANNIF = (
+    Format("jsonl", json_lines.write, json_lines.records, endings=(".jsonl", ".ndjson")),
+    Format("csv", tables.write_csv, tables.records, labels_by="word", endings=(".csv",)),
+    Format("tsv", tables.write_tsv, tables.records, labels_by="word", endings=(".tsv",)),
+    Format("parquet", tables.write_parquet, tables.parquet_records, endings=(".parquet",)),
+    Format("annif-tsv", text_lines.write_annif, text_lines.annif_records, holds=("texts",), labels_by="word"),
+    Format("annif-csv", tables.write_annif_csv, tables.records, holds=("texts", "ids"), labels_by="word"),
+    Format("annif-jsonl", json_lines.write_annif, json_lines.records),
     Format(
-        name="annif-tsv",
-        write=text_lines.write_annif,
-        records=text_lines.annif_records,
-        holds=("texts",),
-        labels_by="word",
-    ),
-    Format(
-        name="annif-csv",
-        write=tables.write_annif_csv,
-        records=tables.records,
-        holds=("texts", "ids"),
-        labels_by="word",
-    ),
-    Format(name="annif-jsonl", write=json_lines.write_annif, records=json_lines.records),
-    Format(
-        name="txt-key",
-        write=text_lines.write_documents,
-        records=text_lines.document_records,
+        "txt-key",
+        text_lines.write_documents,
+        text_lines.document_records,
         holds=("texts", "ids"),
         folder=True,
     ),
 )
-FORMATS = {chosen.name: chosen for chosen in (*_MATRICES, *_LINES, *_TABLES, *_ANNIF)}
+FORMATS = {chosen.name: chosen for chosen in _FORMATS}
 """Every format by its name."""
 
 

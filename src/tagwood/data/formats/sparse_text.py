@@ -122,8 +122,7 @@ def _read_filter_pairs(path: Path, n_rows: int, n_labels: int, bad: BadLines) ->
 
 
 def _without(labels: sparse.csr_array, pairs: sparse.csr_array) -> sparse.csr_array:
-    kept = labels - labels.multiply(pairs > 0)
-    kept = sparse.csr_array(kept)
+    kept = sparse.csr_array(labels - labels.multiply(pairs > 0))
     kept.eliminate_zeros()
     return kept
 
@@ -203,19 +202,16 @@ def read_sparse_text(path: Path, bad: BadLines, *, with_labels: bool) -> SparseR
 
 
 def write_sparse_text(
-    path: Path, features: sparse.csr_array | None, labels: sparse.csr_array | None, header: str
+    path: Path, features: sparse.csr_array, labels: sparse.csr_array | None, header: str
 ) -> None:
     """Write rows; values have the fewest digits that give the same float32."""
-    matrices = [matrix for matrix in (features, labels) if matrix is not None]
-    n_rows = matrices[0].shape[0]
     with open_for_writing(path) as file:
         file.write(header + "\n")
-        for begin in range(0, n_rows, _ROWS_PER_WRITE):
-            span = slice(begin, min(begin + _ROWS_PER_WRITE, n_rows))
-            ids = [""] * (span.stop - begin) if labels is None else _label_cells(labels[span])
-            pairs = [""] * (span.stop - begin) if features is None else _feature_cells(features[span])
-            between = "" if labels is None else " "
-            file.writelines(f"{a}{between}{b}\n" for a, b in zip(ids, pairs, strict=True))
+        for begin in range(0, features.shape[0], _ROWS_PER_WRITE):
+            span = slice(begin, begin + _ROWS_PER_WRITE)
+            pairs = _feature_cells(features[span])
+            ids = [""] * len(pairs) if labels is None else [f"{ids} " for ids in _label_cells(labels[span])]
+            file.writelines(f"{a}{b}\n" for a, b in zip(ids, pairs, strict=True))
 
 
 def _parse_header(path: Path, head: bytes, *, with_labels: bool) -> tuple[int, int, int]:
