@@ -72,16 +72,12 @@ def charts_png(charts: Sequence[Chart]) -> bytes:
 
 def charts_html(charts: Sequence[Chart], title: str, text: str = "") -> str:
     """Return a page with a heading, a paragraph and the charts."""
-    figures = "".join(f"<figure>{_svg_element(chart)}</figure>" for chart in charts)
+    drawn = [chart_svg(chart) for chart in charts]
+    figures = "".join(f"<figure>{svg[svg.index('<svg') :]}</figure>" for svg in drawn)
     head = f'<meta charset="utf-8"><title>{escape(title)}</title>'
     body = f"<h1>{escape(title)}</h1><p>{escape(text)}</p>{figures}"
     page = f'<head>{head}</head><body style="font-family:sans-serif">{body}</body>'
     return f'<!doctype html><html lang="en">{page}</html>\n'
-
-
-def _svg_element(chart: Chart) -> str:
-    svg = chart_svg(chart)
-    return svg[svg.index("<svg") :]
 
 
 def _render(charts: Sequence[Chart], file_format: str, metadata: dict[str, Any]) -> bytes:
@@ -125,31 +121,20 @@ def _plain(text: str) -> str:
 
 def sweep_charts(sweep: TreeSweep) -> list[Chart]:
     """Return the Pareto charts of a sweep; without times there is one over nodes instead of latency."""
-    timed = "exact_p50_1" in sweep.points[0].measures
-    kinds = {"exact search": "exact_p50_1", "beam of 10": "beam_p50_1"}
-    title, unit = "Precision against latency", "p50 of a single row, k=1, µs"
-    if not timed:
-        kinds = {"exact search": "exact_nodes_1", "beam of 10": "beam_nodes_1"}
-        title, unit = "Precision against work", "evaluated nodes of a row, k=1"
+    cost, title, unit = "p50", "Precision against latency", "p50 of a single row, k=1, µs"
+    if "exact_p50_1" not in sweep.points[0].measures:
+        cost, title, unit = "nodes", "Precision against work", "evaluated nodes of a row, k=1"
     fast = {
-        name: _marks(sweep, measure, "beam_P@1" if "beam" in name else "P@1")
-        for name, measure in kinds.items()
+        "exact search": _marks(sweep, f"exact_{cost}_1", "P@1"),
+        "beam of 10": _marks(sweep, f"beam_{cost}_1", "beam_P@1"),
     }
-    depths = [
-        Chart(
-            f"P@{k} against expected depth",
-            f"expected depth@{k}",
-            f"P@{k}, %",
-            {"λ": _marks(sweep, f"depth@{k}", f"P@{k}")},
-        )
-        for k in (1, 3, 5)
-    ]
-    return [Chart(title, unit, "P@1, %", fast), *depths]
+    charts = [Chart(title, unit, "P@1, %", fast)]
+    for k in (1, 3, 5):
+        marks = {"λ": _marks(sweep, f"depth@{k}", f"P@{k}")}
+        charts.append(Chart(f"P@{k} against expected depth", f"expected depth@{k}", f"P@{k}, %", marks))
+    return charts
 
 
 def _marks(sweep: TreeSweep, across: str, up: str) -> list[Mark]:
-    chosen = sweep.lam
-    return [
-        Mark(p.measures[across], 100 * p.measures[up], f"λ={p.lam:.3g}", p.lam == chosen)
-        for p in sweep.points
-    ]
+    best, points = sweep.lam, sweep.points
+    return [Mark(p.measures[across], 100 * p.measures[up], f"λ={p.lam:.3g}", p.lam == best) for p in points]

@@ -93,15 +93,7 @@ class FittedModel(Fitted):
         raise NotImplementedError
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the mean nDCG@5 of the ranking.
-
-        Parameters
-        ----------
-        X
-            (n_rows, n_features) features, or one text per row for models that read texts.
-        y
-            (n_rows, n_labels) true label sets.
-        """
+        """Return the mean nDCG@5 of the ranking of X, given the true label sets y (n_rows, n_labels)."""
         self._check_fitted()
         return evaluate(y, self.rank(X, 5), metrics=["nDCG@5"])["nDCG@5"]
 
@@ -129,17 +121,8 @@ def reads_label_texts(model: Any) -> bool:
 def explains_texts(model: object) -> bool:
     """Whether a model attributes a label's score to words: ``explain_text(text, label) -> [(word, weight), ...]``.
 
-    Words are as in the text, each once. Weights are in the unit of the model's score and positive if they speak for the
-    label. They are what the score loses without a word, unless an attribute ``explains_by`` says otherwise.
-
-    Examples
-    --------
-    >>> class Reader:
-    ...     takes = "texts"
-    ...     def explain_text(self, text, label):
-    ...         return [(word, 1.0) for word in text.split()]
-    >>> explains_texts(Reader()), explains_texts(object())
-    (True, False)
+    Words are as in the text, each once. Weights are in the unit of the model's score and positive if they support the
+    label. They are what the score loses without a word, unless an attribute ``explains_by`` names something else.
     """
     return takes_texts(model) and hasattr(model, "explain_text")
 
@@ -159,9 +142,8 @@ def check_text_rows(texts: Iterable[str], Y: Any) -> tuple[list[str], sparse.csr
         raise InputError("texts must hold at least one text", given="none")
     labels = check_labels(Y)
     if labels.shape[0] != len(rows):
-        raise InputError(
-            f"Y must have one row for each of the {len(rows):,} texts", given=f"{labels.shape[0]:,} rows"
-        )
+        expected = f"Y must have one row for each of the {len(rows):,} texts"
+        raise InputError(expected, given=f"{labels.shape[0]:,} rows")
     return rows, _some_labels(labels)
 
 

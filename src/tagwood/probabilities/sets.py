@@ -10,9 +10,8 @@ Decisions
 * Recall is the mean over rows that have labels: a row that has few counts as much as one that has many.
 * "f1" maximises the F1 of all rows together. Its best sets hold every label with a probability of at least half the F1
   that is reached, so one threshold on good probabilities is optimal. "row-f1" maximises the mean F1 of rows.
-* Thresholds are tried in a fixed order from the one where the test is strongest: for precision the promised value
-  itself (labels above it raise the gain, labels below lower it), for recall 0. They are tried until the first one fails
-  (Learn then Test; Angelopoulos et al., 2021), so trying many costs nothing.
+* Thresholds are tried in a fixed order from the one where the test is strongest, for precision the promised value, for
+  recall 0, until the first one fails (Learn then Test; Angelopoulos et al., 2021), so trying many costs nothing.
 * The tests bet against "the mean is at most 0" (Waudby-Smith and Ramdas, 2024). Bets are the variance-adaptive ones for
   a known number of rows; the test may stop at any row (Ville). Rows are taken in an order shuffled by a fixed seed,
   because files are often sorted.
@@ -33,14 +32,13 @@ from numpy.typing import NDArray
 from tagwood._check import check_float, check_int
 from tagwood.errors import InputError
 from tagwood.metrics.matching import Match, match
-from tagwood.probabilities.calibration import MonotoneCurve
+from tagwood.probabilities.calibration import Floats, MonotoneCurve
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
 FORMS = ("precision>=0.9", "recall>=0.8", "f1", "row-f1", "threshold>=0.5", "top-5")
 _SHARE = re.compile(r"(precision|recall|threshold)\s*>=\s*(\d*\.?\d+|\d+\.)(%?)")
 _TOP = re.compile(r"top-(\d{1,9})")
-Floats = NDArray[np.float64]
 _BOLDNESS = 0.9  # largest share of the wealth that one row can lose
 _SECOND_CHANCE = 0.1  # share of the error for precision tests above the promised value
 
@@ -105,22 +103,18 @@ class SetRule:
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild the rule; stored values are checked."""
-        rule = state.param("rule", str)
-        parse_rule(rule)
-        return cls(
-            rule,
-            threshold=check_float(state.param("threshold", float), "threshold", low=0, high=1),
-            max_size=check_int(state.param("max_size", int), "max_size", low=1),
-            kept=state.param("kept", bool),
-            review_below=check_float(state.param("review_below", float), "review_below", low=0),
-            missed=check_float(state.param("missed", float), "missed", low=0),
-            confidence=check_float(state.param("confidence", float), "confidence", low=0, high=1),
-        )
+        highest = {"threshold": 1, "review_below": None, "missed": None, "confidence": 1}
+        numbers = {
+            name: check_float(state.param(name, float), name, low=0, high=high)
+            for name, high in highest.items()
+        }
+        size = check_int(state.param("max_size", int), "max_size", low=1)
+        new = cls(state.param("rule", str), max_size=size, kept=state.param("kept", bool), **numbers)
+        parse_rule(new.rule)
+        return new
 
 
-def fit_set_rule(
-    rule: str, probabilities: Ranking, Y: Any, *, confidence: float = 0.9, max_size: int | None = None
-) -> SetRule:
+def fit_set_rule(rule: str, probabilities: Ranking, Y: Any, *, confidence: float = 0.9) -> SetRule:
     """Find the rule that keeps a promise, from rows that neither model nor calibrator were fitted on.
 
     The promise: whatever the model and the distribution, with probability of at least `confidence` over the draw of
@@ -136,9 +130,6 @@ def fit_set_rule(
         (n_rows, n_labels) true labels of the same rows.
     confidence
         Probability that the promise holds. 0.99 gives slightly smaller precision sets and larger recall sets.
-    max_size
-        Most labels in a precision set; default a quarter of the root of the number of held-out rows, at least 5. The
-        bound has to allow for a row with so many wrong labels, which costs much where rows are few.
 
     Examples
     --------
@@ -149,7 +140,6 @@ def fit_set_rule(
     """
     kind, value = parse_rule(rule)
     error = 1 - check_float(confidence, "confidence", low=0.5, high=1 - 1e-9)
-    limit = None if max_size is None else check_int(max_size, "max_size", low=1)
     fixed = fixed_rule(rule)
     if fixed is not None:
         return replace(fixed, confidence=confidence)
@@ -161,13 +151,11 @@ def fit_set_rule(
             given=f"{scores.min():.3g} to {scores.max():.3g}",
             hint="Turn scores into probabilities with a Calibrator.",
         )
-    missed = float(matched.n_true.sum() - matched.hits.sum()) / matched.n_rows
     if kind == "precision":
-        return _fit_precision(
-            rule, matched, value, error, limit or max(5, math.ceil(matched.n_rows**0.5 / 4))
-        )
+        return _fit_precision(rule, matched, value, error)
     if kind == "recall":
         return _fit_recall(rule, matched, value, error)
+    missed = float(matched.n_true.sum() - matched.hits.sum()) / matched.n_rows
     half = _best_f1(matched) / 2 if kind == "f1" else 0.0
     return SetRule(rule, threshold=half, missed=missed, confidence=confidence)
 
@@ -186,8 +174,10 @@ def fixed_rule(rule: str) -> SetRule | None:
     return SetRule(rule, threshold=value) if kind == "threshold" else None
 
 
-def _fit_precision(rule: str, matched: Match, value: float, error: float, limit: int) -> SetRule:
+def _fit_precision(rule: str, matched: Match, value: float, error: float) -> SetRule:
     """Lower the threshold from the promised value while right - value * returned is surely positive."""
+    # The test has to allow for a row with as many wrong labels as a set may hold, which costs much where rows are few.
+    limit = max(5, math.ceil(matched.n_rows**0.5 / 4))
     matched = matched.top(limit)
     rows, order = _rows(matched), shuffled(matched.n_rows)
     worth = matched.hits - value  # of one returned label
@@ -294,10 +284,6 @@ def parse_rule(text: Any) -> RuleText:
     --------
     >>> parse_rule("precision >= 0.9"), parse_rule("top-5")
     (RuleText(kind='precision', value=0.9), RuleText(kind='top', value=5.0))
-    >>> parse_rule("precision=0.9")
-    Traceback (most recent call last):
-    tagwood.errors.InputError: a set rule must be like 'precision>=0.9', 'recall>=0.8', 'f1', 'row-f1', \
-'threshold>=0.5' or 'top-5'; got 'precision=0.9'. Did you mean 'precision>=0.9'?
     """
     plain = text.strip().lower() if isinstance(text, str) else ""
     if plain in ("f1", "row-f1"):
@@ -305,41 +291,27 @@ def parse_rule(text: Any) -> RuleText:
     if found := _TOP.fullmatch(plain):
         if int(found[1]) >= 1:
             return RuleText("top", float(found[1]))
-        raise InputError(
-            "a top rule must return one label or more", given=repr(text), hint="Such as 'top-5'."
-        )
+        hint = "Such as 'top-5'."
+        raise InputError("a top rule must return one label or more", given=repr(text), hint=hint)
     if found := _SHARE.fullmatch(plain):
         value = float(found[2]) / (100 if found[3] else 1)
         if 0 < value < 1 or (found[1] == "threshold" and value in (0, 1)):
             return RuleText(found[1], value)
+        hint = f"Write a share such as '{found[1]}>=0.9'."
         raise InputError(
-            f"the number of a {found[1]} rule must be between 0 and 1",
-            given=repr(text),
-            hint=f"Write a share such as '{found[1]}>=0.9'.",
+            f"the number of a {found[1]} rule must be between 0 and 1", given=repr(text), hint=hint
         )
-    raise _unknown(text, plain)
-
-
-def _unknown(text: Any, plain: str) -> InputError:
     near = get_close_matches(plain, FORMS, n=1, cutoff=0.3)
-    words = ", ".join(map(repr, FORMS[:-1])) + f" or {FORMS[-1]!r}"
+    forms = ", ".join(map(repr, FORMS[:-1])) + f" or {FORMS[-1]!r}"
     given = repr(text) if isinstance(text, str) else type(text).__name__
-    return InputError(
-        f"a set rule must be like {words}", given=given, hint=f"Did you mean {near[0]!r}?" if near else None
-    )
+    guess = f"Did you mean {near[0]!r}?" if near else None
+    raise InputError(f"a set rule must be like {forms}", given=given, hint=guess)
 
 
 def mean_is_positive(gains: Floats, lowest: float, error: float) -> bool:
     """Test whether independent gains have a mean above 0; if they do not, return True with probability <= `error`.
 
-    Parameters
-    ----------
-    gains
-        (n_rows,) independent, equally distributed numbers of at least `lowest`.
-    lowest
-        Lower bound of a gain, a negative number fixed without looking at the gains.
-    error
-        Allowed probability of a wrong True, between 0 and 1.
+    `gains` (n_rows,) are equally distributed; `lowest` is their lower bound, a negative number fixed without looking.
 
     Examples
     --------
@@ -364,8 +336,8 @@ def mean_is_positive(gains: Floats, lowest: float, error: float) -> bool:
 def last_that_holds(settings: Sequence[float], holds: Callable[[float], bool]) -> float | None:
     """Return the last setting before the first that does not hold; None if the first does not.
 
-    With tests of error δ the chance that the returned setting breaks its promise is at most δ, however many
-    settings there are: the first setting that truly breaks it has to be passed by mistake.
+    With tests of error δ the returned setting breaks its promise with a chance of at most δ, however many there are:
+    the first setting that truly breaks it has to be passed by mistake.
 
     Examples
     --------
