@@ -21,7 +21,8 @@ from benchmarks.measure import fastest
 from benchmarks.report import Page, machine, machine_line, number, table
 from benchmarks.set_loss.loops import floor, loop_loss, loop_plans, numpy_plans
 from tagwood.neural.otseq2set.loss import SetLossOptions, match_labels, set_loss, transport_plan
-from tagwood.neural.otseq2set.network import SetNetwork, SetSizes, Words
+from tagwood.neural.otseq2set.network import SetNetwork, Words
+from tagwood.neural.otseq2set.settings import NetworkSettings
 from tagwood.neural.otseq2set.training import student_logits
 
 PAGE = Page("benchmarks", "set_loss")
@@ -138,7 +139,7 @@ def measure_matching(rows: int, steps: int, seconds: float) -> dict[str, Any]:
 def measure_step(rows: int, steps: int, words: int, hidden: int, seconds: float) -> dict[str, Any]:
     """Return the time of a whole training step of the network, and of the loss with its gradient inside it."""
     rng = np.random.default_rng(3)
-    network = SetNetwork(SetSizes(20_000, N_LABELS, dimension=DIMS, hidden=hidden))
+    network = SetNetwork(20_000, N_LABELS, DIMS, NetworkSettings(hidden=hidden))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-4)
     _, labels, _ = make_batch(rows, steps)
     targets = padded(labels)

@@ -22,7 +22,7 @@ from tagwood import (
     evaluate,
 )
 from tagwood.neural.prime.label_index import LabelIndex
-from tagwood.neural.prime.settings import PrototypeSettings, resolve_settings
+from tagwood.neural.prime.settings import PrototypeSettings
 
 Found = dict[str, tuple[dict[str, Any], Ranking]]
 MEASURES = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5", "R@100")
@@ -35,7 +35,9 @@ CURVE_ROWS = 1000  # test rows that P@1 is measured on after each epoch
 def base(name: str, preset: str = "prime-lite", kind: str = "bag", **changes: Any) -> PrototypeSettings:
     """Return the settings of all rows: PRIME-lite; `kind` is the encoder."""
     rate = RATES[name] if kind == "bag" else MINILM_RATE
-    return resolve_settings(preset, kind, epochs=EPOCHS[kind], batch_size=256, learning_rate=rate, **changes)
+    return PrototypeModel(
+        preset=preset, epochs=EPOCHS[kind], batch_size=256, learning_rate=rate, **changes
+    ).resolved_settings()
 
 
 def rows_of(name: str, kind: str = "bag") -> dict[str, PrototypeSettings]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
-from tagwood.neural.otseq2set.network import Columns, SetNetwork, SetSizes, Words
+from tagwood.neural.otseq2set.network import Columns, SetNetwork, Words
+from tagwood.neural.otseq2set.settings import NetworkSettings
 
 N_LABELS = 6
 
@@ -16,8 +19,10 @@ def make_network(
     """A network whose steps prefer different labels; `scale` makes its probabilities less even."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        options = {"dimension": 5, "hidden": 16, "layers": 1, "dropout": 0.0, **sizes}
-        network = SetNetwork(SetSizes(9, N_LABELS, **options))
+        settings = NetworkSettings(hidden=16, layers=1, dropout=0.0)
+        for name in ("hidden", "layers", "light_conv"):
+            settings = replace(settings, **{name: sizes.pop(name, getattr(settings, name))})
+        network = SetNetwork(9, N_LABELS, sizes.pop("dimension", 5), settings, **sizes)
         with torch.no_grad():
             network.labels.weight.mul_(2.0)
             network.output.weight.mul_(scale)

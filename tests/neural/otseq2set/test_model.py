@@ -176,7 +176,7 @@ def test_label_texts_and_word_vectors_are_what_training_starts_from(tmp_path):
     model = make(**options).fit(TEXTS, SETS, label_texts=["oak", "ash", "water sea"])
     vectors = model.module_.labels.weight.detach().numpy()
     np.testing.assert_allclose(vectors[:3], [[1, 0, 0], [0, 1, 0], [0, 0, 1.5]], atol=1e-6)
-    assert model.module_.sizes.dimension == 3
+    assert model.module_.words.embedding_dim == 3
 
 
 def test_sets_larger_than_the_steps_keep_their_frequent_labels():

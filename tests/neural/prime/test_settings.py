@@ -4,7 +4,7 @@ import pytest
 
 from tagwood import PrototypeModel, TextEncoder
 from tagwood.errors import InputError
-from tagwood.neural.prime.settings import PRESETS, Prototype, PrototypeTraining, resolve_settings
+from tagwood.neural.prime.settings import PRESETS, Prototype, PrototypeTraining
 from tagwood.neural.training import Training
 
 
@@ -15,12 +15,8 @@ def test_presets_differ_as_they_say():
     assert PRESETS["dual-encoder"].prototype == PRESETS["ngame"].prototype
     assert not PRESETS["dual-encoder"].batches.clustered
     assert PRESETS["ngame"].batches.clustered
-    assert (
-        resolve_settings("prime", "minilm").training.learning_rate
-        < resolve_settings("prime", "bag").training.learning_rate
-    )
-    assert resolve_settings("prime", "bag", learning_rate=0.5).training.learning_rate == 0.5
-    assert resolve_settings("prime", "bag", centroids="momentum").prototype.centroids == "momentum"
+    assert PrototypeModel(learning_rate=0.5).resolved_settings().training.learning_rate == 0.5
+    assert PrototypeModel(centroids="momentum").resolved_settings().prototype.centroids == "momentum"
 
 
 def test_a_rate_that_is_not_given_is_that_of_the_encoder():

@@ -119,17 +119,7 @@ class FrozenRows:
 
 
 class HeadModule(EncoderModule):
-    """A frozen network with a residual hidden layer behind it, which is all that is trained.
-
-    Examples
-    --------
-    >>> body = BagModule(300, 32)
-    >>> module, tokens = HeadModule(body).eval(), TokenRows.of([[5, 6], []])
-    >>> torch.equal(module(tokens), body.eval()(tokens))  # before it is trained
-    True
-    >>> sum(weight.numel() for weight in module.parameters() if weight.requires_grad)
-    4256
-    """
+    """A frozen network with a residual hidden layer behind it, which is all that is trained."""
 
     def __init__(self, body: EncoderModule) -> None:
         d = body.dimension
@@ -157,14 +147,7 @@ class HeadModule(EncoderModule):
 
 
 class StateMemory:
-    """Outputs of a frozen network by text, so that several trainings on the same texts compute them once.
-
-    Examples
-    --------
-    >>> memory, tokens = StateMemory(), TokenRows.of([[5, 6], [7], [5, 6]])
-    >>> memory.states(tokens, lambda rows: np.ones((len(rows), 2), np.float32)).shape, len(memory)
-    ((3, 2), 2)
-    """
+    """Outputs of a frozen network by text, so that several trainings on the same texts compute them once."""
 
     def __init__(self) -> None:
         self._states: dict[bytes, NDArray[np.float32]] = {}
@@ -314,13 +297,7 @@ def length_blocks(lengths: NDArray[np.int64], most: int) -> list[NDArray[np.int6
 
 
 def equal_rows(lengths: NDArray[np.int64]) -> list[EqualRows]:
-    """Group rows of ascending lengths into rows of equal length.
-
-    Examples
-    --------
-    >>> equal_rows(np.array([2, 2, 5]))
-    [EqualRows(begin=0, n=2, length=2), EqualRows(begin=4, n=1, length=5)]
-    """
+    """Group rows of ascending lengths into rows of equal length."""
     sizes, counts = np.unique(lengths, return_counts=True)
     begins = np.concatenate([[0], np.cumsum(sizes * counts)])
     return [EqualRows(*map(int, one)) for one in zip(begins[:-1], counts, sizes, strict=True)]

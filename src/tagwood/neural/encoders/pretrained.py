@@ -177,19 +177,9 @@ class PretrainedModule(EncoderModule):
         device = next(self.parameters()).device
         ids = torch.from_numpy(cells).to(device)
         mask = torch.ones_like(ids) if real is None else torch.from_numpy(real).to(device).long()
-        return mean_pool(self.body(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
-
-
-def mean_pool(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the mean of (n, length, d) states where `mask` is 1.
-
-    Examples
-    --------
-    >>> mean_pool(torch.tensor([[[1.0], [3.0]]]), torch.tensor([[1, 0]])).tolist()
-    [[1.0]]
-    """
-    weights = mask.to(states.dtype).unsqueeze(-1)
-    return (states * weights).sum(dim=1) / weights.sum(dim=1)
+        states: torch.Tensor = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+        weights = mask.to(states.dtype).unsqueeze(-1)
+        return (states * weights).sum(dim=1) / weights.sum(dim=1)
 
 
 def _transformers() -> Any:

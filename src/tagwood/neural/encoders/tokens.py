@@ -32,13 +32,6 @@ _FEW = 8  # rows; smaller chunks would cost more in calls than they save in padd
 class TokenRows:
     """Tokens of texts: row i is ``ids[indptr[i]:indptr[i + 1]]``; an empty text has none.
 
-    Parameters
-    ----------
-    ids
-        (n_tokens,) int32.
-    indptr
-        (n_rows + 1,) int64.
-
     Examples
     --------
     >>> rows = TokenRows.of([[5, 6, 7], [], [8]])

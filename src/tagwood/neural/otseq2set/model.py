@@ -44,7 +44,7 @@ from tagwood.neural.otseq2set.decoding import (
     sum_words,
     text_pieces,
 )
-from tagwood.neural.otseq2set.network import Columns, SetNetwork, SetSizes
+from tagwood.neural.otseq2set.network import Columns, SetNetwork
 from tagwood.neural.otseq2set.settings import DecodingSettings, LossSettings, NetworkSettings, SetTraining
 from tagwood.neural.otseq2set.training import SetRows, SetTask, set_step, similar_lengths
 from tagwood.neural.otseq2set.words import label_table, word_table
@@ -303,7 +303,7 @@ class SetGenerator(FittedModel):
             "init": {**init, **{name: asdict(init[name]) for name in _PARTS}},
             "n_steps": self.n_steps_,
             "n_labels": self.n_labels_,
-            "dimension": self.module_.sizes.dimension,
+            "dimension": self.module_.words.embedding_dim,
         }
         parts = {"words": self.words_.state()}
         if self.candidates_ is not None:
@@ -320,7 +320,7 @@ class SetGenerator(FittedModel):
             check_int(state.param(name, int), name, low=1) for name in ("n_labels", "dimension", "n_steps")
         )
         words = WordSequences.from_state(state.part("words"))
-        module = SetNetwork(model._sizes(words.n_words, n_labels, dimension))
+        module = model._network(words.n_words, n_labels, dimension)
         load_arrays(module, state)
         tree = CandidateTree.from_state(state.part("candidates")) if "candidates" in state.parts else None
         model._set_learned(module.eval(), words, n_steps, tree, None)
@@ -346,21 +346,13 @@ class SetGenerator(FittedModel):
     ) -> None:
         self.module_, self.words_, self.n_steps_ = module, words, n_steps
         self.candidates_, self.history_ = tree, history
-        self.n_labels_, self.size_cuts_ = module.sizes.n_labels, None
+        self.n_labels_, self.size_cuts_ = module.end, None
 
-    def _sizes(self, n_words: int, n_labels: int, dimension: int) -> SetSizes:
-        network, decoding = self.network, self.decoding
-        return SetSizes(
-            n_words,
-            n_labels,
-            dimension,
-            network.hidden,
-            network.layers,
-            decoding.bottleneck if decoding.output_for(n_labels) != "full" else 0,
-            network.light_conv,
-            self.kind == "sgm",
-            network.dropout,
-        )
+    def _network(self, n_words: int, n_labels: int, dimension: int) -> SetNetwork:
+        decoding = self.decoding
+        bottleneck = 0 if decoding.output_for(n_labels) == "full" else decoding.bottleneck
+        sizes = (n_words, n_labels, dimension)
+        return SetNetwork(*sizes, self.network, bottleneck=bottleneck, global_embedding=self.kind == "sgm")
 
     def _new_network(self, words: WordSequences, n_labels: int, label_texts: list[str] | None) -> SetNetwork:
         """Return an untrained network with its initial word and label embeddings; same seed, same weights."""
@@ -373,7 +365,7 @@ class SetGenerator(FittedModel):
             vectors = label_table(label_texts, words, table, path, random)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
-            network = SetNetwork(self._sizes(words.n_words, n_labels, table.shape[1]))
+            network = self._network(words.n_words, n_labels, table.shape[1])
         with torch.no_grad():
             network.words.weight.copy_(torch.from_numpy(table))
             network.labels.weight[:n_labels].copy_(torch.from_numpy(vectors))

@@ -22,35 +22,16 @@ Decisions
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from tagwood.neural.otseq2set.settings import NetworkSettings
+
 KERNELS = (3, 7, 15, 30)
 STRIDE = 3
 LOW = -1e4  # logit of a label that is not a candidate: its probability and gradient are 0 in float32
-
-
-@dataclass(frozen=True)
-class SetSizes:
-    """Sizes of a network.
-
-    `n_words` includes padding (0) and the unknown word (1); `n_labels` does not include ∅. `hidden` is the size of the
-    decoder state and of both encoder directions together; `bottleneck` 0 means none; `global_embedding` mixes the
-    embedding of the last label with the mean of all labels by probability (SGM).
-    """
-
-    n_words: int
-    n_labels: int
-    dimension: int = 100
-    hidden: int = 256
-    layers: int = 2
-    bottleneck: int = 0
-    light_conv: bool = True
-    global_embedding: bool = False
-    dropout: float = 0.2
 
 
 class Words(NamedTuple):
@@ -108,31 +89,45 @@ class Columns(NamedTuple):
 
 
 class SetNetwork(nn.Module):
-    """Encoder, attention and decoder."""
+    """Encoder, attention and decoder.
 
-    def __init__(self, sizes: SetSizes) -> None:
+    Parameters
+    ----------
+    n_words, n_labels, dimension
+        Number of word ids, with padding (0) and the unknown word (1); of labels, without ∅; size of their embeddings.
+    settings
+        `hidden` is the size of the decoder state and of both encoder directions together.
+    bottleneck
+        See `DecodingSettings`; 0 for none.
+    global_embedding
+        Mix the embedding of the last label with the mean of all labels by probability (SGM).
+    """
+
+    def __init__(
+        self,
+        n_words: int,
+        n_labels: int,
+        dimension: int,
+        settings: NetworkSettings,
+        *,
+        bottleneck: int = 0,
+        global_embedding: bool = False,
+    ) -> None:
         super().__init__()
-        self.sizes = sizes
-        hidden, width = sizes.hidden, sizes.dimension
-        contexts = 2 if sizes.light_conv else 1
-        self.words = nn.Embedding(sizes.n_words, width, padding_idx=0)
-        self.labels = nn.Embedding(sizes.n_labels + 2, width)
-        self.encoder = PackedGRU(width, hidden // 2, sizes.layers, sizes.dropout)
-        self.conv = LightConv() if sizes.light_conv else None
+        hidden, contexts = settings.hidden, 2 if settings.light_conv else 1
+        self.end = n_labels  # id of ∅ or the end
+        self.words = nn.Embedding(n_words, dimension, padding_idx=0)
+        self.labels = nn.Embedding(n_labels + 2, dimension)
+        self.encoder = PackedGRU(dimension, hidden // 2, settings.layers, settings.dropout)
+        self.conv = LightConv() if settings.light_conv else None
         self.first = nn.Linear(hidden, hidden)
         self.query = nn.Linear(hidden, hidden // 2)
         self.key = nn.Linear(hidden, hidden // 2, bias=False)
         self.score = nn.Parameter(torch.empty(hidden // 2).uniform_(-1, 1) * (2 / hidden) ** 0.5)
-        self.decoder = nn.GRUCell(width + contexts * hidden, hidden)
-        n_features = width + (1 + contexts) * hidden
-        self.output = SetOutput(n_features, sizes.n_labels + 1, sizes.bottleneck)
-        self.mix = nn.Linear(2 * width, width) if sizes.global_embedding else None
-        self.drop = nn.Dropout(sizes.dropout)
-
-    @property
-    def end(self) -> int:
-        """Id of ∅ or the end."""
-        return self.sizes.n_labels
+        self.decoder = nn.GRUCell(dimension + contexts * hidden, hidden)
+        self.output = SetOutput(dimension + (1 + contexts) * hidden, n_labels + 1, bottleneck)
+        self.mix = nn.Linear(2 * dimension, dimension) if global_embedding else None
+        self.drop = nn.Dropout(settings.dropout)
 
     def forward(self, batch: Words) -> Memory:
         """Encode texts."""

@@ -29,34 +29,21 @@ REGULARISER_MARGIN = 0.1  # m' of R
 
 
 class Pairs(NamedTuple):
-    """The positives drawn for a batch, and every true label of its queries.
+    """The positives drawn for a batch, and every true label of its queries."""
 
-    query, label
-        (n_pairs,) positions in the queries and labels of the batch; each pair is true.
-    true
-        (n_queries, n_labels) whether a label of the batch belongs to the query.
-    """
-
-    query: torch.Tensor
-    label: torch.Tensor
-    true: torch.Tensor
+    query: torch.Tensor  # (n_pairs,) positions in the queries of the batch
+    label: torch.Tensor  # (n_pairs,) positions in the labels of the batch; each pair is true
+    true: torch.Tensor  # (n_queries, n_labels) whether a label of the batch belongs to the query
 
 
 class Scores(NamedTuple):
-    """Cosine similarities of a batch.
+    """Cosine similarities of a batch: of queries and label texts, of queries and prototypes, of the drawn pairs."""
 
-    texts
-        (n_queries, n_labels) between queries and label texts.
-    prototypes
-        (n_queries, n_labels) between queries and label prototypes; None for a plain dual encoder.
-    own
-        (n_pairs,) of the drawn pairs, with prototypes that leave the query itself out; None to take them from
-        `prototypes`.
-    """
-
-    texts: torch.Tensor
-    prototypes: torch.Tensor | None = None
-    own: torch.Tensor | None = None
+    texts: torch.Tensor  # (n_queries, n_labels)
+    prototypes: torch.Tensor | None = None  # (n_queries, n_labels); None for a plain dual encoder
+    own: torch.Tensor | None = (
+        None  # (n_pairs,) with prototypes that leave the query out; None: as in `prototypes`
+    )
 
 
 def prototype_loss(scores: Scores, pairs: Pairs, settings: PrototypeLoss) -> torch.Tensor:
@@ -87,14 +74,8 @@ def triplets(
 ) -> torch.Tensor:
     """Return the mean loss over the triplets above zero; 0 if there are none.
 
-    Parameters
-    ----------
-    positive
-        (n_pairs,) similarities of the drawn pairs.
-    negative
-        (n_pairs, n_others) similarities of the same anchors to others.
-    allowed
-        (n_pairs, n_others) which of the others are negatives.
+    `positive` (n_pairs,) are similarities of the drawn pairs, `negative` (n_pairs, n_others) those of the same anchors
+    to others, `allowed` (n_pairs, n_others) marks the others that are negatives.
 
     Examples
     --------

@@ -37,7 +37,7 @@ from tagwood.neural.encoders.modules import HeadModule, StateMemory
 from tagwood.neural.encoders.text_encoder import FROM_SCRATCH, TextEncoder, suitable_encoder
 from tagwood.neural.prime.label_index import LabelIndex
 from tagwood.neural.prime.network import PrototypeNetwork
-from tagwood.neural.prime.settings import CENTROIDS, PrototypeSettings, PrototypeTraining, resolve_settings
+from tagwood.neural.prime.settings import CENTROIDS, PRESETS, RATES, PrototypeSettings, PrototypeTraining
 from tagwood.neural.prime.training import (
     FEWEST_ROWS,
     PrototypeData,
@@ -304,17 +304,27 @@ class PrototypeModel(FittedModel):
         )
 
     def resolved_settings(self, encoder: TextEncoder | None = None) -> PrototypeSettings:
-        """Return the checked settings before trials; without an encoder, its learning rate is left open."""
-        return resolve_settings(
-            self.preset,
-            None if encoder is None else str(encoder.encoder),
-            trained="all" if encoder is None else encoder.trained,
-            training=self.training,
-            centroids=self.centroids,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-        )
+        """Return the checked settings before trials.
+
+        A learning rate of 0 becomes the default for the encoder and for what is trained of it; without an encoder it
+        stays 0.
+        """
+        found = self.preset
+        if not isinstance(found, PrototypeSettings):
+            found = PRESETS[check_choice(found, "preset", PRESETS)]
+        if self.training is not None:
+            found = replace(found, training=self.training)
+        if self.centroids is not None:
+            found = replace(found, prototype=replace(found.prototype, centroids=self.centroids))
+        found.check()
+        given = {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        training = replace(found.training, **changes)
+        training.check()
+        if encoder is not None and training.learning_rate == 0:
+            rate = RATES["scratch" if encoder.encoder in FROM_SCRATCH else encoder.trained]
+            training = replace(training, learning_rate=rate)
+        return replace(found, training=training)
 
     def choose_settings(
         self,

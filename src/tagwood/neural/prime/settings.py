@@ -12,7 +12,6 @@ from typing import Any, Self
 
 from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError
-from tagwood.neural.encoders.text_encoder import FROM_SCRATCH
 from tagwood.neural.torch_state import check_parts
 from tagwood.neural.training import Training
 
@@ -20,7 +19,7 @@ CENTROIDS = ("momentum", "leave-one-out", "none")
 CLUSTERS = ("queries", "texts")
 MARGINS = ("fixed", "dynamic")
 UNCERTAIN = ("pull", "invert")
-_RATES = {"scratch": 3e-3, "head": 5e-4, "all": 2e-4}  # learning rate by what is trained
+RATES = {"scratch": 3e-3, "head": 5e-4, "all": 2e-4}  # learning rate by what is trained
 
 
 @dataclass(frozen=True)
@@ -186,35 +185,3 @@ PRESETS: dict[str, PrototypeSettings] = {
     "dual-encoder": replace(_NGAME, batches=Batching(positives=1, by_propensity=False, clustered=False)),
     "ngame": _NGAME,
 }
-
-
-def resolve_settings(
-    preset: str | PrototypeSettings,
-    encoder: str | None,
-    *,
-    trained: str = "all",
-    training: Training | None = None,
-    centroids: str | None = None,
-    epochs: int | None = None,
-    batch_size: int | None = None,
-    learning_rate: float | None = None,
-) -> PrototypeSettings:
-    """Return the checked settings of a preset with the given changes.
-
-    A learning rate of 0 becomes the default for the encoder and for what is `trained` of it; without an encoder it
-    stays 0.
-    """
-    if not isinstance(preset, PrototypeSettings):
-        preset = replace(PRESETS[check_choice(preset, "preset", PRESETS)], based_on=preset)
-    found = preset if training is None else replace(preset, training=training)
-    if centroids is not None:
-        found = replace(found, prototype=replace(found.prototype, centroids=centroids))
-    found.check()
-    given = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    training = replace(found.training, **changes)
-    training.check()
-    if encoder is not None and training.learning_rate == 0:
-        rate = _RATES["scratch" if encoder in FROM_SCRATCH else trained]
-        training = replace(training, learning_rate=rate)
-    return replace(found, training=training)
