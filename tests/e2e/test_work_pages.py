@@ -9,7 +9,7 @@ from page_server import PageServer
 from playwright.sync_api import expect
 from subject_catalogue import ABSTRACT, catalogue
 
-from tagwood.groups.corrections import read_corrections
+from tagwood.groups.labels import read_corrections
 
 pytestmark = pytest.mark.browser
 

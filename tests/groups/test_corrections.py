@@ -5,7 +5,7 @@ import pytest
 from tagwood import Dataset, LabelVocab
 from tagwood.cli import app
 from tagwood.errors import DataError, InputError
-from tagwood.groups.corrections import Correction, apply_corrections, read_corrections
+from tagwood.groups.labels import Correction, apply_corrections, read_corrections
 
 VOCAB = LabelVocab.from_names(["oak", "sea", "sun"], uris=["http://x/0", "http://x/1", "http://x/2"])
 

@@ -192,7 +192,7 @@ def _memory_limit(text: str) -> float:
 
 def _with_corrections(rows: Dataset, path: Path) -> Dataset:
     """Put corrected labels into grouped rows, and report how many found their row."""
-    from tagwood.groups.corrections import apply_corrections, read_corrections
+    from tagwood.groups.labels import apply_corrections, read_corrections
 
     found = read_corrections(path)
     corrected, used = apply_corrections(rows, found)

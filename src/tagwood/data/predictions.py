@@ -41,17 +41,11 @@ class SavedRanking(NamedTuple):
 def read_ranking(
     path: str | Path, vocab: LabelVocab | None = None, *, on_unknown: str = "error"
 ) -> SavedRanking:
-    """Read a ranking.
+    """Read a ranking from a ``.npz`` file, or JSON lines (any other name; gzip or not).
 
-    Parameters
-    ----------
-    path
-        A ``.npz`` file, or JSON lines (any other name; gzip or not).
-    vocab
-        The label table of names and ids; None: the labels in the file.
-    on_unknown
-        Labels that are not in `vocab`: ``"error"``, ``"skip"`` them, or ``"add"`` them after the known ones, where they
-        count as wrong answers.
+    `vocab` is the label table of names and ids; None: the labels in the file. Labels that are not in it are an
+    ``"error"``, or `on_unknown` is ``"skip"``, or ``"add"``: they come after the known ones and count as wrong
+    answers.
     """
     path = Path(path)
     check_choice(on_unknown, "on_unknown", ["error", "skip", "add"])
@@ -80,16 +74,19 @@ def write_ranking(ranking: Ranking, path: str | Path, vocab: LabelVocab | None =
             f"the vocabulary must have the {ranking.n_labels:,} labels of the ranking",
             given=f"{len(vocab):,}",
         )
-    if path.suffix == ".npz":
-        _write_npz(ranking, path)
+    if path.suffix == ".npz":  # as scipy.sparse.save_npz writes it, with the entries in rank order
+        shape = np.array([ranking.n_rows, ranking.n_labels], dtype=np.int64)
+        arrays: Any = {"indptr": ranking.indptr, "indices": ranking.labels, "data": ranking.scores}
+        with path.open("wb") as file:
+            np.savez_compressed(file, format=np.array(b"csr"), shape=shape, **arrays)
         return
     keys: Any = range(ranking.n_labels) if vocab is None or vocab.names is None else vocab.keys()
     # The shortest decimals that are the same float32.
     labels, scores = ranking.labels.tolist(), [float(text) for text in ranking.scores.astype(str)]
-    with open_for_writing(path) as file:
+    with open_for_writing(path) as lines:
         for begin, end in pairwise(ranking.indptr.tolist()):
             row = {"labels": [keys[label] for label in labels[begin:end]], "scores": scores[begin:end]}
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _read_lines(path: Path, vocab: LabelVocab | None, on_unknown: str) -> SavedRanking:
@@ -203,16 +200,3 @@ def _rank_stored(matrix: sparse.csr_array) -> Ranking:
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     order = np.lexsort((np.arange(rows.size), -scores, rows))
     return Ranking(matrix.indptr, matrix.indices[order], scores[order], int(matrix.shape[1]))
-
-
-def _write_npz(ranking: Ranking, path: Path) -> None:
-    """Write the form of ``scipy.sparse.save_npz``, with the entries in rank order."""
-    with path.open("wb") as file:
-        np.savez_compressed(
-            file,
-            format=np.array(b"csr"),
-            shape=np.array([ranking.n_rows, ranking.n_labels], dtype=np.int64),
-            indptr=ranking.indptr,
-            indices=ranking.labels,
-            data=ranking.scores,
-        )

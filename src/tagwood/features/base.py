@@ -111,19 +111,8 @@ def label_centroids(
 ) -> sparse.csr_array:
     """Return V (n_labels, n_features): the sum of each label's rows of X, scaled to norm 1 (PIFA).
 
-    Labels without rows have an empty row.
-
-    Parameters
-    ----------
-    X
-        (n_rows, n_features) features, sparse or dense.
-    Y
-        (n_rows, n_labels) label sets, or the label ids of each row.
-    max_features
-        Keep only that many of a label's largest features; default all. About 100 give equally good trees in a
-        fraction of the time and memory.
-    threads
-        Number of threads; default all cores. The result does not depend on it.
+    Labels without rows have an empty row. With `max_features`, only that many of a label's largest features are kept;
+    about 100 give equally good trees in a fraction of the time and memory. The result does not depend on `threads`.
 
     Examples
     --------

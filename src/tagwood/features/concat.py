@@ -21,15 +21,8 @@ from tagwood.storage import State, restore, storable
 def concat_features(blocks: Sequence[Any], weights: Sequence[float] | None = None) -> sparse.csr_array:
     """Return (n_rows, sum of columns) features: the blocks side by side, rows of norm 1.
 
-    Each row of a block is scaled to norm 1 and multiplied by the block's weight, so that weights do not depend on the
-    scales of the blocks; then the whole row is scaled to norm 1.
-
-    Parameters
-    ----------
-    blocks
-        Features of the same rows, sparse or dense.
-    weights
-        One positive number per block; default all equal.
+    Each row of a block is scaled to norm 1 and multiplied by the block's weight (default all equal), so that weights
+    do not depend on the scales of the blocks; then the whole row is scaled to norm 1.
 
     Examples
     --------
@@ -55,14 +48,7 @@ def concat_features(blocks: Sequence[Any], weights: Sequence[float] | None = Non
 
 @storable("ConcatEncoder")
 class ConcatEncoder(Params):
-    """Encode texts with several encoders and concatenate their features (see `concat_features`).
-
-    Parameters
-    ----------
-    encoders
-        Encoders, sparse or dense; `fit` fits each of them.
-    weights
-        One positive number per encoder; default all equal.
+    """Encode texts with several encoders, sparse or dense, and concatenate their features (see `concat_features`).
 
     Examples
     --------

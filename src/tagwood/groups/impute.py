@@ -206,25 +206,12 @@ def embed_labels(
 def impute_from_scores(
     scores: Any, sample_groups: Any, group_labels: Any, *, previous: Imputed | None = None
 ) -> Imputed:
-    """Assign each label of a group to the row of the group with the highest score for it.
+    """Assign each label of a group to the row of the group with the highest score for it, or to all such rows.
 
-    This is the second round of "impute, fit, impute, fit" with the scores of a trained model.
-
-    Parameters
-    ----------
-    scores
-        (n_rows, n_labels) sparse matrix of scores, higher is better, as from ``model.rank(X, k=100).to_csr()``. Pairs
-        that are not stored have no score.
-    sample_groups, group_labels
-        As in `impute_labels`.
-    previous
-        Where no row of a group has a score for one of the group's labels, the label stays with its rows in `previous`.
-        Without `previous` all rows of the group have it.
-
-    Returns
-    -------
-    Imputed
-        `similarity` contains the scores, 0 where there was none. All rows with the highest score have the label.
+    This is the second round of "impute, fit, impute, fit" with the scores of a trained model, higher is better:
+    ``model.rank(X, k=100).to_csr()``, (n_rows, n_labels). Pairs that are not stored have no score. Where no row of a
+    group has a score for a label of the group, the label stays with its rows in `previous`, or without it with all
+    rows of the group. `similarity` of the result contains the scores, 0 where there was none.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """`GroupedLabels`: which rows are in which group, and which labels each group has.
 
 In: a group name per row, and labels per row or per group, also from a file. Out: the two 0/1 matrices that
-`impute_labels` takes.
+`impute_labels` takes. Also: manual corrections of group labels (JSON lines of the service), applied to a `Dataset`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from tagwood._sparse import check_labels
+from tagwood.data.dataset import Dataset
 from tagwood.data.files import parse_json, parsed_lines
+from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 
 Members = Sequence[str | int | Iterable[str | int] | None]
 
+_MAX_CHARS = 4000  # of a text in a correction
+_CORRECTIONS_HINT = "Download corrections from the service, or take its file MODEL.corrections.jsonl."
 _HINT = 'Expected group<TAB>label<TAB>label..., or {"group": "...", "labels": ["...", ...]}.'
 
 
@@ -76,13 +80,8 @@ class GroupedLabels:
     def from_groups(cls, row_groups: Members, labels: Mapping[Any, Iterable[int]]) -> GroupedLabels:
         """Build from the group of each row and the label ids of each group.
 
-        Parameters
-        ----------
-        row_groups
-            For each row a group name, a collection of names, or "", None or an empty collection for no group.
-        labels
-            Group name -> label ids. Groups without labels may be missing; labels of groups without rows are an error,
-            because they would be lost.
+        A row has a group name, a collection of names, or "", None or an empty collection for no group. Groups without
+        labels may be missing in `labels`; labels of groups without rows are an error, because they would be lost.
         """
         groups, names = _membership(row_groups)
         known = set(names)
@@ -197,3 +196,80 @@ def _parse(line: str) -> tuple[str, list[str]]:
     if not group:
         raise DataError("the group has no name", hint=_HINT)
     return group, labels
+
+
+class Correction(NamedTuple):
+    """The right labels of one text of a group, from the review of groups in the service."""
+
+    group: str
+    text: str
+    labels: tuple[str, ...]
+
+
+def read_corrections(path: str | Path) -> list[Correction]:
+    """Read corrections; of several for the same text, the last one counts."""
+    found = {(one.group, one.text): one for _, one in parsed_lines(Path(path), _parse_correction)}
+    return list(found.values())
+
+
+def apply_corrections(data: Dataset, corrections: Iterable[Correction]) -> tuple[Dataset, int]:
+    """Return the data with corrected rows, and the number of corrections whose row was found.
+
+    A corrected row leaves its group and has the labels of the correction. These labels are removed from the other rows
+    of the group, because a label of a group belongs to one of its rows, and now it is known to which.
+
+    Examples
+    --------
+    >>> data = Dataset([[0, 1], [0, 1]], LabelVocab.from_names(["oak", "sea"]), texts=["a", "b"], groups=["x", "x"])
+    >>> corrected, used = apply_corrections(data, [Correction("x", "a", ("oak",))])
+    >>> corrected.label_lists(), list(corrected.groups or ()), used
+    ([[0], [1]], ['', 'x'], 1)
+    """
+    if data.groups is None or data.texts is None:
+        raise InputError("corrections require data with texts and groups", given="data without them")
+    places = {
+        (group, text[:_MAX_CHARS]): row
+        for row, (group, text) in enumerate(zip(data.groups, data.texts, strict=True))
+    }
+    known = {places[one.group, one.text]: one for one in corrections if (one.group, one.text) in places}
+    groups = list(data.groups)
+    lists = [list(labels) for labels in data.label_lists()]
+    taken: dict[str, set[int]] = {}
+    for row, one in known.items():
+        lists[row] = sorted({_find(data.vocab, label) for label in one.labels})
+        taken.setdefault(groups[row], set()).update(lists[row])
+        groups[row] = ""
+    for row, group in enumerate(groups):
+        if group in taken:
+            lists[row] = [label for label in lists[row] if label not in taken[group]]
+    ends = np.cumsum([0, *map(len, lists)])
+    flat = np.array([label for labels in lists for label in labels], dtype=np.int32)
+    shape = (len(lists), len(data.vocab))
+    Y = sparse.csr_array((np.ones(flat.size, dtype=np.float32), flat, ends), shape=shape)
+    return Dataset(Y, data.vocab, texts=data.texts, groups=groups, ids=data.ids), len(known)
+
+
+def _find(vocab: LabelVocab, label: str) -> int:
+    found = vocab.find(label)
+    if found is None:
+        raise InputError(
+            "a correction's label must be in the data", given=repr(label), hint="Add it with --vocab."
+        )
+    return found
+
+
+def _parse_correction(line: str) -> Correction:
+    record = parse_json(line, _CORRECTIONS_HINT)
+    fields = record if isinstance(record, dict) else {}
+    group, text, labels = (fields.get(key) for key in ("from_group", "text", "labels"))
+    if not isinstance(group, str) or not isinstance(text, str) or not isinstance(labels, list):
+        raise DataError("'from_group', 'text' and 'labels' are required", hint=_CORRECTIONS_HINT)
+    names = [one if isinstance(one, str) else _label_key(one) for one in labels]
+    if not all(names):
+        raise DataError("a label must have a name or URI", hint=_CORRECTIONS_HINT)
+    return Correction(group, text[:_MAX_CHARS], tuple(names))
+
+
+def _label_key(label: Any) -> str:
+    found = (label.get("uri") or label.get("label")) if isinstance(label, dict) else None
+    return found if isinstance(found, str) else ""

@@ -99,13 +99,7 @@ class Match:
 
 
 def match(Y: Any, ranking: Ranking, threads: int = 1) -> Match:
-    """Match `ranking` with the true labels Y (n_rows, n_labels), and check that their shapes agree.
-
-    Examples
-    --------
-    >>> match([[0, 2], [1]], Ranking.from_lists([[(2, 0.9), (1, 0.5)], []], n_labels=3)).hits
-    array([1, 0], dtype=uint8)
-    """
+    """Match `ranking` with the true labels Y (n_rows, n_labels), and check that their shapes agree."""
     if not isinstance(ranking, Ranking):
         raise InputError(
             "ranking must be a Ranking",

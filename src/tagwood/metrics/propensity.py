@@ -30,21 +30,14 @@ PRESETS: dict[str, tuple[float, float]] = {
 class LabelCounts:
     """How often each label occurs in the training data.
 
-    Parameters
-    ----------
-    counts
-        (n_labels,) number of training rows of each label.
-    n_rows
-        Number of training rows.
-
     Examples
     --------
     >>> LabelCounts.of([[0, 1], [1]]).counts
     array([1, 2])
     """
 
-    counts: NDArray[np.int64]
-    n_rows: int
+    counts: NDArray[np.int64]  # (n_labels,) number of training rows of each label
+    n_rows: int  # number of training rows
 
     def __post_init__(self) -> None:
         check_int(self.n_rows, "n_rows", low=1)

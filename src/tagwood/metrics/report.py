@@ -43,21 +43,6 @@ class SliceReport:
 class Report:
     """The result of `evaluate`.
 
-    Parameters
-    ----------
-    measures
-        One per metric, in the given order; ``report["P@1"]`` is the value of one.
-    n_rows, n_labels
-        Shape of Y.
-    n_rows_without_labels
-        Rows of Y without true labels; see `evaluation` for their effect on each metric.
-    propensity
-        Description of the propensities; None if no metric needed them.
-    confidence
-        Level of the intervals, or None.
-    slices
-        Head, torso and tail, if requested.
-
     Examples
     --------
     >>> report = Report((Measure("P@1", 0.5),), n_rows=2, n_labels=3, n_rows_without_labels=0)
@@ -71,13 +56,15 @@ class Report:
     2 rows, 3 labels
     """
 
-    measures: tuple[Measure, ...]
+    measures: tuple[Measure, ...]  # one per metric, in the given order; ``report["P@1"]`` is the value of one
+    # n_rows, n_labels: shape of Y
     n_rows: int
     n_labels: int
+    # Rows of Y without true labels; see `evaluation` for their effect on each metric
     n_rows_without_labels: int
-    propensity: str | None = None
-    confidence: float | None = None
-    slices: tuple[SliceReport, ...] = ()
+    propensity: str | None = None  # description of the propensities; None if no metric needed them
+    confidence: float | None = None  # level of the intervals, or None
+    slices: tuple[SliceReport, ...] = ()  # head, torso and tail, if requested
 
     def __getitem__(self, name: str) -> float:
         return self.measure(name).value

@@ -80,14 +80,8 @@ def create_app(
 ) -> FastAPI:
     """Return the service as an ASGI app.
 
-    Parameters
-    ----------
-    model
-        A model folder, which is loaded when the app starts and checked for changes; or a fitted Tagger.
-    settings
-        Limits, token, files; default `ServiceSettings()`.
-    metrics, log
-        Counts shared with other workers, and the log; default: own counts, no log.
+    A model folder is loaded when the app starts and checked for changes; a fitted Tagger stays in use. `metrics` are
+    counts shared with other workers; default: own counts, and no log.
 
     Examples
     --------

@@ -14,31 +14,23 @@ from starlette.responses import Response
 
 from tagwood.errors import DataError, InputError, StorageError
 
-
-class ProblemKind(NamedTuple):
-    """Status and title of a kind of problem."""
-
-    status: int
-    title: str
-
-
-PROBLEMS: dict[str, ProblemKind] = {
-    "invalid-json": ProblemKind(400, "The body is not valid JSON"),
-    "invalid-request": ProblemKind(422, "The request is not valid"),
-    "unauthorized": ProblemKind(401, "A bearer token is required"),
-    "forbidden-host": ProblemKind(421, "This host name is not accepted"),
-    "not-found": ProblemKind(404, "Not found"),
-    "unknown-label": ProblemKind(404, "The label is not in the vocabulary"),
-    "method-not-allowed": ProblemKind(405, "The method is not allowed"),
-    "timeout": ProblemKind(408, "The body took too long to arrive"),
-    "conflict": ProblemKind(409, "This service cannot do that"),
-    "body-too-large": ProblemKind(413, "The body is too large"),
-    "unsupported-type": ProblemKind(415, "The body must be JSON"),
-    "too-many-requests": ProblemKind(429, "Too many open requests"),
-    "headers-too-large": ProblemKind(431, "The headers are too large"),
-    "internal": ProblemKind(500, "Internal error"),
-    "not-ready": ProblemKind(503, "No model is loaded yet"),
-    "not-stored": ProblemKind(507, "The record could not be stored"),
+PROBLEMS: dict[str, tuple[int, str]] = {
+    "invalid-json": (400, "The body is not valid JSON"),
+    "invalid-request": (422, "The request is not valid"),
+    "unauthorized": (401, "A bearer token is required"),
+    "forbidden-host": (421, "This host name is not accepted"),
+    "not-found": (404, "Not found"),
+    "unknown-label": (404, "The label is not in the vocabulary"),
+    "method-not-allowed": (405, "The method is not allowed"),
+    "timeout": (408, "The body took too long to arrive"),
+    "conflict": (409, "This service cannot do that"),
+    "body-too-large": (413, "The body is too large"),
+    "unsupported-type": (415, "The body must be JSON"),
+    "too-many-requests": (429, "Too many open requests"),
+    "headers-too-large": (431, "The headers are too large"),
+    "internal": (500, "Internal error"),
+    "not-ready": (503, "No model is loaded yet"),
+    "not-stored": (507, "The record could not be stored"),
 }
 MEDIA_TYPE = "application/problem+json"
 _MAX_DETAIL = 500
@@ -78,16 +70,17 @@ class ProblemError(Exception):
 
 def problem_response(problem: ProblemError, request_id: str, status: int | None = None) -> Response:
     """Return a problem as a response; `status` replaces the usual status of its kind."""
-    kind = PROBLEMS[problem.kind]
+    usual, title = PROBLEMS[problem.kind]
+    status = status or usual
     content = {
         "type": f"urn:tagwood:problem:{problem.kind}",
-        "title": kind.title,
-        "status": status or kind.status,
+        "title": title,
+        "status": status,
         "detail": problem.detail[:_MAX_DETAIL],
         "errors": [error._asdict() for error in problem.errors[:_MAX_ERRORS]],
         "request_id": request_id,
     }
-    return Response(orjson.dumps(content), status or kind.status, problem.headers, MEDIA_TYPE)
+    return Response(orjson.dumps(content), status, problem.headers, MEDIA_TYPE)
 
 
 def from_validation(errors: Sequence[Any]) -> ProblemError:

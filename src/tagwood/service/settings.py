@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +76,7 @@ class ServiceSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, to be sent to a worker process."""
-        return {
-            name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()
-        }
+        return TypeAdapter(ServiceSettings).dump_python(self, mode="json")  # type: ignore[no-any-return]
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ServiceSettings:

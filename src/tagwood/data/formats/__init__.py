@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tagwood.data.dataset import Dataset
@@ -107,8 +108,8 @@ _FORMATS = (
         files=("train_texts.txt", "train_labels.txt"),
     ),
     Format("jsonl", json_lines.write, json_lines.records, endings=(".jsonl", ".ndjson")),
-    Format("csv", tables.write_csv, tables.records, labels_by="word", endings=(".csv",)),
-    Format("tsv", tables.write_tsv, tables.records, labels_by="word", endings=(".tsv",)),
+    Format("csv", partial(tables.write, delimiter=","), tables.records, labels_by="word", endings=(".csv",)),
+    Format("tsv", partial(tables.write, delimiter="\t"), tables.records, labels_by="word", endings=(".tsv",)),
     Format("parquet", tables.write_parquet, tables.parquet_records, endings=(".parquet",)),
     Format("annif-tsv", text_lines.write_annif, text_lines.annif_records, holds=("texts",), labels_by="word"),
     Format("annif-csv", tables.write_annif_csv, tables.records, holds=("texts", "ids"), labels_by="word"),

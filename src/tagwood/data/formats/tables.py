@@ -64,14 +64,14 @@ def records(path: Path, options: ReadOptions) -> Iterator[Record]:
         )
 
 
-def write_csv(dataset: Dataset, path: Path) -> None:
-    """Write a CSV file."""
-    _write(dataset, path, ",")
-
-
-def write_tsv(dataset: Dataset, path: Path) -> None:
-    """Write a TSV file with a header."""
-    _write(dataset, path, "\t")
+def write(dataset: Dataset, path: Path, delimiter: str) -> None:
+    """Write a CSV or TSV file."""
+    keys = dataset.vocab.keys()
+    plain = not any(mark in key for key in keys for mark in _SEPARATORS)
+    plain = plain and all(key.strip() == key and not key.startswith("[") for key in keys)
+    rows = ([keys[label] for label in row] for row in dataset.label_lists())
+    cells = [";".join(row) if plain else json.dumps(row, ensure_ascii=False) for row in rows]
+    _write_columns(dataset, path, delimiter, {"id": dataset.ids, "group": dataset.groups, "labels": cells})
 
 
 def write_annif_csv(dataset: Dataset, path: Path) -> None:
@@ -210,15 +210,6 @@ def _check_header(path: Path, header: list[str], options: ReadOptions, line: int
         problem = "the header has the same column twice"
     if problem is not None:
         raise DataError(problem, path=path, line=line, hint=hint)
-
-
-def _write(dataset: Dataset, path: Path, delimiter: str) -> None:
-    keys = dataset.vocab.keys()
-    plain = not any(mark in key for key in keys for mark in _SEPARATORS)
-    plain = plain and all(key.strip() == key and not key.startswith("[") for key in keys)
-    rows = ([keys[label] for label in row] for row in dataset.label_lists())
-    cells = [";".join(row) if plain else json.dumps(row, ensure_ascii=False) for row in rows]
-    _write_columns(dataset, path, delimiter, {"id": dataset.ids, "group": dataset.groups, "labels": cells})
 
 
 def _write_columns(dataset: Dataset, path: Path, delimiter: str, columns: dict[str, Any]) -> None:

@@ -44,9 +44,7 @@ def annif_records(path: Path, options: ReadOptions) -> Iterator[Record]:
     """Yield the rows of Annif's TSV: ``text<TAB><uri> <uri>``."""
 
     def parse(line: str) -> Record:
-        text, tab, uris = line.partition("\t")
-        if not tab:
-            raise DataError("has no tab between text and URIs")
+        text, uris = _cells(line, "text and URIs")
         return Record(text, parse_uris(uris))
 
     return line_records(path, options, parse)
@@ -84,12 +82,17 @@ def pecos_records(path: Path, options: ReadOptions) -> Iterator[Record]:
     """Yield the rows of PECOS text: ``id,id<TAB>text``."""
 
     def parse(line: str) -> Record:
-        labels, tab, text = line.partition("\t")
-        if not tab:
-            raise DataError("has no tab between label ids and text")
+        labels, text = _cells(line, "label ids and text")
         return Record(text, parse_ids(labels))
 
     return line_records(path, options, parse)
+
+
+def _cells(line: str, what: str) -> tuple[str, str]:
+    first, tab, second = line.partition("\t")
+    if not tab:
+        raise DataError(f"has no tab between {what}")
+    return first, second
 
 
 def write_pecos(dataset: Dataset, path: Path) -> None:
