@@ -33,7 +33,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import _kernels
@@ -187,20 +187,16 @@ class Disentangled(TreeRanker):
         """Return how the scores of copies of a label are joined."""
         return self.merge
 
-    def score_labels(self, X: Any, pairs: ArrayLike, merge: str | None = None) -> NDArray[np.float32]:
-        """Return the scores of given labels, over all their copies; `merge` defaults to that of the model."""
-        return super().score_labels(X, pairs, self.merge if merge is None else merge)
-
-    def copy_counts(self, tree: int = 0) -> NDArray[np.int64]:
-        """Return the number of leaves of each label."""
+    def copy_counts(self) -> NDArray[np.int64]:
+        """Return the number of leaves of each label in the first tree."""
         self._check_fitted()
-        return np.bincount(self.trees_[tree].tree.labels, minlength=self.n_labels_)
+        return np.bincount(self.trees_[0].tree.labels, minlength=self.n_labels_)
 
     def state(self) -> State:
         """Return the stored form of the model."""
         self._check_fitted()
         fitted = LinearTree(**(LinearTree() if self.base is None else self.base).get_params(deep=False))
-        fitted.keep(self.learned())
+        fitted.copy_fit(self)
         own = {name: value for name, value in self.get_params(deep=False).items() if name != "base"}
         params = {"init": {**own, "copy_settings": asdict(self.copy_settings)}}
         return State("Disentangled", params=params, parts={"model": fitted.state()})
@@ -213,8 +209,7 @@ class Disentangled(TreeRanker):
         base = LinearTree(**fitted.get_params(deep=False))
         model = cls(base, **{**init, "copy_settings": CopySettings(**init["copy_settings"])})
         model.check_params()
-        model.keep(fitted.learned())
-        return model
+        return model.copy_fit(fitted)
 
     def check_params(self) -> None:
         """Raise `InputError` for a parameter with an invalid value."""

@@ -118,12 +118,7 @@ class SoftmaxTree(FittedModel):
     threads: int | None = None
 
     def fit(
-        self,
-        X: Iterable[str],
-        y: Any,
-        *,
-        tree: LabelTree | str | float | None = None,
-        progress: Progress | None = None,
+        self, X: Iterable[str], y: Any, *, tree: LabelTree | None = None, progress: Progress | None = None
     ) -> Self:
         """Learn from texts and their labels.
 
@@ -134,8 +129,7 @@ class SoftmaxTree(FittedModel):
         y
             (n_rows, n_labels) label sets: a sparse or dense 0/1 matrix, or the label ids of each row.
         tree
-            A binary tree with one label a leaf to use instead of building one; or the name or the λ of one to build
-            instead of the constructor's.
+            A binary tree with one label per leaf to use instead of building one.
         progress
             Called with the name of a stage and the share done.
         """
@@ -143,15 +137,19 @@ class SoftmaxTree(FittedModel):
         threads = check_threads(self.threads)
         rows, labels = check_text_rows(X, y)
         report = progress or ignore_progress
-        wanted = (self.lam if self.tree == "interpolated" else self.tree) if tree is None else tree
-        shape = shape_tree(wanted, rows, labels, self.seed, threads, report)
+        if tree is None:
+            tree = self._build_tree(rows, labels, threads, report)
+        elif tree.n_labels != labels.shape[1]:
+            expected = f"the tree must be over the {labels.shape[1]:,} labels of Y"
+            raise InputError(expected, given=f"{tree.n_labels:,} labels")
+        check_binary(tree)
         report("words", 0.0)
         bags = WordBags.learn(rows, self.min_count, longest=self.ngrams, bits=_HASH_BITS, threads=threads)
         plan = SoftmaxPlan(
             self.dimension, self.epochs, self.learning_rate, self.positives == "sum", self.seed, threads
         )
-        self.arrays_ = train(bags.rows(rows, threads), labels, shape, plan, report)
-        self.bags_, self.tree_ = bags, shape
+        self.arrays_ = train(bags.rows(rows, threads), labels, tree, plan, report)
+        self.bags_, self.tree_ = bags, tree
         self.labels_per_row_ = labels.nnz / max(1, np.count_nonzero(np.diff(labels.indptr)))
         self.n_labels_ = labels.shape[1]
         return self
@@ -235,6 +233,23 @@ class SoftmaxTree(FittedModel):
         )
         return model
 
+    def _build_tree(
+        self, texts: Sequence[str], Y: sparse.csr_array, threads: int, report: Progress
+    ) -> LabelTree:
+        """Build the tree: coding trees from label frequencies alone, the others also from TF-IDF features."""
+        frequencies = label_frequencies(Y)
+        if self.tree == "huffman":
+            return build_huffman_tree(frequencies.marginal)
+        if self.tree == "fano":
+            return build_fano_tree(frequencies.coding)
+        report("label features", 0.0)
+        V = softmax_label_features(texts, Y, threads)
+        report("label tree", 0.0)
+        lam = 0.0 if self.tree == "balanced" else float(self.lam)
+        return build_interpolated_tree(
+            V, frequencies, lam=lam, max_leaf_size=1, seed=self.seed, threads=threads
+        )
+
     def _search(
         self, texts: Iterable[str], k: int, restrict: ArrayLike | None, exclude: ArrayLike | None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
@@ -262,37 +277,6 @@ class SoftmaxTree(FittedModel):
         check_choice(self.positives, "positives", _POSITIVES)
         check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
         check_threads(self.threads)
-
-
-def shape_tree(
-    shape: LabelTree | str | float,
-    texts: Sequence[str],
-    Y: sparse.csr_array,
-    seed: int,
-    threads: int,
-    report: Progress,
-) -> LabelTree:
-    """Return a checked tree over the labels of Y; a name or a λ is built from frequencies and TF-IDF features."""
-    if isinstance(shape, LabelTree):
-        if shape.n_labels != Y.shape[1]:
-            raise InputError(
-                f"the tree must be over the {Y.shape[1]:,} labels of Y", given=f"{shape.n_labels:,} labels"
-            )
-        return check_binary(shape)
-    if isinstance(shape, str):
-        check_choice(shape, "tree", SHAPES[1:])
-    else:
-        check_float(shape, "tree", low=0.0, high=2.0)
-    frequencies = label_frequencies(Y)
-    if shape in ("huffman", "fano"):
-        report("label tree", 0.0)
-        huffman = shape == "huffman"
-        return build_huffman_tree(frequencies.marginal) if huffman else build_fano_tree(frequencies.coding)
-    report("label features", 0.0)
-    V = softmax_label_features(texts, Y, threads)
-    report("label tree", 0.0)
-    lam = 0.0 if shape == "balanced" else float(shape)
-    return build_interpolated_tree(V, frequencies, lam=lam, max_leaf_size=1, seed=seed, threads=threads)
 
 
 def softmax_label_features(texts: Sequence[str], Y: sparse.csr_array, threads: int) -> sparse.csr_array:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,16 +50,6 @@ from tagwood.trees.label_tree import LabelTree
 SEARCHES = ("beam", "exact")
 _TREES = ("interpolated", "auto")
 _INT32_MAX = np.iinfo(np.int32).max
-
-
-class LearnedTrees(NamedTuple):
-    """What a fit learns: trained trees, and their λ with the trials behind it, if any."""
-
-    trees: list[TreeWeights]
-    lam: float | None
-    sweep: TreeSweep | None
-    n_features: int
-    n_labels: int
 
 
 class TreeRanker(FittedModel):
@@ -157,18 +147,15 @@ class TreeRanker(FittedModel):
                 features, weights, float(base.C), base.solver, base.seed + number, threads
             )
             fitted.append(self.train_tree(training, one, labels, progress))
-        self.keep(LearnedTrees(fitted, lam, sweep, features.n_cols, labels.shape[1]))
+        self.trees_, self.lam_, self.sweep_ = fitted, lam, sweep
+        self.n_features_, self.n_labels_ = features.n_cols, labels.shape[1]
         return self
 
-    def keep(self, learned: LearnedTrees) -> None:
-        """Take over what a fit has learned, all at once."""
-        self.trees_, self.lam_, self.sweep_ = learned.trees, learned.lam, learned.sweep
-        self.n_features_, self.n_labels_ = learned.n_features, learned.n_labels
-
-    def learned(self) -> LearnedTrees:
-        """Return what the last fit has learned."""
-        self._check_fitted()
-        return LearnedTrees(self.trees_, self.lam_, self.sweep_, self.n_features_, self.n_labels_)
+    def copy_fit(self, other: TreeRanker) -> Self:
+        """Take over what another model has learned."""
+        self.trees_, self.lam_, self.sweep_ = other.trees_, other.lam_, other.sweep_
+        self.n_features_, self.n_labels_ = other.n_features_, other.n_labels_
+        return self
 
     def copy_merge(self, search: str) -> str:
         """Return how the scores of copies of a label are joined: ``"mean"`` or ``"max"``."""
@@ -232,8 +219,8 @@ class TreeRanker(FittedModel):
         """Return the label sets: labels with a score of at least 0.5, at most 50 per row."""
         return self.rank(X, k=50).above(0.5).to_sets()
 
-    def score_labels(self, X: Any, pairs: ArrayLike, merge: str = "mean") -> NDArray[np.float32]:
-        """Return the scores of given labels, without a search.
+    def score_labels(self, X: Any, pairs: ArrayLike) -> NDArray[np.float32]:
+        """Return the scores of given labels, over all their copies, without a search.
 
         Parameters
         ----------
@@ -241,14 +228,11 @@ class TreeRanker(FittedModel):
             (n_rows, n_features) features.
         pairs
             (n_pairs, 2) whole numbers: row of X, label.
-        merge
-            For labels with copies: ``"mean"`` over all copies or ``"max"``.
         """
         self._check_fitted()
         features = csr_parts(check_features(X, n_features=self.n_features_))
         wanted = check_pairs(pairs, features.n_rows, self.n_labels_)
-        check_choice(merge, "merge", ["mean", "max"])
-        threads = check_threads(self.threads)
+        merge, threads = self.copy_merge("beam"), check_threads(self.threads)
         scores = [pair_scores(tree, features, wanted, merge, threads) for tree in self.trees_]
         mean: NDArray[np.float32] = np.mean(scores, axis=0).astype(np.float32)
         return mean
@@ -361,16 +345,17 @@ class LinearTree(TreeRanker):
         init = dict(state.param("init", dict))
         model = cls(**{**init, "solver": Solver(**init["solver"])})
         model.check_params()
-        n_features = check_int(state.param("n_features", int), "n_features", low=1, high=_INT32_MAX)
-        n_labels = check_int(state.param("n_labels", int), "n_labels", low=1, high=_INT32_MAX)
-        sweep = state.params.get("sweep")
-        solver = model.solver
-        trees = [
-            TreeWeights.from_state(state.part(f"tree_{i}"), n_labels, solver.link, solver.weights)
+        for name in ("n_features", "n_labels"):
+            setattr(model, f"{name}_", check_int(state.param(name, int), name, low=1, high=_INT32_MAX))
+        sweep, solver = state.params.get("sweep"), model.solver
+        model.lam_, model.sweep_ = (
+            state.params.get("lam"),
+            None if sweep is None else TreeSweep.from_dict(sweep),
+        )
+        model.trees_ = [
+            TreeWeights.from_state(state.part(f"tree_{i}"), model.n_labels_, solver.link, solver.weights)
             for i in range(model.n_trees)
         ]
-        trials = None if sweep is None else TreeSweep.from_dict(sweep)
-        model.keep(LearnedTrees(trees, state.params.get("lam"), trials, n_features, n_labels))
         return model
 
     def check_params(self) -> None:
