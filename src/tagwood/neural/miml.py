@@ -57,8 +57,6 @@ class MimlNetwork(FittedModel):
         ``"eagle"``; ``"eagle-0"``: initial embeddings that are not optimized; ``"none"``: no attention (Deep-MIML).
     sharpness
         τ of the attention: higher values focus on closer rows. 0 is Deep-MIML.
-    contrast
-        Of the label embeddings; see `tagwood.impute_labels`.
     concepts
         Number of concepts per label: different kinds of rows that share it.
     hidden
@@ -93,7 +91,6 @@ class MimlNetwork(FittedModel):
         *,
         attention: str = "eagle",
         sharpness: float = 1.0,
-        contrast: float = 1.0,
         concepts: int = 4,
         hidden: int = 128,
         training: Training = Training(),  # noqa: B008 (frozen)
@@ -102,7 +99,6 @@ class MimlNetwork(FittedModel):
     ) -> None:
         self.attention = attention
         self.sharpness = sharpness
-        self.contrast = contrast
         self.concepts = concepts
         self.hidden = hidden
         self.training = training
@@ -123,11 +119,9 @@ class MimlNetwork(FittedModel):
 
         Parameters
         ----------
-        X
-            (n_rows, n_features) sparse or dense features.
-        y
-            (n_groups, n_labels) labels of the groups: a 0/1 matrix, or the label ids of each group; without `groups`,
-            labels of the rows.
+        X, y
+            (n_rows, n_features) features; (n_groups, n_labels) labels of the groups: a 0/1 matrix, or the label ids of
+            each group. Without `groups`, labels of the rows.
         groups
             (n_rows, n_groups) 0/1 matrix, or the group ids of each row. A row may be in several groups.
         evaluate
@@ -235,7 +229,6 @@ class MimlNetwork(FittedModel):
                 sparse.eye_array(X.shape[0], format="csr") if members is None else members,
                 labels,
                 steps=20 if self.attention == "eagle" else 0,
-                contrast=self.contrast,
                 seed=self.seed,
                 threads=threads,
             )
@@ -250,7 +243,6 @@ class MimlNetwork(FittedModel):
         """Raise `InputError` for a parameter with an invalid value."""
         check_choice(self.attention, "attention", ATTENTIONS)
         check_float(self.sharpness, "sharpness", low=0.0)
-        check_float(self.contrast, "contrast", low=0.0, high=1.0)
         check_int(self.concepts, "concepts", low=1)
         check_int(self.hidden, "hidden", low=0)
         check_parts(self, {"training": Training})

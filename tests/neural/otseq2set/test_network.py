@@ -18,7 +18,7 @@ from tagwood.neural.otseq2set.network import (
     LightConv,
     Words,
 )
-from tagwood.neural.otseq2set.training import SetRows, SetTask, set_step, student_logits, teacher_loss
+from tagwood.neural.otseq2set.training import SetRows, set_step, student_logits, teacher_loss
 
 
 def naive_logits(network, step, own):
@@ -120,7 +120,7 @@ def test_teacher_forcing_is_the_sum_of_the_steps_of_each_row(kind, restricted):
     targets = torch.tensor([[0, 2, 5], [3, -1, -1], [5, 0, -1], [2, 3, -1]])
     all_five = torch.tensor([[0, 2, 3, 5, N_LABELS]]).expand(4, -1)
     columns = Columns(all_five, torch.ones(4, 5, dtype=torch.bool)) if restricted else None
-    loss = teacher_loss(network, network(words), targets, SetTask(None, 4), columns)
+    loss = teacher_loss(network, network(words), targets, None, 4, columns)
     wanted = 0.0
     for row in range(4):
         memory = network(Words(words.ids[[row], : words.lengths[row]], words.lengths[[row]]))
@@ -144,9 +144,8 @@ def test_teacher_forcing_is_the_sum_of_the_steps_of_each_row(kind, restricted):
 @torch.no_grad()
 def test_the_order_of_labels_matters_for_teacher_forcing_only():
     network, words = make_network(dtype=torch.float64), make_words((3, 2))
-    task = SetTask(None, 4)
-    one = teacher_loss(network, network(words), torch.tensor([[0, 1], [2, 3]]), task)
-    other = teacher_loss(network, network(words), torch.tensor([[1, 0], [3, 2]]), task)
+    one = teacher_loss(network, network(words), torch.tensor([[0, 1], [2, 3]]), None, 4)
+    other = teacher_loss(network, network(words), torch.tensor([[1, 0], [3, 2]]), None, 4)
     assert abs(float(one) - float(other)) > 1e-3
 
 
@@ -160,7 +159,8 @@ def test_a_teacher_forced_beginning_of_set_losses_says_nothing_after_the_labels(
                 network,
                 network(words),
                 targets,
-                SetTask(SetLossOptions(empty_weight=weight, divisor=divisor), 4),
+                SetLossOptions(empty_weight=weight, divisor=divisor),
+                4,
             )
         )
         for weight, divisor in ((0.0, 1.0), (0.2, 1.0), (0.4, 1.0), (0.4, 2.0))
@@ -177,8 +177,8 @@ def empty_pull(free_empty, transport, candidates):
     ends, labels = np.array([0, 2, 3, 5]), np.array([0, 4, 1, 2, 3])
     own = sparse.csr_array(np.ones((3, N_LABELS))) if candidates else None
     data = SetRows(borders, ids, N_LABELS, ends, labels, own)
-    task = SetTask(SetLossOptions(transport=transport), 4, free_empty)
-    set_step(data, task)(network, np.arange(3)).backward()
+    options = SetLossOptions(transport=transport, free_empty=free_empty)
+    set_step(data, options, 4)(network, np.arange(3)).backward()
     return float(network.output.bias.grad[-1])
 
 

@@ -59,12 +59,7 @@ class BagModule(EncoderModule):
 
     Untrained it is a random projection of TF-IDF: rare tokens weigh more, and the hidden layer adds nothing.
 
-    Parameters
-    ----------
-    n_tokens, dimension
-        Size of the vocabulary, and length of the vectors.
-    rarity
-        (n_tokens,) initial weights of the tokens, such as their inverse document frequency; default 1.
+    `rarity` (n_tokens,) are initial weights of the tokens, such as their inverse document frequency; default 1.
     """
 
     def __init__(self, n_tokens: int, dimension: int, rarity: torch.Tensor | None = None) -> None:

@@ -45,7 +45,9 @@ _LEAST_SURE = 1e-30  # probabilities below are too inexact for a logarithm
 class SetLossOptions:
     """Scheme and weights of `set_loss`; see `LossSettings`.
 
-    L_b is divided by `divisor`: 1 is Eq. 13, `mean_row_weight` the scale of the authors' code.
+    L_b is divided by `divisor`: 1 is Eq. 13, `mean_row_weight` the scale of the authors' code. With `free_empty` the
+    embedding of ∅ is zero in the transport, so that ∅ takes no part in it: cosines do not depend on how much of a
+    step's probability the labels have.
     """
 
     scheme: str = "all"
@@ -53,6 +55,7 @@ class SetLossOptions:
     transport: float = 8.0
     divisor: float = 1.0
     transport_steps: str = "all"
+    free_empty: bool = False
 
 
 def set_loss(

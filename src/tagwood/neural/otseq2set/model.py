@@ -46,7 +46,7 @@ from tagwood.neural.otseq2set.decoding import (
 )
 from tagwood.neural.otseq2set.network import Columns, SetNetwork
 from tagwood.neural.otseq2set.settings import DecodingSettings, LossSettings, NetworkSettings, SetTraining
-from tagwood.neural.otseq2set.training import SetRows, SetTask, set_step, similar_lengths
+from tagwood.neural.otseq2set.training import SetRows, set_step, similar_lengths
 from tagwood.neural.otseq2set.words import label_table, word_table
 from tagwood.neural.torch_state import (
     check_parts,
@@ -184,10 +184,7 @@ class SetGenerator(FittedModel):
             candidates,
             device=self.training.device,
         )
-        task = SetTask(None, n_steps)
-        if self._blank:
-            options = self.loss.options(np.minimum(sizes, n_steps), n_steps)
-            task = SetTask(options, n_steps, self.loss.transport_empty == "free")
+        options = self.loss.options(np.minimum(sizes, n_steps), n_steps) if self._blank else None
         teacher_epochs = self.loss.teacher_epochs if self._blank else 0
         with torch_threads(self.threads), flushed_denormals():
             module = self._new_network(words, n_labels, names)
@@ -196,7 +193,7 @@ class SetGenerator(FittedModel):
             history = train(
                 module,
                 similar_lengths(data.lengths, self.training.batch_size, teacher_epochs),
-                set_step(data, task),
+                set_step(data, options, n_steps),
                 self.training,
                 seed=self.seed,
                 evaluate=None if evaluate is None else lambda _: evaluate(unfinished),

@@ -122,6 +122,7 @@ class LossSettings:
             transport=self.transport,
             divisor=mean_row_weight(sizes, n_steps, self.empty_weight) if self.scale == "mean" else 1.0,
             transport_steps=self.transport_steps,
+            free_empty=self.transport_empty == "free",
         )
 
 

@@ -29,34 +29,22 @@ from tagwood.neural.training import Batches, Rows, Step
 _NEAR = 32  # number of batches whose rows are sorted by length together
 
 
-@dataclass(frozen=True)
-class SetTask:
-    """How a network learns: `options` of the set loss, None for teacher forcing; `n_steps` of the decoder.
-
-    With `free_empty` the embedding of ∅ is zero in the transport, so that ∅ takes no part in it: cosines do not depend
-    on how much of a step's probability the labels have.
-    """
-
-    options: SetLossOptions | None
-    n_steps: int
-    free_empty: bool = False
-
-
 @dataclass(frozen=True, eq=False)
 class SetRows:
-    """Texts, label sets and candidates of many rows, as tensors of some of them; ∅ or the end has the id `n_labels`."""
+    """Texts, label sets and candidates of many rows, as tensors of some of them; ∅ or the end has the id `n_labels`.
 
-    borders: NDArray[np.int64]  # the word ids of row i are words[borders[i]:borders[i + 1]], at least one
+    The word ids of row i are ``words[borders[i]:borders[i + 1]]``, at least one; its labels, in generated order,
+    are ``labels[ends[i]:ends[i + 1]]``, None for prediction. Its candidate labels are a row of `candidates`, with
+    ascending columns, or all `allowed` labels; None for all.
+    """
+
+    borders: NDArray[np.int64]
     words: NDArray[np.int32]
     n_labels: int
-    ends: NDArray[np.int64] | None = (
-        None  # the labels of row i are labels[ends[i]:ends[i + 1]], in generated order
-    )
-    labels: NDArray[np.int64] | None = None  # None for prediction
-    candidates: sparse.csr_array | None = (
-        None  # (n_rows, n_labels) 0/1 with ascending columns; None for all labels
-    )
-    allowed: NDArray[np.bool_] | None = None  # (n_labels,) labels that may be generated; None for all
+    ends: NDArray[np.int64] | None = None
+    labels: NDArray[np.int64] | None = None
+    candidates: sparse.csr_array | None = None
+    allowed: NDArray[np.bool_] | None = None
     device: str = "cpu"
 
     @property
@@ -116,26 +104,29 @@ def similar_lengths(lengths: NDArray[np.int64], batch_size: int, teacher_epochs:
     return plan
 
 
-def set_step(data: SetRows, task: SetTask) -> Step:
-    """Return the function that computes the loss of some rows; rows given as ``~row`` are teacher-forced."""
+def set_step(data: SetRows, options: SetLossOptions | None, n_steps: int) -> Step:
+    """Return the function that computes the loss of some rows.
+
+    Without options of the set loss all rows are teacher-forced, with them those given as ``~row``.
+    """
 
     def step(module: nn.Module, rows: Rows) -> torch.Tensor:
         assert isinstance(module, SetNetwork)
         teacher_forced = bool(rows[0] < 0)
         rows = ~rows if teacher_forced else rows
         memory, columns, targets = module(data.batch(rows)), data.columns(rows), data.targets(rows)
-        if task.options is None or teacher_forced:
-            return teacher_loss(module, memory, targets, task, columns)
-        logits = student_logits(module, memory, task.n_steps, columns)
+        if options is None or teacher_forced:
+            return teacher_loss(module, memory, targets, options, n_steps, columns)
+        logits = student_logits(module, memory, n_steps, columns)
         vectors, empty = None, module.end
         if columns is not None:
             targets, empty = torch.where(targets >= 0, columns.places(targets), -1), logits.shape[2] - 1
-        if task.options.transport:
+        if options.transport:
             table = module.labels.weight[:-1].detach()
-            if task.free_empty:
+            if options.free_empty:
                 table = torch.cat([table[:-1], torch.zeros_like(table[-1:])])
             vectors = table if columns is None else table[columns.labels]
-        return set_loss(logits, targets, vectors, empty=empty, options=task.options)
+        return set_loss(logits, targets, vectors, empty=empty, options=options)
 
     return step
 
@@ -165,7 +156,12 @@ def student_logits(
 
 
 def teacher_loss(
-    network: SetNetwork, memory: Memory, targets: torch.Tensor, task: SetTask, columns: Columns | None = None
+    network: SetNetwork,
+    memory: Memory,
+    targets: torch.Tensor,
+    options: SetLossOptions | None,
+    n_steps: int,
+    columns: Columns | None = None,
 ) -> torch.Tensor:
     """Return the cross-entropy of given label sequences, summed over the steps of a row and averaged over rows.
 
@@ -173,16 +169,16 @@ def teacher_loss(
     generate ∅, with its weight.
     """
     n_rows, most = targets.shape
-    n_steps = most + 1 if task.options is None else task.n_steps
+    n_steps = most + 1 if options is None else n_steps
     wanted = torch.full((n_rows, n_steps), network.end, dtype=torch.int64, device=targets.device)
     width = min(most, n_steps)
     wanted[:, :width] = torch.where(targets[:, :width] >= 0, targets[:, :width], network.end)
     sizes = (targets >= 0).sum(dim=1)
     places = torch.arange(n_steps, device=targets.device)
-    if task.options is None:
+    if options is None:
         weights = (places <= sizes[:, None]).to(memory.start.dtype)
     else:
-        weights = torch.where(places < sizes[:, None], 1.0, task.options.empty_weight) / task.options.divisor
+        weights = torch.where(places < sizes[:, None], 1.0, options.empty_weight) / options.divisor
     logits = _teacher_logits(network, memory, wanted, weights > 0, columns)
     places = wanted if columns is None else columns.places(wanted)
     losses = nn.functional.cross_entropy(logits, places[weights > 0], reduction="none")

@@ -18,20 +18,11 @@ _F32 = NDArray[np.float32]
 
 
 def read_vectors(path: str | Path, wanted: Mapping[str, int]) -> tuple[_F32, NDArray[np.bool_]]:
-    """Read the vectors of some words from a file.
+    """Return the vectors of some words, 0 for those that are not in the file, and a mask of those that are.
 
-    Parameters
-    ----------
-    path
-        A text file with a word and its numbers on each line (GloVe; the header line of word2vec and fastText files is
-        skipped), or an ``.npy`` table with the words, one per line, in a ``.txt`` file of the same name or in
-        ``words.txt`` next to it.
-    wanted
-        Word -> row of the result.
-
-    Returns
-    -------
-    (n_wanted, dimension) vectors, 0 for words that are not in the file, and a mask of the words that are.
+    The file is text with a word and its numbers on each line (GloVe; the header line of word2vec and fastText files is
+    skipped), or an ``.npy`` table with the words, one per line, in a ``.txt`` file of the same name or in ``words.txt``
+    next to it. `wanted` maps words to rows of the result.
     """
     path = Path(path)
     if not path.is_file():
