@@ -27,7 +27,9 @@ def assert_same_bits(left, right):
 
 def test_features_are_numbered_by_falling_document_frequency():
     encoder = TfidfEncoder(ngrams=(1, 1), min_df=1).fit(TREES)
-    assert encoder.feature_names()[:2] == ["fir", "oak"]
+    names = encoder.feature_names()
+    assert names[:2] == ["fir", "oak"]
+    assert [encoder.feature_name(feature) for feature in range(len(names))] == names
     assert np.all(np.diff(encoder.state().arrays["idf"]) >= 0)
 
 

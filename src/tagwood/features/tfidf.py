@@ -180,14 +180,14 @@ class TfidfEncoder(Params):
 
     def feature_names(self) -> list[str]:
         """Return the n-gram of each feature; beside words, character n-grams start with ``~``."""
-        terms = self._fitted()
-        if self._analysis_.hash_bits:
-            raise InputError(
-                "feature names require a vocabulary",
-                given=f"hash_bits={self._analysis_.hash_bits}",
-                hint="Fit with hash_bits=None.",
-            )
+        terms = self._spelled()
         return unpack_strings(terms.spelling, terms.offsets)
+
+    def feature_name(self, feature: int) -> str:
+        """Return the n-gram of one feature, without reading those of all others."""
+        terms = self._spelled()
+        begin, end = terms.offsets[feature : feature + 2]
+        return bytes(terms.spelling[begin:end]).decode(errors="replace")
 
     def state(self) -> State:
         """Return parameters, vocabulary table, idf and spelling."""
@@ -209,6 +209,17 @@ class TfidfEncoder(Params):
         encoder._analysis_ = encoder.analysis()
         encoder._terms_ = _terms_of(state, encoder._analysis_.hash_bits)
         return encoder
+
+    def _spelled(self) -> Terms:
+        """Return the terms, or raise `InputError` where they are hashed and have no spelling."""
+        terms = self._fitted()
+        if self._analysis_.hash_bits:
+            raise InputError(
+                "feature names require a vocabulary",
+                given=f"hash_bits={self._analysis_.hash_bits}",
+                hint="Fit with hash_bits=None.",
+            )
+        return terms
 
     def _learn(self, texts: Iterable[str], analysis: Analysis, also: Any) -> None:
         terms = learn_terms(texts, analysis, self.term_limits(), check_threads(self.threads), also)

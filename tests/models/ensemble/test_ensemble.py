@@ -11,6 +11,7 @@ from tagwood import Ensemble, LinearTree, Ranking, SoftmaxTree, Tagger, TfidfEnc
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import takes_texts
 from tagwood.metrics import evaluate
+from tagwood.models.base import allowed_labels
 from tagwood.models.ensemble.members import plan_splits
 from tagwood.models.name_matcher import NameMatcher
 from tagwood.models.neighbours import Centroids, Neighbours
@@ -85,25 +86,37 @@ def test_both_fusions_learn_and_are_stored(problem, fusion, tmp_path):
     assert tagwood.load(tmp_path / "model").rank(texts[700:]) == ensemble.rank(texts[700:])
 
 
-def test_contributions_add_up(problem, fitted):
-    texts, labels, _ = problem
-    label = labels[701][0]
-    added = fitted.contributions(texts[701:702], label)
-    ranking = dict(fitted.rank(texts[701:702], 40)[0])
-    probability = ranking[label]
-    found = np.log(probability / (1 - probability))
-    assert set(added) == {member.name for member in fitted.members_}
-    assert sum(added.values()) > 0
-    # What is left, the log odds of a label that no member finds, is the same for every label with as many rows.
-    same = np.flatnonzero(fitted.label_counts_ == fitted.label_counts_[label])
-    bases = []
-    for other in same[:3]:
-        score = dict(fitted.rank(texts[701:702], 40)[0]).get(int(other))
-        if score is not None:
-            bases.append(
-                np.log(score / (1 - score)) - sum(fitted.contributions(texts[701:702], int(other)).values())
-            )
-    np.testing.assert_allclose(bases, found - sum(added.values()), atol=1e-3)
+@pytest.mark.parametrize("limits", [{}, {"restrict": list(range(0, 400, 2))}, {"exclude": [0, 1, 2, 3]}])
+def test_contributions_add_up_to_the_log_odds(problem, fitted, limits):
+    text = problem[0][701:702]
+    ranked = dict(fitted.rank(text, 40, **limits)[0])
+    for label, probability in ranked.items():
+        found = fitted.evidence(text, label, **limits)
+        assert [one.member for one in found.members] == fitted.members_
+        assert found.base + sum(one.contribution for one in found.members) == pytest.approx(found.log_odds)
+        assert 1 / (1 + np.exp(-found.log_odds)) == pytest.approx(probability, abs=1e-6)
+    best = fitted.evidence(text, next(iter(ranked)), **limits)
+    assert best.log_odds > best.base
+    for one in best.members:
+        allowed = allowed_labels(limits.get("restrict"), limits.get("exclude"), 400)
+        own = [label for label, _ in one.member.rank(one.rows, 40, allowed)[0]]
+        assert one.place == (own.index(next(iter(ranked))) + 1 if next(iter(ranked)) in own else None)
+
+
+def test_a_label_that_no_member_found_has_the_log_odds_of_any_label(problem, fitted):
+    text = problem[0][701:702]
+    members = fitted.evidence(text, 0).members
+    candidates = {label for one in members for label in one.member.rank(one.rows, 40).labels.tolist()}
+    found = fitted.evidence(text, next(label for label in range(400) if label not in candidates))
+    assert found.log_odds == found.base == fitted.base_logit_
+    assert [(one.contribution, one.place) for one in found.members] == [(0.0, None)] * len(found.members)
+
+
+def test_up_to_fifty_labels_the_number_asked_for_does_not_change_probabilities(problem, fitted):
+    texts = problem[0][700:720]
+    many = fitted.rank(texts, 50)
+    for k in (1, 5, 45):
+        assert fitted.rank(texts, k) == many.top(k)
 
 
 def test_new_labels_are_found_by_their_names(problem, fitted, tmp_path):

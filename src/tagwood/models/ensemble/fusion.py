@@ -15,7 +15,9 @@ Decisions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from math import comb
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -129,6 +131,36 @@ def select_members(features: NDArray[np.float32], used: Sequence[int]) -> NDArra
 def is_found(features: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return which candidates at least one member found."""
     return np.asarray(~np.isnan(features[:, :-SHARED]).all(axis=1))
+
+
+def shapley_values(
+    features: NDArray[np.float32], logits: Callable[[NDArray[np.float32]], Floats], base: float
+) -> list[float]:
+    """Return what each member adds to the log odds of a candidate, on average over all orders of the members.
+
+    Parameters
+    ----------
+    features
+        (1, n_features) of the candidate.
+    logits
+        Log odds of candidates by their features.
+    base
+        Log odds of what no member finds.
+    """
+    n_members = (features.shape[1] - SHARED) // PER_MEMBER
+    found = [m for m in range(n_members) if not np.isnan(features[0, PER_MEMBER * m])]  # others add nothing
+    n = len(found)
+    groups = [group for size in range(n + 1) for group in combinations(found, size)]
+    changed = np.concatenate([without_members(features, group) for group in groups])
+    values = np.where(is_found(changed), logits(changed), base)
+    value = dict(zip(groups, values.tolist(), strict=True))  # of what is left without the group
+    added = [0.0] * n_members
+    for member in found:
+        for group in groups:
+            if member not in group:
+                share = 1 / (n * comb(n - 1, len(group)))
+                added[member] += share * (value[group] - value[tuple(sorted((*group, member)))])
+    return added
 
 
 class Fusion(Protocol):

@@ -13,8 +13,6 @@ Decisions
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
-from math import comb
 from time import process_time
 from typing import Any, NamedTuple, Self
 
@@ -38,7 +36,7 @@ from tagwood.models.ensemble.fusion import (
     is_found,
     restore_fusion,
     select_members,
-    without_members,
+    shapley_values,
 )
 from tagwood.models.ensemble.members import Inputs, Member, Split, as_members, plan_splits
 from tagwood.ranking import Ranking
@@ -71,6 +69,26 @@ class MemberReport(NamedTuple):
     lost: float
     used: bool
     seconds: float
+
+
+class MemberEvidence(NamedTuple):
+    """What a member reads of a row, what it adds to the log odds of a label, and at which place it ranks the label.
+
+    `place` is 1 for the best label, and None where the label is not among the member's candidates.
+    """
+
+    member: Member
+    rows: Any
+    contribution: float
+    place: int | None
+
+
+class Evidence(NamedTuple):
+    """What members found out about one label of one row: `base` and their contributions add up to `log_odds`."""
+
+    log_odds: float
+    base: float
+    members: list[MemberEvidence]
 
 
 class HeldOut(NamedTuple):
@@ -278,7 +296,7 @@ class Ensemble(FittedModel):
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         rows = list(X) if self.takes == "texts" else X
         inputs = Inputs.encode(members, self.encoder_, rows)
-        wanted = max(k, self.candidates)
+        wanted = self.candidates if k <= _SETS else max(k, self.candidates)
         found = [member.rank(own, wanted, allowed) for member, own in zip(members, inputs.of, strict=True)]
         cells = Candidates.gather(found, self.n_labels_)
         features = cells.features(found, self._counts(), inputs.lengths)
@@ -288,34 +306,49 @@ class Ensemble(FittedModel):
         """Return the label sets: labels with a probability of at least 0.5."""
         return self.rank(X, k=_SETS).above(0.5).to_sets()
 
-    def contributions(self, X: Any, label: int) -> dict[str, float]:
-        """Return what each member adds to the log odds of a label of one row.
+    def evidence(
+        self, X: Any, label: int, *, restrict: ArrayLike | None = None, exclude: ArrayLike | None = None
+    ) -> Evidence:
+        """Return what each member found out about a label of one row, and adds to its log odds.
 
-        Shapley values: they add up to the label's log odds minus those of a label that no member finds, which are taken
-        to be those of any label: `base_logit_`.
+        Contributions are Shapley values: with the log odds of a label that no member finds (`base_logit_`) they add up
+        to the label's log odds. A member that did not find the label adds nothing.
+
+        Parameters
+        ----------
+        X
+            One text, in a list, or one row of features.
+        label
+            Id of the label; it may be excluded.
+        restrict, exclude
+            As in the call of `rank` that is explained.
         """
         members = self._ready()
-        rows = list(X) if self.takes == "texts" else X
-        inputs = Inputs.encode(members, self.encoder_, rows)
-        found = [m.rank(own, self.candidates) for m, own in zip(members, inputs.of, strict=True)]
+        check_int(label, "label", low=0, high=self.n_labels_ - 1)
+        allowed = allowed_labels(restrict, exclude, self.n_labels_)
+        if allowed is not None:
+            allowed[label] = True
+        inputs = Inputs.encode(members, self.encoder_, list(X) if self.takes == "texts" else X)
+        found = [
+            member.rank(own, self.candidates, allowed) for member, own in zip(members, inputs.of, strict=True)
+        ]
         cells = Candidates.gather(
             [*found, Ranking.from_lists([[(label, 0.0)]], self.n_labels_)], self.n_labels_
         )
         at = int(np.flatnonzero(cells.label == label)[0])
         features = cells.features(found, self._counts(), inputs.lengths)[at : at + 1]
-        n = len(members)
-        groups = [group for size in range(n + 1) for group in combinations(range(n), size)]
-        changed = np.concatenate([without_members(features, group) for group in groups])
-        logits = np.where(is_found(changed), self._logits(changed), self.base_logit_)
-        value = dict(zip(groups, logits.tolist(), strict=True))  # of what is left without the group
-        added = {}
-        for place, member in enumerate(members):
-            without = [group for group in groups if place not in group]
-            added[member.name] = sum(
-                (value[group] - value[tuple(sorted((*group, place)))]) / (n * comb(n - 1, len(group)))
-                for group in without
-            )
-        return added
+        base = self.base_logit_
+        added = shapley_values(features, self._logits, base)
+        log_odds = float(self._logits(features)[0]) if is_found(features)[0] else base
+        places = [np.flatnonzero(ranking.labels == label).tolist() for ranking in found]
+        return Evidence(
+            log_odds,
+            base,
+            [
+                MemberEvidence(member, own, value, place[0] + 1 if place else None)
+                for member, own, value, place in zip(members, inputs.of, added, places, strict=True)
+            ],
+        )
 
     @property
     def base_logit_(self) -> float:
