@@ -170,44 +170,19 @@ class _Rows:
 
     def ideal(self, k: int) -> Floats:
         """Return the discounted sum of a ranking that begins with all true labels; 1 where there are none."""
-        n_true = self.match.n_true
-        steps = np.cumsum(discounts(max(1, min(k, int(n_true.max())))))
-        return steps[np.clip(n_true, 1, steps.size) - 1]
+        steps = np.cumsum(discounts(max(1, min(k, int(self.n_true.max())))))
+        return steps[np.clip(self.n_true, 1, steps.size) - 1]
 
     def ones(self) -> Floats:
         return np.ones(self.match.n_rows)
 
+    def labelled(self) -> Floats:
+        """Return 1 for rows with true labels, else 0."""
+        return (self.n_true > 0).astype(np.float64)
 
-def _precision(rows: _Rows, k: int) -> Ratio:
-    return Ratio(rows.gain(k) / k, rows.ones())
-
-
-def _recall(rows: _Rows, k: int) -> Ratio:
-    n_true = rows.match.n_true
-    return Ratio(rows.gain(k) / np.maximum(n_true, 1), (n_true > 0).astype(np.float64))
-
-
-def _r_precision(rows: _Rows, k: int) -> Ratio:
-    n_true = rows.match.n_true
-    return Ratio(rows.gain(k) / np.clip(n_true, 1, k), (n_true > 0).astype(np.float64))
-
-
-def _ndcg(rows: _Rows, k: int) -> Ratio:
-    return Ratio(rows.gain(k, discounted=True) / rows.ideal(k), rows.ones())
-
-
-def _ps_precision(rows: _Rows, k: int) -> Ratio:
-    return Ratio(rows.gain(k, weighted=True) / k, rows.best(k) / k)
-
-
-def _ps_recall(rows: _Rows, k: int) -> Ratio:
-    n_true = np.maximum(rows.match.n_true, 1)
-    return Ratio(rows.gain(k, weighted=True) / n_true, rows.best(k) / n_true)
-
-
-def _ps_ndcg(rows: _Rows, k: int) -> Ratio:
-    ideal = rows.ideal(k)
-    return Ratio(rows.gain(k, weighted=True, discounted=True) / ideal, rows.best(k, discounted=True) / ideal)
+    @property
+    def n_true(self) -> NDArray[np.int64]:
+        return self.match.n_true
 
 
 def _depth(rows: _Rows, k: int) -> Ratio:
@@ -222,13 +197,18 @@ def _depth(rows: _Rows, k: int) -> Ratio:
 
 
 _AT_K: dict[str, Callable[[_Rows, int], Ratio]] = {
-    "P": _precision,
-    "R": _recall,
-    "RP": _r_precision,
-    "nDCG": _ndcg,
-    "PSP": _ps_precision,
-    "PSR": _ps_recall,
-    "PSnDCG": _ps_ndcg,
+    "P": lambda rows, k: Ratio(rows.gain(k) / k, rows.ones()),
+    "R": lambda rows, k: Ratio(rows.gain(k) / np.maximum(rows.n_true, 1), rows.labelled()),
+    "RP": lambda rows, k: Ratio(rows.gain(k) / np.clip(rows.n_true, 1, k), rows.labelled()),
+    "nDCG": lambda rows, k: Ratio(rows.gain(k, discounted=True) / rows.ideal(k), rows.ones()),
+    "PSP": lambda rows, k: Ratio(rows.gain(k, weighted=True) / k, rows.best(k) / k),
+    "PSR": lambda rows, k: Ratio(
+        rows.gain(k, weighted=True) / np.maximum(rows.n_true, 1), rows.best(k) / np.maximum(rows.n_true, 1)
+    ),
+    "PSnDCG": lambda rows, k: Ratio(
+        rows.gain(k, weighted=True, discounted=True) / rows.ideal(k),
+        rows.best(k, discounted=True) / rows.ideal(k),
+    ),
     "depth": _depth,
 }
 

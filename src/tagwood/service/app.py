@@ -187,12 +187,8 @@ def _from_http(error: HTTPException) -> ProblemError:
 
 _SUMMARY = "Suggest labels for texts, explain them, browse labels and tree, and store feedback."
 _ALWAYS = (
-    "invalid-request",
-    "not-found",
-    "method-not-allowed",
-    "too-many-requests",
-    "headers-too-large",
-    "internal",
+    *("invalid-request", "not-found", "method-not-allowed"),
+    *("too-many-requests", "headers-too-large", "internal"),
 )
 _WITH_BODY = ("invalid-json", "timeout", "conflict", "body-too-large", "unsupported-type")
 

@@ -63,21 +63,17 @@ class EventLog:
 
 
 _ROUTES = (
-    "/v1/suggest",
-    "/v1/explain",
-    "/v1/labels",
-    "/v1/labels/{label}",
-    "/v1/tree",
-    "/v1/model",
-    "/v1/feedback",
-    "/v1/groups",
-    "/v1/groups/{group}",
-    "/v1/groups/{group}/corrections",
-    "/v1/corrections",
-    "/health",
-    "/ready",
-    "/metrics",
-    "other",
+    *(
+        "/v1/suggest",
+        "/v1/explain",
+        "/v1/labels",
+        "/v1/labels/{label}",
+        "/v1/tree",
+        "/v1/model",
+        "/v1/feedback",
+    ),
+    *("/v1/groups", "/v1/groups/{group}", "/v1/groups/{group}/corrections", "/v1/corrections"),
+    *("/health", "/ready", "/metrics", "other"),
 )
 _ROUTE_NUMBER = {route: number for number, route in enumerate(_ROUTES)}
 _STATUSES = ("1xx", "2xx", "3xx", "4xx", "5xx")

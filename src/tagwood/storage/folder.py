@@ -21,7 +21,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,23 +132,23 @@ class Manifest:
     @classmethod
     def from_json(cls, value: dict[str, Json]) -> Manifest:
         """Read JSON values as `to_json` writes them; raise ValueError for anything else."""
-        _check_keys(value, cls.__dataclass_fields__.keys(), "the manifest")
-        versions = _field(value, "versions", dict)
-        if not all(isinstance(version, str) for version in versions.values()):
-            raise ValueError("'versions' must hold strings")
-        golden = _field(value, "golden", dict, _NONE)
-        manifest = cls(
-            format_version=_field(value, "format_version", int),
-            versions=versions,
-            created=_field(value, "created", str),
-            notes=_field(value, "notes", str, _NONE),
-            seed=_field(value, "seed", int, _NONE),
-            training_seconds=_field(value, "training_seconds", float, _NONE),
-            fingerprint=_field(value, "fingerprint", str, _NONE),
-            model=_read_node(_field(value, "model", dict), "model", MAX_DEPTH),
-            golden=None if golden is None else _read_node(golden, "golden", 1),
-            files={name: _read_file(name, file) for name, file in _field(value, "files", dict).items()},
+        text, number = (str, _NONE), (int, _NONE)
+        fields = _check_fields(
+            value,
+            "the manifest",
+            {"format_version": int, "versions": dict, "created": str, "notes": text, "seed": number}
+            | {"training_seconds": (float, _NONE), "fingerprint": text}
+            | {"model": dict, "golden": (dict, _NONE), "files": dict},
         )
+        if not all(isinstance(version, str) for version in fields["versions"].values()):
+            raise ValueError("'versions' must hold strings")
+        golden = fields["golden"]
+        read = {
+            "model": _read_node(fields["model"], "model", MAX_DEPTH),
+            "golden": None if golden is None else _read_node(golden, "golden", 1),
+            "files": {name: _read_file(name, file) for name, file in fields["files"].items()},
+        }
+        manifest = cls(**fields | read)
         _check_files(manifest)
         return manifest
 
@@ -168,24 +168,22 @@ def _node_to_json(node: Node) -> dict[str, Any]:
 def _read_node(value: Json, where: str, depth: int) -> Node:
     if depth == 0:
         raise ValueError(f"'{where}' is nested too deeply")
-    fields = _check_keys(value, Node.__dataclass_fields__.keys(), f"'{where}'")
-    kind = _field(fields, "kind", str)
-    arrays, parts = _field(fields, "arrays", dict), _field(fields, "parts", dict)
+    kinds = {"kind": str, "params": dict, "arrays": dict, "parts": dict}
+    kind, params, arrays, parts = _check_fields(value, f"'{where}'", kinds).values()
     for name in (kind, *arrays, *parts):
         if not NAME.fullmatch(name):
             raise ValueError(f"'{where}' contains the invalid name {name!r}")
     return Node(
         kind,
-        _field(fields, "params", dict),
+        params,
         {name: _read_array(array, f"{where}.{name}") for name, array in arrays.items()},
         {name: _read_node(part, f"{where}.{name}", depth - 1) for name, part in parts.items()},
     )
 
 
 def _read_array(value: Json, where: str) -> ArrayRecord:
-    fields = _check_keys(value, ArrayRecord.__dataclass_fields__.keys(), f"'{where}'")
-    file, dtype = _field(fields, "file", str), _field(fields, "dtype", str)
-    shape = _field(fields, "shape", list)
+    kinds = {"file": str, "dtype": str, "shape": list}
+    file, dtype, shape = _check_fields(value, f"'{where}'", kinds).values()
     _check_file_name(file)
     if dtype not in DTYPES:
         raise ValueError(f"'{where}' has the unknown dtype {dtype!r}")
@@ -196,9 +194,8 @@ def _read_array(value: Json, where: str) -> ArrayRecord:
 
 def _read_file(name: str, value: Json) -> FileRecord:
     _check_file_name(name)
-    fields = _check_keys(value, {"bytes", "sha256", "blocks"}, f"file '{name}'")
-    size = _field(fields, "bytes", int)
-    sha256, blocks = _field(fields, "sha256", str), _field(fields, "blocks", str)
+    kinds = {"bytes": int, "sha256": str, "blocks": str}
+    size, sha256, blocks = _check_fields(value, f"file '{name}'", kinds).values()
     n_blocks = -(-size // BLOCK) if size > BLOCK else 0
     if size < 0 or len(sha256) != 64 or len(blocks) != 64 * n_blocks or not _HEX.fullmatch(sha256 + blocks):
         raise ValueError(f"size and hashes of file '{name}' are inconsistent")
@@ -222,21 +219,19 @@ def _check_files(manifest: Manifest) -> None:
         raise ValueError(f"'{odd}' is not in both its list of files and its arrays")
 
 
-def _check_keys(value: Json, expected: Any, what: str) -> dict[str, Json]:
+def _check_fields(value: Json, what: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an object in the order of `kinds`: exactly these names, each of its type or types."""
     if not isinstance(value, dict):
         raise ValueError(f"{what} must be an object")
-    if value.keys() != set(expected):
-        odd = sorted(value.keys() ^ set(expected))[0]
+    if value.keys() != kinds.keys():
+        odd = sorted(value.keys() ^ kinds.keys())[0]
         raise ValueError(f"{what} {'may not have' if odd in value else 'must have'} the field '{odd}'")
-    return value
-
-
-def _field(value: dict[str, Json], key: str, *types: type) -> Any:
-    found = value[key]
-    if type(found) not in types:  # not isinstance: True is not an int here
-        wanted = " or ".join("null" if kind is _NONE else kind.__name__ for kind in types)
-        raise ValueError(f"'{key}' must be {wanted}, not {str(found)[:40]!r}")
-    return found
+    for key, types in kinds.items():
+        types = types if isinstance(types, tuple) else (types,)
+        if type(value[key]) not in types:  # not isinstance: True is not an int here
+            wanted = " or ".join("null" if kind is _NONE else kind.__name__ for kind in types)
+            raise ValueError(f"'{key}' must be {wanted}, not {str(value[key])[:40]!r}")
+    return {key: value[key] for key in kinds}
 
 
 def damaged(path: Path, message: str) -> StorageError:

@@ -475,21 +475,23 @@ def _close(expected: Any, found: Any) -> Any:
 
 
 def _pack_inputs(inputs: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    params: dict[str, Any]
     if sparse.issparse(inputs) and inputs.ndim == 2:
         matrix = sparse.csr_array(inputs)
-        _check_rows(matrix.shape[0])
         arrays = {"indptr": matrix.indptr, "indices": matrix.indices, "data": matrix.data}
-        return {"form": "csr", "shape": list(matrix.shape)}, arrays
-    if isinstance(inputs, np.ndarray) and inputs.ndim == 2:
-        _check_rows(inputs.shape[0])
-        return {"form": "dense"}, {"dense": inputs}
-    if isinstance(inputs, list | tuple) and all(isinstance(text, str) for text in inputs):
-        _check_rows(len(inputs))
-        blob, offsets = pack_strings(inputs)
-        return {"form": "texts"}, {"blob": blob, "offsets": offsets}
-    raise InputError(
-        "golden must be a matrix or a list of texts", given=f"a {type(inputs).__name__}", hint=_ADVICE
-    )
+        params = {"form": "csr", "shape": list(matrix.shape)}
+    elif isinstance(inputs, np.ndarray) and inputs.ndim == 2:
+        params, arrays = {"form": "dense"}, {"dense": inputs}
+    elif isinstance(inputs, list | tuple) and all(isinstance(text, str) for text in inputs):
+        params, arrays = {"form": "texts"}, dict(zip(("blob", "offsets"), pack_strings(inputs), strict=True))
+    else:
+        given = f"a {type(inputs).__name__}"
+        raise InputError("golden must be a matrix or a list of texts", given=given, hint=_ADVICE)
+    n_rows = len(inputs) if params["form"] == "texts" else inputs.shape[0]
+    if not 1 <= n_rows <= _MAX_ROWS:
+        hint = "Pass about ten rows."
+        raise InputError(f"golden must be 1 to {_MAX_ROWS:,} rows", given=f"{n_rows:,}", hint=hint)
+    return params, arrays
 
 
 def unpack_inputs(params: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
@@ -500,10 +502,3 @@ def unpack_inputs(params: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> An
         return arrays["dense"].copy()
     parts = (arrays["data"].copy(), arrays["indices"].copy(), arrays["indptr"].copy())
     return sparse.csr_array(parts, shape=tuple(params["shape"]))
-
-
-def _check_rows(n_rows: int) -> None:
-    if not 1 <= n_rows <= _MAX_ROWS:
-        raise InputError(
-            f"golden must be 1 to {_MAX_ROWS:,} rows", given=f"{n_rows:,}", hint="Pass about ten rows."
-        )
