@@ -126,10 +126,8 @@ class MimlNetwork(FittedModel):
             (n_rows, n_groups) 0/1 matrix, or the group ids of each row. A row may be in several groups.
         evaluate
             Held-out measure of this model, higher is better, called after each epoch; the best weights are kept.
-        folder
-            Folder for checkpoints of a long training; the same call resumes from them.
-        progress
-            Called with a line of text and the completed fraction.
+        folder, progress
+            Folder for checkpoints, from which the same call resumes; function called with a line and the share done.
         """
         self.check_params()
         features, labels, members = _check_groups(X, y, groups)

@@ -159,13 +159,7 @@ def train(
 
 
 def shuffled(n_rows: int, batch_size: int) -> Batches:
-    """Return batches of all rows in a new random order each epoch.
-
-    Examples
-    --------
-    >>> [batch.size for batch in shuffled(5, 2)(0, np.random.default_rng(0))]
-    [2, 2, 1]
-    """
+    """Return batches of all rows in a new random order each epoch."""
 
     def plan(epoch: int, random: np.random.Generator) -> list[Rows]:
         order = random.permutation(n_rows).astype(np.int64)

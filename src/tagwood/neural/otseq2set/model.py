@@ -160,10 +160,8 @@ class SetGenerator(FittedModel):
             Name or description of each label. Label embeddings start from the mean of its words; default: at random.
         evaluate
             Held-out measure of this model, higher is better, called after each epoch; the best weights are kept.
-        folder
-            Folder for checkpoints of a long training; the same call resumes from them.
-        progress
-            Called with a line of text and the completed fraction.
+        folder, progress
+            Folder for checkpoints, from which the same call resumes; function called with a line and the share done.
         """
         self.check_params()
         rows, labels = _check_rows(X, y)

@@ -335,13 +335,6 @@ class LightConv(nn.Module):
     """Lightweight convolutions: weighted means over spans of words, one for every third word.
 
     Each of the `groups` of channels has its own kernels; their number must divide the number of channels.
-
-    Examples
-    --------
-    >>> conv = LightConv(groups=1)
-    >>> means = conv(torch.tensor([[[1.0], [1.0], [1.0], [0.0]]]), torch.tensor([3])).detach()
-    >>> means[0, :, 0].round(decimals=3).tolist(), conv.lengths(torch.tensor([1, 3, 4])).tolist()
-    ([1.0, 0.0], [1, 1, 2])
     """
 
     def __init__(self, groups: int = 8) -> None:

@@ -102,15 +102,7 @@ def _mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def cluster_queries(
     embeddings: NDArray[np.float32], size: int, *, seed: int = 0, threads: int = 1
 ) -> NDArray[np.int64]:
-    """Return the cluster of each query: similar queries together, clusters of about equal size, at most `size`.
-
-    Examples
-    --------
-    >>> vectors = np.array([[1, 0], [0, 1], [1, 0.1], [0.1, 1]], dtype=np.float32)
-    >>> found = cluster_queries(vectors, 2)
-    >>> bool(found[0] == found[2]), bool(found[1] == found[3]), bool(found[0] == found[1])
-    (True, True, False)
-    """
+    """Return the cluster of each query: similar queries together, clusters of about equal size, at most `size`."""
     n_queries, dimension = embeddings.shape
     if n_queries <= size:
         return np.zeros(n_queries, dtype=np.int64)

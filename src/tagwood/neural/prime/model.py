@@ -171,10 +171,8 @@ class PrototypeModel(FittedModel):
         evaluate
             Held-out measure of this model, higher is better, called after each epoch; the best weights are kept. If
             ``training.patience`` is set without it, some rows are held out to measure P@1.
-        folder
-            Where checkpoints of a long training are kept; the same call resumes from them.
-        progress
-            Called with a line about the training and the share that is done.
+        folder, progress
+            Folder for checkpoints, from which the same call resumes; function called with a line and the share done.
         """
         rows, labels = check_text_rows(X, y)
         if label_texts is None:

@@ -42,17 +42,7 @@ _ENTRIES = 1 << 16  # entries of Y whose embeddings are added up together, to li
 
 
 class PrototypeNetwork(nn.Module):
-    """One transformer layer over the sources of a label, followed by their mean.
-
-    Examples
-    --------
-    >>> network = PrototypeNetwork(4).eval()
-    >>> tokens = normalize(torch.tensor([[[1.0, 2, 3, 5], [5, 1, 1, 2]]]), dim=-1)
-    >>> alone = network(tokens[:, :1], torch.tensor([[True]]))
-    >>> masked = network(tokens, torch.tensor([[True, False]]))
-    >>> torch.allclose(alone, masked), round(alone.norm().item(), 4)
-    (True, 1.0)
-    """
+    """One transformer layer over the sources of a label, followed by their mean."""
 
     def __init__(self, dimension: int) -> None:
         super().__init__()
@@ -89,15 +79,6 @@ class QueryMemory(nn.Module):
     """The last embedding and the cluster of each training query, and the centroids of the labels.
 
     Y is a canonical CSR array; `centroids` is ``"momentum"``, ``"leave-one-out"`` or ``"none"``.
-
-    Examples
-    --------
-    >>> Y = sparse.csr_array([[1.0, 0], [1, 1], [1, 0]])
-    >>> memory = QueryMemory(Y, 2, "leave-one-out")
-    >>> memory.start(torch.tensor([[1.0, 0], [0, 1], [1, 0]]))
-    >>> memory.without(torch.tensor([1, 1]), torch.tensor([0, 1]))  # label 1 has no other query
-    (tensor([[2., 0.],
-            [0., 0.]]), tensor([ True, False]))
     """
 
     queries: torch.Tensor
