@@ -39,7 +39,7 @@ def search(
     if allowed is not None:
         masks = (allowed.astype(np.uint8), model.tree.nodes_with(allowed).astype(np.uint8))
     merge = copies if model.tree.has_copies else 0
-    head = (model.arrays, model.tree.n_labels, model.max_outputs, model.link_power)
+    head = model.head
     return kernel.search(*head, *X, exact, k, width, max_nodes, merge, *masks, threads)
 
 
@@ -78,7 +78,7 @@ def test_margins_equal_the_twin(problem):
     nodes = np.repeat(np.arange(model.tree.n_nodes), n_outputs).astype(np.int32)
     outputs = np.concatenate([np.arange(n) for n in n_outputs]).astype(np.int32)
     wanted = (np.arange(X.n_rows + 1) * nodes.size, np.tile(nodes, X.n_rows), np.tile(outputs, X.n_rows))
-    head = (model.arrays, model.tree.n_labels, model.max_outputs, *X)
+    head = (*model.head[:3], *X)
     native = _kernels.margins(*head, *wanted, 1)
     np.testing.assert_allclose(native, reference.margins(*head, *wanted, 1), rtol=1e-4, atol=1e-5)
 
@@ -122,7 +122,7 @@ def test_beams_equal_the_twin(problem, width, k, copies):
 @given(models(), st.integers(1, 8))
 def test_leaves_of_beams_equal_the_twin(problem, width):
     model, X, _ = problem
-    head = (model.arrays, model.tree.n_labels, model.max_outputs, model.link_power)
+    head = model.head
     leaves, scores = _kernels.beam_leaves(*head, *X, width, 1)
     twin_leaves, twin_scores = reference.beam_leaves(*head, *X, width, 1)
     np.testing.assert_array_equal(leaves, twin_leaves)
@@ -280,7 +280,7 @@ def test_forged_arrays_never_crash(seed, n_labels, n_features, dtype, link, chan
     forged = {name: forge(rng, getattr(model.arrays, name)) for name in sorted(changed)}
     arrays = model.arrays._replace(**forged)
     X = random_rows(rng, 5, min(n_features, 300))._replace(n_cols=n_features)
-    bad = TreeWeights(tree, arrays, model.link, model.link_power)
+    bad = TreeWeights(tree, arrays, model.link)
     masks = [None, rng.random(n_labels) < 0.5]
     for exact, merge, mask in product((False, True), ("mean", "max"), masks):
         found = bad.search(X, 6, SearchPlan(exact, 7, 0, merge, mask), 1)
@@ -292,4 +292,4 @@ def test_forged_arrays_never_crash(seed, n_labels, n_features, dtype, link, chan
     leaves, _ = bad.leaves(X, 7, 1)
     assert np.all((leaves >= -1) & (leaves < tree.n_nodes))
     first = np.zeros(5, dtype=np.int32)
-    assert _kernels.margins(arrays, n_labels, bad.max_outputs, *X, np.arange(6), first, first, 1).size == 5
+    assert _kernels.margins(arrays, n_labels, bad.head[2], *X, np.arange(6), first, first, 1).size == 5

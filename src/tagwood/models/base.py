@@ -51,36 +51,28 @@ class LabelModel(Protocol):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from features X (n_rows, n_features), or texts, and label sets y (n_rows, n_labels)."""
-        ...
 
     def rank(self, X: Any, k: int = 5) -> Ranking:
         """Return the best `k` labels of each row, ordered and scored."""
-        ...
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label set of each row as an (n_rows, n_labels) array of 0 and 1."""
-        ...
 
     def score(self, X: Any, y: Any) -> float:
         """Return the mean nDCG@5 of the ranking of X, given the true label sets y."""
-        ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor arguments."""
-        ...
 
     def set_params(self, **params: Any) -> Self:
         """Change constructor arguments."""
-        ...
 
     def state(self) -> State:
         """Return everything needed to rebuild the model."""
-        ...
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild the model."""
-        ...
 
 
 class FittedModel(Fitted):

@@ -8,22 +8,19 @@ Decisions
 * The first round trains the matcher alone: the ranker of leaves that are about to change is of no use.
 * A matcher sends nearly every row it was trained on to the leaves of its labels (99.9 % on our sets, against 75 to 95 %
   of new rows), so its matches show where labels are, not where such rows will arrive. Two matchers, each trained on one
-  half of the rows, match the other half. They are rough: they use only the largest features of a row, learn large nodes
-  from a sample of their rows, and score rows as soon as a node is trained. On held-out rows 1 to 3 of 100 labels fewer
-  were in reach of them, at a fifth of the time. The paper's way is ``CopySettings(rows="training")``.
+  half of the rows, match the other half. They are rough, which takes a fifth of the time: they use only the largest
+  features of a row and learn large nodes from a sample. The paper's way is ``CopySettings(rows="training")``.
 * The first tree has leaves of `max_leaf_size` over the number of copies, so that leaves end up with about the size of
   the base's, and that many times the base's `arity`, so that it is as deep. Trees given to `fit` are taken as they are.
-* Leaves are kept even: the work of a leaf in training and search grows with its labels *and* with their rows, and
-  leaves that fill up to `max_leaf_size` with frequent labels take twice the work of even ones.
+* Leaves are kept even: the work of a leaf in training and search grows with its labels *and* with their rows.
 * A label brings to each of its leaves only the rows matched there, so the work of a copy is that of the rows it serves.
   The paper's way, all rows to all leaves, is ``CopySettings(bring="all")``.
 * ``"auto"`` saves where it loses little: every leaf of a label has to be worth the work of training it, copies that win
-  fewer than three rows are noise, and a label has at most three leaves. Classifiers stop at twice the base's tolerance,
-  which lost nothing beyond chance on three sets; the saved time pays for the copies. The rows of a copy come from a
-  beam of eight, of which only the first four places decide on leaves: more rows make better classifiers, but the later
-  leaves of a row are no place for its labels.
-* ``retrain_matcher=False`` keeps the matcher, and with it leaves that lost all labels.
-* With ``rows="training"``, nodes whose rows and children did not change keep their classifiers.
+  fewer than three rows are noise, and a label has at most three leaves. Classifiers stop at twice the base's tolerance;
+  the saved time pays for the copies. The rows of a copy come from a beam of eight, of which the first four places
+  decide on leaves.
+* ``retrain_matcher=False`` keeps the matcher, and with it leaves that lost all labels. With ``rows="training"``, nodes
+  whose rows and children did not change keep their classifiers.
 """
 
 from __future__ import annotations
@@ -79,10 +76,9 @@ class CopySettings:
         With a number of copies: most labels of a leaf, as a multiple of its even share, which is `copies` times the
         labels over the leaves. With ``copies="auto"``, `price` keeps leaves small instead.
     bring
-        Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam sends there, or
-        ``"all"``, which is the paper's, a little more precise, and slower to train and to search. The beam is one of
-        10, with ``copies="auto"`` one of 8, and of `leaves_per_row` where that is more. Rows that are sent to none of
-        the label's leaves go to all of them.
+        Which of its rows a label brings to each of its leaves: ``"matched"``, those that a beam of 10 (8 with
+        ``copies="auto"``, or `leaves_per_row` if that is more) sends there, or ``"all"``, which is the paper's, a
+        little more precise, and slower. Rows that are sent to none of the label's leaves go to all of them.
     growth
         With ``copies="auto"``: most copies of all labels together, as a multiple of the number of labels.
     work
@@ -93,8 +89,7 @@ class CopySettings:
     least_gain
         With ``copies="auto"``: rows that one more copy must win.
     tolerance_factor
-        With ``copies="auto"``: tolerance of the classifiers, as a multiple of the base's. The last sweeps over the rows
-        of a leaf gain less than the copies that can be trained in the same time.
+        With ``copies="auto"``: tolerance of the classifiers, as a multiple of the base's.
     """
 
     rows: str = "held-out"
@@ -222,10 +217,9 @@ class Disentangled(TreeRanker):
         if not isinstance(self.retrain_matcher, bool):
             raise InputError("retrain_matcher must be True or False", given=repr(self.retrain_matcher))
         if self.rounds > 1 and not self.retrain_matcher:
+            hint = "A matcher that stays the same matches rows to the same leaves."
             raise InputError(
-                "several rounds need retrain_matcher=True",
-                given=f"rounds={self.rounds}",
-                hint="A matcher that stays the same matches rows to the same leaves.",
+                "several rounds need retrain_matcher=True", given=f"rounds={self.rounds}", hint=hint
             )
         check_choice(self.merge, "merge", MERGES)
         if not isinstance(self.copy_settings, CopySettings):
@@ -240,10 +234,8 @@ class Disentangled(TreeRanker):
         known = None
         rounds = self.rounds if tree.n_leaves > 1 else 0
         if self.copies == AUTO and rounds:
-            loose = replace(
-                training.solver, tolerance=self.copy_settings.tolerance_factor * training.solver.tolerance
-            )
-            training = replace(training, solver=loose)
+            tolerance = self.copy_settings.tolerance_factor * training.solver.tolerance
+            training = replace(training, solver=replace(training.solver, tolerance=tolerance))
         for number in range(rounds):
             if progress is not None:
                 progress("matching rows to leaves", number / self.rounds)
@@ -260,11 +252,8 @@ class Disentangled(TreeRanker):
         most = max(1, tree.n_leaves // _LEAST_LEAVES)
         auto = self.copies == AUTO
         usual, beam = (_AUTO_LEAVES_PER_ROW, _AUTO_BEAM) if auto else (_LEAVES_PER_ROW, _BEAM)
-        width, beam = (
-            min(usual, most) if settings.leaves_per_row is None else settings.leaves_per_row,
-            min(beam, most),
-        )
-        looked = max(width, beam) if brings_matched else width
+        width = min(usual, most) if settings.leaves_per_row is None else settings.leaves_per_row
+        looked = max(width, min(beam, most)) if brings_matched else width
         matcher = training.train_matcher(tree) if seen or not self.retrain_matcher else None
         if matcher is None or not seen:
             matched = match_unseen_rows(training, tree, looked, width if auto else None)
@@ -416,12 +405,10 @@ def unchanged_nodes(old: NodeRows, tree: LabelTree, rows: NodeRows, former: _I64
     """
     same = np.diff(rows.ptr) == np.diff(old.ptr)[former]
     for node in np.flatnonzero(same):
-        now, before = (
-            slice(ptr[i], ptr[i + 1]) for ptr, i in ((rows.ptr, node), (old.ptr, int(former[node])))
-        )
-        same[node] = np.array_equal(rows.rows[now], old.rows[before]) and np.array_equal(
-            rows.weights[now], old.weights[before]
-        )
+        now = slice(rows.ptr[node], rows.ptr[node + 1])
+        before = slice(old.ptr[former[node]], old.ptr[former[node] + 1])
+        same_rows = np.array_equal(rows.rows[now], old.rows[before])
+        same[node] = same_rows and np.array_equal(rows.weights[now], old.weights[before])
     changed_below = np.zeros(tree.n_nodes, dtype=bool)
     changed_below[tree.parent[1:][~same[1:]]] = True
     inner = np.diff(tree.child_ptr) > 0

@@ -37,7 +37,7 @@ def model(problem):
 
 def twin_search(model, X, k, *, exact, width=10, copies=reference_search.MEAN, tree=0):
     one = model.trees_[tree]
-    head = (one.arrays, model.n_labels_, one.max_outputs, one.link_power)
+    head = one.head
     merge = copies if one.tree.has_copies else 0
     empty = np.empty(0, np.uint8)
     return reference_search.search(*head, *csr_parts(X), exact, k, width, 0, merge, empty, empty, 1)

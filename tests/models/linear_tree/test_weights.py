@@ -68,7 +68,7 @@ def test_beams_join_the_copies_they_find(seed, n_labels, n_copies, link, k, widt
     mask = np.random.default_rng(seed).random(n_labels) < 0.6 if masked else None
     found = weights.search(X, k, SearchPlan(beam_width=width, merge=merge, allowed=mask), 1)
     bits = (np.empty(0, np.uint8),) * 2 if mask is None else (mask, weights.tree.nodes_with(mask))
-    head = (weights.arrays, n_labels, weights.max_outputs, weights.link_power)
+    head = weights.head
     copies = {"mean": reference_search.MEAN, "max": reference_search.MAX}[merge]
     twin = reference_search.search(
         *head, *X, False, k, width, 0, copies, *(b.astype(np.uint8) for b in bits), 1

@@ -191,16 +191,11 @@ class TreeRanker(FittedModel):
             what may be missed.
         """
         found = self._search(X, k, beam_width, search, restrict, exclude, max_nodes)
-        places = (found[0].labels, found[0].scores, found[0].found)
+        places = found[0][:3]
         if len(found) > 1:
-            places = _kernels.merge_lists(
-                np.concatenate([f.labels for f in found]),
-                np.concatenate([f.scores for f in found]),
-                np.concatenate([f.found for f in found]),
-                len(found),
-                k,
-                check_threads(self.threads),
-            )
+            labels, scores, n_found = map(np.concatenate, zip(*(one[:3] for one in found), strict=True))
+            threads = check_threads(self.threads)
+            places = _kernels.merge_lists(labels, scores, n_found, len(found), k, threads)
         return Ranking.from_padded(*places, self.n_labels_)
 
     def search_effort(
@@ -367,11 +362,8 @@ class LinearTree(TreeRanker):
             check_choice(self.tree, "tree", [*_TREES, *plugin_names("trees")])
         check_float(self.lam, "lam", low=0, high=2)
         if self.tree != "interpolated" and self.lam != 0:
-            raise InputError(
-                f"lam must be left out with tree={self.tree!r}",
-                given=f"{self.lam}",
-                hint="tree='interpolated' takes a lam.",
-            )
+            hint = "tree='interpolated' takes a lam."
+            raise InputError(f"lam must be left out with tree={self.tree!r}", given=f"{self.lam}", hint=hint)
         check_float(self.C, "C", low=1e-9, high=1e9)
         if self.rare_label_weight is not None:
             check_float(self.rare_label_weight, "rare_label_weight", low=0, high=1)

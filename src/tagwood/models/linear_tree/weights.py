@@ -116,16 +116,12 @@ class TreeWeights:
     tree: LabelTree
     arrays: ModelArrays
     link: str
-    link_power: int
 
     @cached_property
-    def max_outputs(self) -> int:
-        """Largest number of outputs of a node."""
-        return int((np.diff(self.tree.child_ptr) + np.diff(self.tree.label_ptr)).max())
-
-    @cached_property
-    def _head(self) -> tuple[ModelArrays, int, int, int]:
-        return (self.arrays, self.tree.n_labels, self.max_outputs, self.link_power)
+    def head(self) -> tuple[ModelArrays, int, int, int]:
+        """First arguments of the search kernels: arrays, number of labels, most outputs of a node, link."""
+        outputs = np.diff(self.tree.child_ptr) + np.diff(self.tree.label_ptr)
+        return self.arrays, self.tree.n_labels, int(outputs.max()), link_power(self.link)
 
     def search(self, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
         """Find the best `k` labels of each row; copies of a label are joined by ``plan.merge``."""
@@ -147,13 +143,13 @@ class TreeWeights:
         width, max_nodes = min(plan.beam_width, self.tree.n_nodes), min(plan.max_nodes, self.tree.n_nodes)
         return Found(
             *_kernels.search(
-                *self._head, *X, plan.exact, k, width, max_nodes, copies, label_mask, node_mask, threads
+                *self.head, *X, plan.exact, k, width, max_nodes, copies, label_mask, node_mask, threads
             )
         )
 
     def leaves(self, X: CsrParts, width: int, threads: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the (n_rows, width) leaves a beam ends in, -1 where it found fewer, and their path scores."""
-        leaves, scores = _kernels.beam_leaves(*self._head, *X, width, threads)
+        leaves, scores = _kernels.beam_leaves(*self.head, *X, width, threads)
         return leaves.reshape(-1, width), scores.reshape(-1, width)
 
     def margins(
@@ -167,7 +163,7 @@ class TreeWeights:
         """Return the margin of output ``outputs[i]`` of node ``nodes[i]`` for row ``rows[i]``."""
         order = np.lexsort((nodes, rows))
         ptr = np.searchsorted(rows[order], np.arange(X.n_rows + 1)).astype(np.int64)
-        arrays, n_labels, max_outputs, _ = self._head
+        arrays, n_labels, max_outputs, _ = self.head
         found = _kernels.margins(
             arrays, n_labels, max_outputs, *X, ptr, nodes[order], outputs[order], threads
         )
@@ -210,7 +206,7 @@ class TreeWeights:
         weights = state.array("weights", weight_dtype, (None,))
         arrays = ModelArrays(tree.child_ptr, tree.label_ptr, tree.labels, weights=weights, **stored)
         _check_arrays(tree, arrays)
-        return cls(tree, arrays, link, link_power(link))
+        return cls(tree, arrays, link)
 
 
 class TrainedBlocks(NamedTuple):
@@ -246,7 +242,7 @@ def assemble(tree: LabelTree, trained: Sequence[TrainedBlocks], link: str, weigh
         scales,
         _bias_in_node_order(tree, nodes[first], biases),
     )
-    return TreeWeights(tree, arrays, link, link_power(link))
+    return TreeWeights(tree, arrays, link)
 
 
 def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
