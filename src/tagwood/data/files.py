@@ -24,15 +24,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class BadLines:
-    """The bad lines of a file: with `skip` they are counted and the first ten kept, otherwise the first is raised.
-
-    Examples
-    --------
-    >>> bad = BadLines(skip=True)
-    >>> bad.report(DataError("no tab", path="a.tsv", line=3))
-    >>> bad.count, str(bad.first[0])
-    (1, 'a.tsv, line 3: no tab.')
-    """
+    """The bad lines of a file: with `skip` they are counted and the first ten kept, otherwise the first is raised."""
 
     def __init__(self, *, skip: bool = True) -> None:
         self.skip = skip

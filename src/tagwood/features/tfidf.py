@@ -403,6 +403,5 @@ def _spell(
             spellings[feature] = blob[begin:end]
         if also is not None:
             also(chunk, terms)
-    offsets = np.zeros(len(spellings) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, spellings), dtype=np.int64, count=len(spellings)), out=offsets[1:])
+    offsets = np.cumsum([0, *map(len, spellings)], dtype=np.int64)
     return np.frombuffer(b"".join(spellings), dtype=np.uint8), offsets

@@ -154,9 +154,8 @@ def impute_labels(
     """
     check_choice(method, "method", _METHODS)
     check_float(margin, "margin", low=0.0, high=1.0)
-    _check_steps(steps, step_size, contrast)
+    groups, matrix = _check_problem(X, sample_groups, group_labels, steps, step_size, contrast)
     workers = check_threads(threads)
-    groups, matrix = _check_problem(X, sample_groups, group_labels)
     if method == "baseline":
         return _spread(groups)
     arrays = _KernelArrays(matrix, groups, contrast, seed, workers)
@@ -195,9 +194,8 @@ def embed_labels(
     >>> embed_labels(X, groups, labels).toarray().tolist()
     [[1.0], [-1.0]]
     """
-    _check_steps(steps, step_size, contrast)
+    groups, matrix = _check_problem(X, sample_groups, group_labels, steps, step_size, contrast)
     workers = check_threads(threads)
-    groups, matrix = _check_problem(X, sample_groups, group_labels)
     arrays = _KernelArrays(matrix, groups, contrast, seed, workers)
     indptr, features, values = _kernels.embed_groups(*arrays.values, steps, step_size, workers)
     return CsrParts(indptr, features, values, matrix.shape[1]).to_scipy()
@@ -270,13 +268,12 @@ def keep_closest(imputed: Imputed, groups: GroupedLabels) -> Imputed:
     return imputed.entries(keep)
 
 
-def _check_steps(steps: int, step_size: float, contrast: float) -> None:
+def _check_problem(
+    X: Any, sample_groups: Any, group_labels: Any, steps: int, step_size: float, contrast: float
+) -> tuple[GroupedLabels, sparse.csr_array]:
     check_int(steps, "steps", low=0)
     check_float(step_size, "step_size", above=0.0)
     check_float(contrast, "contrast", low=0.0, high=1.0)
-
-
-def _check_problem(X: Any, sample_groups: Any, group_labels: Any) -> tuple[GroupedLabels, sparse.csr_array]:
     groups = GroupedLabels(sample_groups, group_labels)
     matrix = check_features(X)
     if matrix.shape[0] != groups.n_rows:

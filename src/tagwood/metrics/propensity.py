@@ -28,13 +28,7 @@ PRESETS: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, eq=False)
 class LabelCounts:
-    """How often each label occurs in the training data.
-
-    Examples
-    --------
-    >>> LabelCounts.of([[0, 1], [1]]).counts
-    array([1, 2])
-    """
+    """How often each label occurs in the training data."""
 
     counts: NDArray[np.int64]  # (n_labels,) number of training rows of each label
     n_rows: int  # number of training rows

@@ -96,15 +96,7 @@ class RequestBatcher:
 
     def _tag(self, tagger: Tagger, texts: list[str], options: TagOptions) -> list[dict[str, Any]]:
         start = perf_counter()
-        tags = tagger.tag(
-            texts,
-            options.k,
-            threshold=options.threshold,
-            promise=options.promise,
-            restrict=options.restrict,
-            exclude=options.exclude,
-            language=options.language,
-        )
+        tags = tagger.tag(texts, **options._asdict())
         spent = (perf_counter() - start) / work_of(texts, options)
         self._seconds_per_unit += 0.05 * (spent - self._seconds_per_unit)
         return [as_json(found) for found in tags]

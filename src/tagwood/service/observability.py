@@ -100,15 +100,7 @@ _ROW = np.dtype(
 
 
 class ServiceMetrics(Collector):
-    """Counts of one worker, kept in its row of a table that all workers share.
-
-    Examples
-    --------
-    >>> metrics = ServiceMetrics.in_memory()
-    >>> metrics.request("/v1/suggest", 200, 0.002)
-    >>> b'tagwood_requests_total{route="/v1/suggest",status="2xx"} 1.0' in metrics.text().splitlines()
-    True
-    """
+    """Counts of one worker, kept in its row of a table that all workers share."""
 
     def __init__(self, table: NDArray[np.void], worker: int) -> None:
         self._table = table

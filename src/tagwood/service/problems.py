@@ -84,13 +84,7 @@ def problem_response(problem: ProblemError, request_id: str, status: int | None 
 
 
 def from_validation(errors: Sequence[Any]) -> ProblemError:
-    """Return pydantic's errors as a problem; the invalid values themselves are not repeated.
-
-    Examples
-    --------
-    >>> from_validation([{"loc": ("k",), "msg": "Input should be at least 1"}]).detail
-    'k: Input should be at least 1'
-    """
+    """Return pydantic's errors as a problem; the invalid values themselves are not repeated."""
     found = [FieldError(_pointer(error["loc"]), str(error["msg"])) for error in errors]
     first = found[0]
     place = first.pointer.removeprefix("#/")

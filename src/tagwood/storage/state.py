@@ -168,16 +168,7 @@ def _check_depth(state: State, depth: int) -> None:
 
 
 def pack_strings(strings: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pack strings into one array of UTF-8 bytes and the (n + 1,) offsets of their borders.
-
-    Examples
-    --------
-    >>> blob, offsets = pack_strings(["fir", "", "öl"])
-    >>> blob.size, offsets.tolist()
-    (6, [0, 3, 3, 6])
-    >>> unpack_strings(blob, offsets)
-    ['fir', '', 'öl']
-    """
+    """Pack strings into one array of UTF-8 bytes and the (n + 1,) offsets of their borders."""
     encoded = [_encode(place, text) for place, text in enumerate(strings)]
     offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), out=offsets[1:])

@@ -109,29 +109,21 @@ def tune(
     Parameters
     ----------
     data
-        Training rows with texts and labels, without test rows.
+        Training rows with texts and labels, without test rows; the share `holdout` of them is measured on.
     folder
         Where the trials are stored; a folder with another search raises `InputError`.
-    recipe
-        Settings to start from; default: the defaults.
-    ranges
-        Settings to vary; default: `default_ranges`.
+    recipe, ranges
+        Settings to start from, and those to vary; default: those of `Recipe` and `default_ranges`.
     metric
         Any metric name, such as ``"P@5"``, ``"nDCG@5"``, ``"PSP@5"``, ``"micro-F1"``.
-    minutes
-        Time limit of this call. A trial that is running then is abandoned, except for the first one.
-    max_trials
-        Stop after this many trials.
-    holdout
-        Share of the rows to measure on.
+    minutes, max_trials
+        Limits of this call. A trial that is running when the time is up is abandoned, except for the first one.
     seed
         Seed of the search and of the choice of held-out rows.
     threads
         Threads of each trial; default all cores.
-    progress
-        Called with a description and the share of the time used.
-    each
-        Called with the trials so far, before each trial.
+    progress, each
+        Called with a description and the share of the time used; and before each trial with the trials so far.
     """
     check_float(minutes, "minutes", above=0)
     check_float(holdout, "holdout", low=0.01, high=0.9)

@@ -29,14 +29,14 @@ def read(path: Path, options: ReadOptions) -> Dataset:
     label_file = _find(folder, f"Y.{part}")
     if label_file is None:
         raise DataError(f"there is no Y.{part}.npz or Y.{part}.npy", path=folder)
-    labels = _checked(label_file, load_matrix(label_file), check_labels)
+    labels = _read(label_file, check_labels)
     feature_file = _find(folder, f"X.{part}")
-    features = (
-        None if feature_file is None else _checked(feature_file, load_matrix(feature_file), check_features)
-    )
+    features = None if feature_file is None else _read(feature_file, check_features)
     names = read_label_names(folder / "labels.txt", labels.shape[1], BadLines(skip=False), "utf-8")
     labels, vocab = with_vocab(labels, label_file, options, names)
-    texts = _read_texts(folder / f"X.{part}.txt", options)
+    text_file, texts = folder / f"X.{part}.txt", None
+    if text_file.exists():
+        texts = [line for _, line in decoded_lines(text_file, BadLines(skip=False), options.encoding)]
     try:
         return Dataset(labels, vocab, texts=texts, features=features)
     except InputError as error:
@@ -96,18 +96,12 @@ def _csr(path: Path, arrays: dict[str, Any]) -> sparse.csr_array:
     return sparse.csr_array((data, indices, indptr), shape=(n_rows, n_cols))
 
 
-def _checked(path: Path, matrix: Any, check: Any) -> sparse.csr_array:
+def _read(path: Path, check: Any) -> sparse.csr_array:
     try:
-        return check(matrix, name="the matrix")
+        return check(load_matrix(path), name="the matrix")
     except InputError as error:
         raise DataError(str(error), path=path) from error
 
 
 def _find(folder: Path, stem: str) -> Path | None:
     return next((file for end in (".npz", ".npy") if (file := folder / (stem + end)).exists()), None)
-
-
-def _read_texts(path: Path, options: ReadOptions) -> list[str] | None:
-    if not path.exists():
-        return None
-    return [line for _, line in decoded_lines(path, BadLines(skip=False), options.encoding)]
