@@ -6,10 +6,8 @@
 #include <nanobind/nanobind.h>
 
 namespace tagwood {
-void bind_fusion(nanobind::module_ &m);
+void bind_candidates(nanobind::module_ &m);
 void bind_groups(nanobind::module_ &m);
-void bind_names(nanobind::module_ &m);
-void bind_neighbours(nanobind::module_ &m);
 void bind_rows(nanobind::module_ &m);
 void bind_softmax(nanobind::module_ &m);
 void bind_text(nanobind::module_ &m);
@@ -17,10 +15,8 @@ void bind_tree(nanobind::module_ &m);
 } // namespace tagwood
 
 NB_MODULE(_native, m) {
-  tagwood::bind_fusion(m);
+  tagwood::bind_candidates(m);
   tagwood::bind_groups(m);
-  tagwood::bind_names(m);
-  tagwood::bind_neighbours(m);
   tagwood::bind_rows(m);
   tagwood::bind_softmax(m);
   tagwood::bind_text(m);

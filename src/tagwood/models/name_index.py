@@ -213,7 +213,7 @@ class NameIndex:
 
 
 class Matches(NamedTuple):
-    """Names found in texts; see `cpp/names/matches.hpp`."""
+    """Names found in texts; see `cpp/candidates/names.hpp`."""
 
     indptr: NDArray[np.int64]
     names: NDArray[np.int32]

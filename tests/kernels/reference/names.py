@@ -1,4 +1,4 @@
-"""Twins of the kernels in `cpp/names`."""
+"""Twins of the kernels in `cpp/candidates/names.cpp`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twins of the kernels in `cpp/neighbours`."""
+"""Twins of the kernels in `cpp/candidates/index.cpp`."""
 
 from __future__ import annotations
 
@@ -64,3 +64,26 @@ def vote_labels(
                     sums[label] = sums.get(label, 0.0) + float(weight[place])
         answers.append(sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:k])
     return answers
+
+
+def boosted_sums(
+    roots: NDArray[np.int64],
+    feature: NDArray[np.int32],
+    threshold: NDArray[np.float64],
+    left: NDArray[np.int32],
+    right: NDArray[np.int32],
+    missing_left: NDArray[np.uint8],
+    value: NDArray[np.float64],
+    rows: NDArray[np.float32],
+    start: float,
+) -> NDArray[np.float64]:
+    """Return the sum of the leaves that each row reaches; NaN goes where `missing_left` says."""
+    sums = np.full(len(rows), start)
+    for row, x in enumerate(rows):
+        for node in roots:
+            while feature[node] >= 0:
+                own = x[feature[node]]
+                to_left = missing_left[node] if np.isnan(own) else own <= threshold[node]
+                node = left[node] if to_left else right[node]
+            sums[row] += value[node]
+    return sums

@@ -176,7 +176,7 @@ class Fusion(Protocol):
 
 
 class Boosted(NamedTuple):
-    """Gradient-boosted decision trees as arrays; see `cpp/fusion/boosted.hpp`."""
+    """Gradient-boosted decision trees as arrays; see `cpp/candidates/boosted.hpp`."""
 
     roots: NDArray[np.int64]
     feature: NDArray[np.int32]

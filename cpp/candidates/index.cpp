@@ -1,4 +1,4 @@
-#include "neighbours/index.hpp"
+#include "candidates/index.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "names/matches.hpp"
+#include "candidates/names.hpp"
 
 #include <algorithm>
 #include <bit>
