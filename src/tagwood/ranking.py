@@ -15,6 +15,7 @@ from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import check_choice, check_int
+from tagwood._sparse import top_k_rows
 from tagwood.errors import InputError
 
 
@@ -102,16 +103,8 @@ class Ranking:
         scores = sparse.csr_array(scores)
         if np.isnan(scores.data).any():  # NaN cannot be ordered
             raise InputError("scores of a ranking must be numbers", given="NaN")
-        indptr = np.ascontiguousarray(scores.indptr, dtype=np.int64)
         k = scores.shape[1] if k is None else check_int(k, "k", low=1)
-        ranked = _kernels.top_k_rows(
-            indptr,
-            np.ascontiguousarray(scores.indices, dtype=np.int32),
-            np.ascontiguousarray(scores.data, dtype=np.float32),
-            k,
-            threads,
-        )
-        return cls(*ranked, n_labels=int(scores.shape[1]))
+        return cls(*top_k_rows(scores, k, threads))
 
     @classmethod
     def from_padded(

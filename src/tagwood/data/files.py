@@ -207,9 +207,7 @@ def split_folder(path: Path, split: str | None, marks: Mapping[str, str]) -> tup
 
 def existing(path: Path, what: str) -> Path:
     """Return `path`, or the same with ``.gz``, whichever exists; otherwise raise `DataError`."""
-    packed = path.with_name(path.name + ".gz")
-    if path.exists():
-        return path
-    if packed.exists():
-        return packed
+    for found in (path, path.with_name(path.name + ".gz")):
+        if found.exists():
+            return found
     raise DataError(f"the file with {what} is missing", path=path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def _row_keys(data: Dataset) -> Iterator[bytes]:
             yield hashlib.blake2b(words.encode(errors="replace"), digest_size=16).digest() if words else b""
     elif data.features is not None:
         parts = csr_parts(data.features)
-        for begin, end in zip(parts.indptr[:-1].tolist(), parts.indptr[1:].tolist(), strict=True):
+        for begin, end in pairwise(parts.indptr.tolist()):
             content = parts.indices[begin:end].tobytes() + parts.data[begin:end].tobytes()
             yield hashlib.blake2b(content, digest_size=16).digest() if content else b""
     else:

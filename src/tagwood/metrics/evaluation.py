@@ -180,14 +180,7 @@ def set_scores(Y: Any, predicted: Any, average: str = "micro") -> SetScores:
 
 @dataclass(frozen=True, eq=False)
 class LabelScores:
-    """Counts and scores per label, each an array of n_labels numbers.
-
-    Examples
-    --------
-    >>> scores = label_scores([[0, 1], [1]], Ranking.from_lists([[(1, 0.9)], [(0, 0.9)]], n_labels=2))
-    >>> scores.hits, scores.recall
-    (array([0, 1]), array([0. , 0.5]))
-    """
+    """Counts and scores per label, each an array of n_labels numbers."""
 
     hits: NDArray[np.int64]
     returned: NDArray[np.int64]
@@ -214,7 +207,13 @@ class LabelScores:
 
 
 def label_scores(Y: Any, ranking: Ranking, k: int | None = None) -> LabelScores:
-    """Count the rows in which each label is true, is among the first `k` labels (None: all), and both."""
+    """Count the rows in which each label is true, is among the first `k` labels (None: all), and both.
+
+    Examples
+    --------
+    >>> label_scores([[0, 1], [1]], Ranking.from_lists([[(1, 0.9)], [(0, 0.9)]], n_labels=2)).recall
+    array([0. , 0.5])
+    """
     matched = match(Y, ranking).top(None if k is None else check_int(k, "k", low=1))
     labels = matched.ranking.labels
     parts = (labels[matched.hits.astype(bool)], labels, matched.true_labels)

@@ -188,12 +188,9 @@ def forecast_training(figures: DataFigures, tagger: Tagger, *, used_bytes: float
     terms = work_terms(figures, tagger, shape)
     n_entries = entries(known.entries, terms.label_work)
     weights = n_entries * model.n_trees
-    stages = (
-        (known.features, terms.features),
-        (known.label_features, terms.label_features),
-        (known.tree, terms.tree),
-    )
-    cpu = n_fits(figures, tagger) * sum(_dot(c, t) for c, t in stages) + _dot(known.rest, terms.rest)
+    stages = ("features", "label_features", "tree")
+    one_fit = sum(_dot(getattr(known, stage), getattr(terms, stage)) for stage in stages)
+    cpu = n_fits(figures, tagger) * one_fit + _dot(known.rest, terms.rest)
     counting = known.memory[0] + _COUNT_BYTES * figures.texts.distinct
     peak = used_bytes + max(_dot(known.memory, memory_terms(figures, weights)), counting)
     size = _dot(known.size, size_terms(weights, model, terms.encoder_bytes))

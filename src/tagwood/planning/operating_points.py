@@ -145,8 +145,7 @@ def choose_point(recipe: Recipe, limits: Limits, predict: Predict) -> Point:
 def _combinations(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], float]]:
     """Yield combinations of changes by rising loss; the first one changes nothing."""
     axes = [[Change(None, 0.0), *axis] for axis in _axes(*parts_of(recipe.tagger()))]
-    ordered = sorted(product(*axes), key=lambda point: sum(change.loss for change in point))
-    for point in ordered:
+    for point in sorted(product(*axes), key=lambda point: sum(change.loss for change in point)):
         changes = tuple(change.setting for change in point if change.setting is not None)
         yield changes, sum(change.loss for change in point)
 

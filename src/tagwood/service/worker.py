@@ -35,9 +35,7 @@ from tagwood.service.state import ServiceState
 _HEADER_BYTES = 65_536
 _GRACE = 5.0  # seconds in which a route may still answer a slow body
 _COUNTS = "counts.bin"
-_KEEP_ALIVE = (
-    75  # seconds; longer than usual proxies keep connections, so that they never use one being closed
-)
+_KEEP_ALIVE = 75  # seconds; longer than usual proxies, so that they never use a connection being closed
 
 
 class GuardedProtocol(HttpToolsProtocol):

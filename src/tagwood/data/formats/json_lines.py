@@ -55,12 +55,11 @@ def write_annif(dataset: Dataset, path: Path) -> None:
         ({"uri": uri} if (uri := vocab.uri(label)) else {}) | {"label": vocab.name(label)}
         for label in range(len(vocab))
     ]
-    _write(
-        dataset,
-        path,
-        "document_id",
-        lambda text, row: {"text": text, "subjects": [labels[label] for label in row]},
-    )
+
+    def content_of(text: str, row: list[int]) -> dict[str, Any]:
+        return {"text": text, "subjects": [labels[label] for label in row]}
+
+    _write(dataset, path, "document_id", content_of)
 
 
 def parse_object(line: str) -> dict[str, Any]:

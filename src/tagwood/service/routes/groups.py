@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Path, Query
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from tagwood.service.group_review import GroupReview, last_of_each_row
 from tagwood.service.problems import ProblemError
 from tagwood.service.routes.labels import LanguageQuery
-from tagwood.service.routes.texts import check_count, new_id, training_label
+from tagwood.service.routes.texts import check_count, new_record, training_label
 from tagwood.service.schemas import CorrectionRequest
 from tagwood.service.security import JsonResponse
 from tagwood.service.state import LoadedModel, ServiceState, state_of
@@ -95,9 +94,7 @@ def _records(
         labels = list(dict.fromkeys(loaded.find(label, f"{pointer}/labels") for label in sample.labels))
         records.append(
             {
-                "id": new_id(),
-                "time": datetime.now(UTC).isoformat(timespec="seconds"),
-                "model": loaded.name,
+                **new_record(loaded),
                 "data": loaded.tagger.fingerprint_,
                 "row": sample.row,
                 "from_group": review.kept.names[group],

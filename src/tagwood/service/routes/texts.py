@@ -102,9 +102,11 @@ def check_count(labels: Sequence[LabelKey], pointer: str, limits: RequestLimits)
         raise ProblemError.at(pointer, f"Send at most {limits.labels:,} labels; got {len(labels):,}.")
 
 
-def new_id() -> str:
-    """Return an id for a stored record: the time and some random characters."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+def new_record(loaded: LoadedModel) -> dict[str, Any]:
+    """Return how a stored record begins: its id (the time and some random characters), time and model."""
+    now = datetime.now(UTC)
+    name = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+    return {"id": name, "time": now.isoformat(timespec="seconds"), "model": loaded.name}
 
 
 def training_label(loaded: LoadedModel, label: int) -> dict[str, str]:
@@ -122,9 +124,7 @@ def _feedback_record(loaded: LoadedModel, text: str, body: FeedbackRequest) -> d
     accepted = known("accepted")
     added = [_added_label(loaded, label, place) for place, label in enumerate(body.added)]
     return {
-        "id": new_id(),
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "model": loaded.name,
+        **new_record(loaded),
         "document": body.id,
         "text": text,
         "labels": accepted + added,
