@@ -300,9 +300,7 @@ def test_equal_frequencies_and_halves_join_into_whole_generations(n_labels, arit
     V, _ = problem(n_labels, 0)
     even = np.ones(n_labels)
     splits = split_labels(csr_parts(check_features(V)), even, even, max_leaf_size=1)
-    assert same_tree(
-        join_by_frequency(*splits, frequency=even, arity=arity), tree_from_splits(*splits, arity=arity)
-    )
+    assert same_tree(join_by_frequency(splits, even, arity), tree_from_splits(splits, arity=arity))
 
 
 def test_wide_nodes_spend_their_places_on_frequent_branches():
@@ -316,7 +314,7 @@ def test_wide_nodes_spend_their_places_on_frequent_branches():
     splits = split_labels(
         csr_parts(check_features(V)), f.marginal, f.coding, lam=1.0, gamma=0.1, max_leaf_size=4
     )
-    whole = tree_from_splits(*splits, arity=16)
+    whole = tree_from_splits(splits, arity=16)
     assert f.marginal @ wide.label_depths() < f.marginal @ whole.label_depths()
 
 

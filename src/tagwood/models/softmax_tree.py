@@ -164,14 +164,7 @@ class SoftmaxTree(FittedModel):
     ) -> Ranking:
         """Return the `k` most probable labels of each text, exactly.
 
-        Parameters
-        ----------
-        texts
-            One text per row.
-        k
-            Labels per row.
-        restrict, exclude
-            Label ids that may, or may not, be returned. The search looks for allowed labels only.
+        `restrict` and `exclude` are label ids that may, or may not, be returned; only allowed labels are searched for.
         """
         return Ranking.from_padded(*self._search(texts, k, restrict, exclude)[:3], self.n_labels_)
 
@@ -184,15 +177,7 @@ class SoftmaxTree(FittedModel):
         return self.rank(texts, k=50).above(0.5 / self.labels_per_row_).to_sets()
 
     def score_labels(self, texts: Iterable[str], pairs: ArrayLike) -> NDArray[np.float32]:
-        """Return the scores of given labels, without a search.
-
-        Parameters
-        ----------
-        texts
-            One text per row.
-        pairs
-            (n_pairs, 2) whole numbers: row of `texts`, label.
-        """
+        """Return the scores of (n_pairs, 2) pairs of a row of `texts` and a label, without a search."""
         self._check_fitted()
         threads = check_threads(self.threads)
         rows = self.bags_.rows(texts, threads, new=True)

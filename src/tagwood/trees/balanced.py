@@ -6,7 +6,7 @@ nodes and one pass over a node's rows trains many children.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +43,19 @@ def build_balanced_tree(
     """
     parts = csr_parts(check_features(V, name="V"))
     uniform = np.ones(parts.n_rows)
-    nodes = split_labels(
+    splits = split_labels(
         parts, uniform, uniform, max_leaf_size=max_leaf_size, seed=seed, threads=check_threads(threads)
     )
-    return tree_from_splits(*nodes, arity=arity)
+    return tree_from_splits(splits, arity=arity)
+
+
+class Splits(NamedTuple):
+    """Binary splits: node i covers ``order[begin[i]:end[i]]``; its children are ``left[i]`` (-1: none) and the next."""
+
+    order: NDArray[np.int32]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    left: NDArray[np.int32]
 
 
 def split_labels(
@@ -62,30 +71,25 @@ def split_labels(
     tolerance: float = 1e-4,
     seed: int = 0,
     threads: int = 1,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Run the native splitter; the four arrays are described in `cpp/tree/split.hpp`."""
+) -> Splits:
+    """Run the native splitter (`cpp/tree/split.hpp`)."""
     check_int(max_leaf_size, "max_leaf_size", low=1)
     check_int(seed, "seed", low=0, high=(1 << 64) - 1)
     if V.n_rows == 0:
         raise InputError("a label tree needs at least one label", given="none")
     size, weights = min(max_leaf_size, V.n_rows), (frequency, context_frequency)
-    return _kernels.split_labels(*V, *weights, lam, gamma, direct, size, iterations, tolerance, seed, threads)
+    return Splits(
+        *_kernels.split_labels(*V, *weights, lam, gamma, direct, size, iterations, tolerance, seed, threads)
+    )
 
 
-def tree_from_splits(
-    order: NDArray[np.int32],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    left: NDArray[np.int32],
-    *,
-    arity: int,
-) -> LabelTree:
+def tree_from_splits(splits: Splits, *, arity: int) -> LabelTree:
     """Turn binary splits into a tree whose nodes have up to `arity` children.
 
     The generations of splits are distributed evenly over as few levels as `arity` allows: 8 generations become two
     levels of 16 children, not one of 64 and one of 4.
     """
-    most = check_arity(arity).bit_length() - 1
+    left, most = splits.left, check_arity(arity).bit_length() - 1
     level = np.zeros(1, dtype=np.int64)
     nodes, parents, n_before = [level], [np.array([-1])], 0
     for generations in _distribute(_count_generations(left), most):
@@ -98,7 +102,7 @@ def tree_from_splits(
         parents.append(n_before + owner)
         n_before += level.size
         level = below
-    return tree_of_nodes(np.concatenate(nodes), np.concatenate(parents), order, begin, end, left)
+    return tree_of_nodes(np.concatenate(nodes), np.concatenate(parents), splits)
 
 
 def _count_generations(left: NDArray[np.int32]) -> int:
@@ -131,15 +135,9 @@ def check_arity(arity: int) -> int:
     return arity
 
 
-def tree_of_nodes(
-    nodes: NDArray[np.int64],
-    parent: NDArray[np.int64],
-    order: NDArray[np.int32],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    left: NDArray[np.int32],
-) -> LabelTree:
+def tree_of_nodes(nodes: NDArray[np.int64], parent: NDArray[np.int64], splits: Splits) -> LabelTree:
     """Return the tree of some of the binary nodes, in breadth-first order; `parent` has indices into `nodes`."""
+    order, begin, end, left = splits
     sizes = np.where(left[nodes] < 0, end[nodes] - begin[nodes], 0)
     label_ptr = np.concatenate([[0], np.cumsum(sizes)])
     place = np.arange(label_ptr[-1]) + np.repeat(begin[nodes] - label_ptr[:-1], sizes)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tagwood.trees.balanced import tree_from_splits
+from tagwood.trees.balanced import Splits, tree_from_splits
 from tagwood.trees.interpolated import LabelFrequencies
 from tagwood.trees.label_tree import LabelTree
 
@@ -78,7 +78,7 @@ def _binary_tree(order: NDArray[np.int32], generations: list[tuple[_I64, _I64]])
     begin, end = (np.concatenate(part) for part in zip(*generations, strict=True))
     inner = end - begin > 1
     left = np.where(inner, 2 * np.cumsum(inner) - 1, -1).astype(np.int32)
-    return tree_from_splits(order, begin, end, left, arity=2)
+    return tree_from_splits(Splits(order, begin, end, left), arity=2)
 
 
 def _fano_cuts(above: _F64, centre: _F64, begin: _I64, end: _I64) -> _I64:

@@ -29,7 +29,7 @@ from scipy import sparse
 from tagwood._check import check_choice, check_finite, check_float, check_threads
 from tagwood._sparse import check_features, check_labels, csr_parts
 from tagwood.errors import InputError
-from tagwood.trees.balanced import check_arity, split_labels, tree_from_splits, tree_of_nodes
+from tagwood.trees.balanced import Splits, check_arity, split_labels, tree_from_splits, tree_of_nodes
 from tagwood.trees.label_tree import LabelTree
 
 _F64 = NDArray[np.float64]
@@ -92,7 +92,7 @@ def build_interpolated_tree(
             f"label frequencies must have one entry for each of the {parts.n_rows:,} labels of V",
             given=f"{counted.n_labels:,}",
         )
-    nodes = split_labels(
+    splits = split_labels(
         parts,
         counted.marginal,
         counted.coding,
@@ -104,8 +104,8 @@ def build_interpolated_tree(
         threads=check_threads(threads),
     )
     if lam == 0 or arity == 2:
-        return tree_from_splits(*nodes, arity=arity)
-    return join_by_frequency(*nodes, frequency=counted.marginal, arity=arity)
+        return tree_from_splits(splits, arity=arity)
+    return join_by_frequency(splits, counted.marginal, arity)
 
 
 def lambda_grid(points: ArrayLike = PAPER_GRID) -> NDArray[np.float64]:
@@ -253,30 +253,22 @@ def _check_frequencies(values: ArrayLike, name: str, size: int | None = None) ->
     return array
 
 
-def join_by_frequency(
-    order: NDArray[np.int32],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    left: NDArray[np.int32],
-    *,
-    frequency: NDArray[np.float64],
-    arity: int,
-) -> LabelTree:
+def join_by_frequency(splits: Splits, frequency: _F64, arity: int) -> LabelTree:
     """Turn binary splits into a tree whose nodes have up to `arity` children, frequent labels near the root.
 
-    The first four arrays are those of `split_labels`; `frequency` is (n_labels,). Of equally frequent branches the one
-    nearer to the root is opened first, so that equal frequencies and equal halves give whole generations.
+    Of equally frequent branches the one nearer to the root is opened first, so that equal frequencies and equal halves
+    give whole generations.
 
     Examples
     --------
-    >>> order, begin = np.arange(4, dtype=np.int32), np.array([0, 0, 1, 1, 2, 2, 3])
-    >>> end = np.array([4, 1, 4, 2, 4, 3, 4])
+    >>> begin, end = np.array([0, 0, 1, 1, 2, 2, 3]), np.array([4, 1, 4, 2, 4, 3, 4])
     >>> left = np.array([1, -1, 3, -1, 5, -1, -1], dtype=np.int32)  # (0 (1 (2 3)))
-    >>> tree = join_by_frequency(order, begin, end, left, frequency=np.ones(4), arity=4)
-    >>> tree.label_depths().tolist()
+    >>> splits = Splits(np.arange(4, dtype=np.int32), begin, end, left)
+    >>> join_by_frequency(splits, np.ones(4), arity=4).label_depths().tolist()
     [1, 1, 1, 1]
     """
     check_arity(arity)
+    order, begin, end, left = splits
     below = np.concatenate([[0.0], np.cumsum(frequency[order])])
     mass = (below[begin] - below[end]).tolist()  # negative: a heap returns its smallest item
     lefts, starts = left.tolist(), begin.tolist()
@@ -287,7 +279,7 @@ def join_by_frequency(
             children.sort(key=starts.__getitem__)
             nodes.extend(children)
             parents.extend([at] * len(children))
-    return tree_of_nodes(np.array(nodes), np.array(parents), order, begin, end, left)
+    return tree_of_nodes(np.array(nodes), np.array(parents), splits)
 
 
 def _open_branches(node: int, mass: list[float], left: list[int], arity: int) -> list[int]:

@@ -215,15 +215,7 @@ class TreeRanker(FittedModel):
         return self.rank(X, k=50).above(0.5).to_sets()
 
     def score_labels(self, X: Any, pairs: ArrayLike) -> NDArray[np.float32]:
-        """Return the scores of given labels, over all their copies, without a search.
-
-        Parameters
-        ----------
-        X
-            (n_rows, n_features) features.
-        pairs
-            (n_pairs, 2) whole numbers: row of X, label.
-        """
+        """Return the scores of (n_pairs, 2) pairs of a row of X and a label, over all its copies, without a search."""
         self._check_fitted()
         features = csr_parts(check_features(X, n_features=self.n_features_))
         wanted = check_pairs(pairs, features.n_rows, self.n_labels_)
