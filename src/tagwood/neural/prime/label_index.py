@@ -52,11 +52,10 @@ class LabelIndex:
     Examples
     --------
     >>> index = LabelIndex(np.eye(3), threads=1)
-    >>> labels, scores = index.search([[0.6, 0.8, 0.0]], k=2)
-    >>> labels.tolist(), [round(float(score), 2) for score in scores[0]]
-    ([[1, 0]], [0.8, 0.6])
-    >>> index.search([[0.6, 0.8, 0.0]], k=2, exclude=[1])[0].tolist()
-    [[0, 2]]
+    >>> [(label, round(score, 2)) for label, score in index.rank([[0.6, 0.8, 0.0]], k=2)[0]]
+    [(1, 0.8), (0, 0.6)]
+    >>> index.rank([[0.6, 0.8, 0.0]], k=2, exclude=[1]).labels.tolist()
+    [0, 2]
     """
 
     def __init__(self, vectors: Any, kind: str = "auto", *, threads: int | None = None) -> None:
@@ -88,45 +87,6 @@ class LabelIndex:
             return self.kind
         return "flat" if len(self) <= FLAT_UP_TO else "hnsw" if len(self) <= HNSW_UP_TO else "ivf"
 
-    def search(
-        self,
-        queries: Any,
-        k: int,
-        restrict: Iterable[int] | None = None,
-        exclude: Iterable[int] | None = None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the best labels of each query and their scores, best first, ties by label id.
-
-        Parameters
-        ----------
-        queries
-            (n, d) float32.
-        k
-            Labels per query; all of them if fewer are allowed.
-        restrict, exclude
-            The only labels to return; labels not to return. A small selection is searched exactly.
-
-        Returns
-        -------
-        labels, scores
-            (n, k) arrays. If an approximate search finds fewer, the rest is -1 with score -inf.
-        """
-        vectors = _matrix(queries, "queries", self.vectors.shape[1])
-        check_int(k, "k", low=1)
-        left_out = _ids(() if exclude is None else exclude, len(self), "exclude")
-        if restrict is None and left_out.size <= _FEW:
-            k = min(k, len(self) - left_out.size)
-            found = self._search(self._index(), vectors, k + left_out.size)
-            return _without(*found, left_out, k)
-        allowed = np.arange(len(self)) if restrict is None else _ids(restrict, len(self), "restrict")
-        allowed = np.setdiff1d(allowed, left_out)
-        k = min(k, allowed.size)
-        if self.used != "flat" and allowed.size > FLAT_UP_TO // 4:
-            found = self._search(self._index(), vectors, k, allowed)
-            return _without(*found, left_out[:0], k)
-        labels, scores = self._search(self._part_index(allowed), vectors, k)
-        return _without(allowed[labels].astype(np.int32), scores, left_out[:0], k)
-
     def rank(
         self,
         queries: Any,
@@ -134,11 +94,27 @@ class LabelIndex:
         restrict: Iterable[int] | None = None,
         exclude: Iterable[int] | None = None,
     ) -> Ranking:
-        """Return the result of `search` as a `Ranking`."""
-        labels, scores = self.search(queries, k, restrict, exclude)
-        keep = labels >= 0
-        indptr = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
-        return Ranking(indptr, labels[keep], scores[keep], len(self))
+        """Return the best `k` labels of each query, all of them if fewer are allowed; ties by label id.
+
+        Only labels in `restrict`, and none in `exclude`, are returned. A small selection is searched exactly; an
+        approximate search may find fewer labels.
+        """
+        vectors = _matrix(queries, "queries", self.vectors.shape[1])
+        check_int(k, "k", low=1)
+        left_out = _ids(() if exclude is None else exclude, len(self), "exclude")
+        if restrict is None and left_out.size <= _FEW:
+            k = min(k, len(self) - left_out.size)
+            labels, scores = self._search(self._index(), vectors, k + left_out.size)
+            return self._ranking(labels, scores, left_out, k)
+        allowed = np.arange(len(self)) if restrict is None else _ids(restrict, len(self), "restrict")
+        allowed = np.setdiff1d(allowed, left_out)
+        k = min(k, allowed.size)
+        if self.used != "flat" and allowed.size > FLAT_UP_TO // 4:
+            labels, scores = self._search(self._index(), vectors, k, allowed)
+        else:
+            labels, scores = self._search(self._part_index(allowed), vectors, k)
+            labels = allowed[labels].astype(np.int32)
+        return self._ranking(labels, scores, left_out[:0], k)
 
     def add(self, vectors: Any) -> LabelIndex:
         """Return an index with more labels, numbered after the present ones."""
@@ -184,6 +160,18 @@ class LabelIndex:
             scores, labels = index.search(queries, k, params=params)
         return labels.astype(np.int32), scores
 
+    def _ranking(
+        self, labels: NDArray[np.int32], scores: NDArray[np.float32], left_out: NDArray[np.int64], k: int
+    ) -> Ranking:
+        """Return the best `k` labels of each row that were found and are not left out, ties by label id."""
+        drop = np.isin(labels, left_out) | (labels < 0)
+        scores = np.where(drop, np.float32(-np.inf), scores)
+        order = np.lexsort((labels, -scores), axis=1)[:, :k]
+        labels, scores = np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1)
+        keep = np.isfinite(scores)
+        indptr = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
+        return Ranking(indptr, labels[keep], scores[keep], len(self))
+
 
 def _build(kind: str, vectors: NDArray[np.float32]) -> Any:
     d = vectors.shape[1]
@@ -209,17 +197,6 @@ def _search_params(index: Any, allowed: NDArray[np.int64], k: int) -> Any:
     if isinstance(index, faiss.IndexHNSW):
         return parts.SearchParametersHNSW(sel=selector, efSearch=max(_CANDIDATES, 2 * k))
     return parts.SearchParametersIVF(sel=selector, nprobe=index.nprobe)
-
-
-def _without(
-    labels: NDArray[np.int32], scores: NDArray[np.float32], left_out: NDArray[np.int64], k: int
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the best `k` labels of each row that are not left out, ties by label id."""
-    drop = np.isin(labels, left_out) | (labels < 0)
-    scores = np.where(drop, np.float32(-np.inf), scores)
-    labels = np.where(drop, np.int32(-1), labels)
-    order = np.lexsort((labels, -scores), axis=1)[:, :k]
-    return np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
 def _ids(labels: Iterable[int], n_labels: int, name: str) -> NDArray[np.int64]:
