@@ -36,21 +36,15 @@ _TIE = 1e-5  # relative: scores may be tiny probabilities
 
 @dataclass(frozen=True, eq=False)
 class Imputed:
-    """The result of `impute_labels`: three matrices with the same stored entries.
+    """The result of `impute_labels`: three matrices with the same stored entries."""
 
-    Parameters
-    ----------
-    labels
-        (n_rows, n_labels) 0/1 float32 CSR array, ready for `fit(X, labels)` of any model.
-    similarity
-        Cosine of the row with the label's embedding, or the score of a model; 0 for the baseline.
-    weights
-        The row's share of the label: in each group the shares of a label sum to 1, so that a clear decision has 1 and
-        two equally close rows have 0.5 each. A row that has the label from several groups has the sum, at most 1.
-    """
-
+    # (n_rows, n_labels) 0/1 float32 CSR array, ready for `fit(X, labels)` of any model
     labels: sparse.csr_array
+    # Cosine of the row with the label's embedding, or the score of a model; 0 for the baseline
     similarity: sparse.csr_array
+    # The row's share of the label: in each group the shares of a label sum to 1, so that a clear decision has
+    # 1 and two equally close rows have 0.5 each. A row that has the label from several groups has the sum, at
+    # most 1
     weights: sparse.csr_array
 
     def __post_init__(self) -> None:

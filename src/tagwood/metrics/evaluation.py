@@ -116,18 +116,10 @@ def evaluate(
     )
 
 
-def evaluate_sets(
-    Y: Any,
-    predicted: Any,
-    *,
-    metrics: Iterable[str] = _DEFAULT_SET_METRICS,
-    confidence: float | None = None,
-    n_resamples: int = 1000,
-    seed: int = 0,
-) -> Report:
+def evaluate_sets(Y: Any, predicted: Any, *, metrics: Iterable[str] = _DEFAULT_SET_METRICS) -> Report:
     """Measure predicted label sets, an (n_rows, n_labels) matrix of 0 and 1, against the true labels.
 
-    Only metrics of label sets are possible; everything else is as in `evaluate`.
+    Only metrics of label sets are possible; for confidence intervals pass a `Ranking` to `evaluate`.
 
     Examples
     --------
@@ -141,10 +133,7 @@ def evaluate_sets(
                 f"{name} requires ranked labels, and label sets have no order",
                 hint="Pass a Ranking to evaluate.",
             )
-    ranking = _unordered(predicted, Y)
-    return evaluate(
-        Y, ranking, metrics=map(str, names), confidence=confidence, n_resamples=n_resamples, seed=seed
-    )
+    return evaluate(Y, _unordered(predicted, Y), metrics=map(str, names))
 
 
 class SetScores(NamedTuple):
