@@ -39,3 +39,14 @@ def test_labels_behind_the_present_ones_are_found_by_their_texts(small, tmp_path
 def test_a_shorter_table_is_refused(small):
     with pytest.raises(InputError, match="vocab must keep the 4 labels of this Tagger; got 1"):
         small.update_labels(vocab=LabelVocab.from_names(["trees"]))
+
+
+def test_new_labels_of_an_ensemble_are_found_and_stored(library, tmp_path):
+    texts, labels = library
+    times = -(-600 // len(texts))
+    tagger = Tagger(model=LinearTree(threads=1), quality="balanced").fit(texts * times, labels * times)
+    assert tagger.probabilities_ is not None
+    tagger.update_labels(texts={"oaks": "oak elm"})
+    assert "oaks" in tagger.tag_one("oak elm", k=5).names
+    again = Tagger.load(tagger.save(tmp_path / "model"))
+    assert again.tag_one("oak elm", k=5) == tagger.tag_one("oak elm", k=5)

@@ -127,6 +127,15 @@ class Calibrator(Fitted):
             values = _kernels.calibrate(ranking.scores, self._as_odds, self._plain.x, self._plain.y)
         return Ranking.from_trusted(ranking.indptr, ranking.labels, values, ranking.n_labels)
 
+    def grow(self, n_labels: int) -> Self:
+        """Accept rankings over more labels: new ones have no training rows."""
+        self._check_fitted()
+        added = check_int(n_labels, "n_labels", low=self.n_labels_) - self.n_labels_
+        if self._frequencies is not None:
+            self._frequencies = np.append(self._frequencies, np.zeros(added))
+        self.n_labels_ += added
+        return self
+
     def state(self) -> State:
         """Return the stored form."""
         self._check_fitted()

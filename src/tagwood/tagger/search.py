@@ -297,6 +297,8 @@ def teach_labels(model: Any, vocab: LabelVocab, described: Mapping[int, str]) ->
     known = int(model.n_labels_)
     if known < len(vocab):
         model.add_labels([described.get(i, vocab.name(i)) for i in range(known, len(vocab))])
+    if not getattr(model, "finds_new_labels", True):
+        return dict(described)
     return {label: text for label, text in described.items() if label < known}
 
 

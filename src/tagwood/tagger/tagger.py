@@ -435,6 +435,8 @@ class Tagger(Params):
         added = len(self.vocab_) - self.label_counts_.size
         self.label_counts_ = np.append(self.label_counts_, np.zeros(added, dtype=np.int64))
         described = teach_labels(self.model_, self.vocab_, described)
+        if self.probabilities_ is not None and hasattr(self.model_, "add_labels"):
+            self.probabilities_.calibrator.grow(len(self.vocab_))
         if described:
             known = {} if self.label_texts_ is None else self.label_texts_.to_dict()
             self.label_texts_ = LabelTexts.of(known | described, self.encoder_)

@@ -357,6 +357,11 @@ class Ensemble(FittedModel):
         share = (counts.sum() + 1) / ((max(1, self.n_rows_) + 1) * (counts.size + 1))
         return float(np.log(share / (1 - share)))
 
+    @property
+    def finds_new_labels(self) -> bool:
+        """Whether a member finds labels that `add_labels` adds."""
+        return any(hasattr(member.model, "add_labels") for member in self._ready())
+
     def add_labels(self, texts: Sequence[Any]) -> Self:
         """Add labels by their names, with the next free ids: members that read names find them at once."""
         for member in self._ready():
