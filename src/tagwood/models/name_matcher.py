@@ -18,7 +18,10 @@ Decisions
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -218,6 +221,28 @@ class NameMatcher(FittedModel):
         forms = [dict.fromkeys(words[i - FIRST] for i in ids[stems == stem]) for stem in left_out]
         losses = (scores[0] - scores[1:]).tolist()
         return [(word, loss / len(some)) for some, loss in zip(forms, losses, strict=True) for word in some]
+
+    def matched_name(self, text: str, label: int) -> str | None:
+        """Return the name of a label that matches a text best; None if none does."""
+        self._check_fitted()
+        check_int(label, "label", low=0, high=self.n_labels_ - 1)
+        index = self.index_
+        found = index.match(*index.read([text], 1), 1)
+        right = np.flatnonzero(index.name_labels[found.names] == label)
+        if right.size == 0:
+            return None
+        best = found.names[right[np.argmax(self._logits(found)[right])]]
+        first = bisect_left(self.names_, label, key=itemgetter(0))
+        last = bisect_right(self.names_, label, key=itemgetter(0))
+        names = [name for _, name in self.names_[first:last]]
+        # Names without a word are not in the index.
+        borders, ids = index.words.rows(names)
+        known = [
+            name
+            for name, at in zip(names, pairwise(borders), strict=True)
+            if (ids[slice(*at)] >= FIRST).any()
+        ]
+        return known[int(np.searchsorted(np.flatnonzero(index.name_labels == label), best))]
 
     def state(self) -> State:
         """Return the stored form."""

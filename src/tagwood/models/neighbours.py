@@ -145,6 +145,14 @@ class IndexedRows(NamedTuple):
     labels: NDArray[np.int32]
 
 
+class Voters(NamedTuple):
+    """The rows, of `n_nearest` nearest ones, that have a label, and their similarity."""
+
+    rows: NDArray[np.int32]
+    similarity: NDArray[np.float32]
+    n_nearest: int
+
+
 @storable("Neighbours")
 class Neighbours(FittedModel):
     """Rank the labels of the most similar training rows.
@@ -298,6 +306,14 @@ class Neighbours(FittedModel):
         )
         # Every list holds other rows, so the mean over lists is the score divided by their number.
         return Places(ids, scores * np.float32(len(found)), n_found)
+
+    def voters(self, X: Any, label: int) -> Voters:
+        """Return which of the nearest rows of one row of X have a label, nearest first."""
+        near = self.nearest(X)
+        ids, similarity = near.ids[: near.found[0]], near.scores[: near.found[0]]
+        label_ptr, labels = self._all_labels()
+        has = [label in labels[label_ptr[row] : label_ptr[row + 1]] for row in ids.tolist()]
+        return Voters(ids[has], similarity[has], ids.size)
 
     def state(self) -> State:
         """Return the stored form: one index, without removed rows."""

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJson
 from pydantic_core import CoreSchema, core_schema
 
 from tagwood.service.settings import RequestLimits
-from tagwood.tagger.explanation import Path, Similar, Verdict, Word
+from tagwood.tagger.explanation import MemberReason, Path, Similar, Verdict, Word
 from tagwood.tagger.stored import LabelBrief
 
 # At most two decimals: the rule of every promise is fitted once and kept, so their number must be limited.
@@ -174,7 +174,12 @@ class ExplainResponse(BaseModel):
     score: float | None = Field(description="As in /v1/suggest; null if the search did not find the label.")
     model_score: float | None
     place: int | None
-    words: list[Word] = Field(description="Summed over all paths, largest weight first.")
+    members: list[MemberReason] = Field(description="Members of an ensemble; empty for other models.")
+    base: float | None = Field(
+        description="Log odds of a label that no member finds; with their contributions it adds up to 'log_odds'."
+    )
+    log_odds: float | None = Field(description="Of this label, before calibration.")
+    words: list[Word] = Field(description="On all paths and in the label's name, largest weight first.")
     segments: list[TextSegment] = Field(description="The text in pieces, for highlighting words.")
     paths: list[Path]
     similar: list[Similar]

@@ -1,6 +1,6 @@
 """`Tagger`: text in, label names out. Encoder, model, label table, probabilities and explanations in one object.
 
-`fitting` trains, `search` answers requests, `stored` saves and loads, `explanation` and `senses` give reasons,
+`fitting` trains, `search` answers requests, `stored` saves and loads, `reasons`, `explanation` and `senses` explain,
 `browsing` and `overview` describe labels, trees and quality; `tagger` is the object itself.
 """
 

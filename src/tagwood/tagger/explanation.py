@@ -1,42 +1,20 @@
 """`Explanation`: why a label was suggested for a text, or at which step it was lost.
 
-In: a fitted Tagger, a text, a label. Out: the words, the path through the tree, similar training texts and a verdict,
-as data, JSON, text or HTML. All text from outside is escaped in HTML.
+In: what `reasons` found. Out: verdict, words, what each member of an ensemble adds, the path through the tree and
+similar training texts, as data, JSON, text or HTML. All text from outside is escaped in HTML.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from html import escape
-from itertools import pairwise
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-
-from tagwood._check import check_float, check_int
-from tagwood._sparse import CsrParts, check_features, csr_parts
-from tagwood.errors import InputError
 from tagwood.features.base import fold_text, word_spans
-from tagwood.features.concat import ConcatEncoder
-from tagwood.models.base import explains_texts, reads_label_texts
-from tagwood.models.linear_tree.explanation import LabelPath, PathStep, Pruned, explain_label, find_pruning
-from tagwood.tagger.fitting import linear_tree_of
-from tagwood.tagger.stored import FittedTagger
-from tagwood.trees.label_tree import LabelTree
-
-VECTOR = "[text vector]"
-"""Name of all features of a dense vector in explanations."""
 
 _SHOWN = 8
-_LOOKED_AT = 50  # labels of the ranking in which the label is looked for
-_BEAM_WIDTH = 10  # of the search in `rank`
-_MOST_WORDS = 5000  # words of a text that are looked up one by one
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -84,14 +62,43 @@ class Verdict:
     """Whether a label was suggested, and why not.
 
     `reason` is one of ``suggested``, ``masked``, ``never in training``, ``excluded``, ``below the threshold``,
-    ``beyond the limit``, ``pruned``; `words` is a sentence. `node` and `competitor` are set where beam search pruned
-    the label: `node` fell out of the beam, `competitor` took the last place.
+    ``beyond the limit``, ``pruned``, ``not found`` (by any member of an ensemble); `words` is a sentence. `node` and
+    `competitor` are set where beam search pruned the label: `node` fell out of the beam, `competitor` took the last
+    place.
     """
 
     reason: str
     words: str
     node: int | None = None
     competitor: int | str | None = None
+
+
+@dataclass(frozen=True)
+class MemberReason:
+    """What one member of an ensemble found, and what it adds to the label's log odds.
+
+    Parameters
+    ----------
+    member
+        Name of the member.
+    contribution
+        Shapley value: with `Explanation.base`, those of all members add up to `Explanation.log_odds`.
+    place
+        1 for the member's best label; None where the member did not find it.
+    reason
+        What it found, in words.
+    words
+        Words of the label's name in the text; they share the contribution.
+    texts
+        The most similar training texts with the label, as far as the model keeps them.
+    """
+
+    member: str
+    contribution: float
+    place: int | None
+    reason: str
+    words: tuple[Word, ...] = ()
+    texts: tuple[Similar, ...] = ()
 
 
 class Segment(NamedTuple):
@@ -112,13 +119,17 @@ class Explanation:
     score
         As `tag` gives it; None where the search did not find the label.
     model_score
-        The model's own score, before it became a probability; None for models without a tree.
+        The model's own score, before calibration; None for models with neither trees nor members.
     place
         1 for the best label; None where the search did not find it.
     read_words
         Words and what they add to the score, of models that read texts and have no paths.
     read_as
         What these weights mean.
+    members
+        What each member of an ensemble found; empty for other models.
+    base, log_odds
+        Log odds of a label that no member finds, and of this label, before calibration; None without members.
     """
 
     text: str
@@ -133,6 +144,9 @@ class Explanation:
     similar: tuple[Similar, ...]
     read_words: tuple[Word, ...] = ()
     read_as: str = "what the score loses without them"
+    members: tuple[MemberReason, ...] = ()
+    base: float | None = None
+    log_odds: float | None = None
 
     @property
     def suggested(self) -> bool:
@@ -141,8 +155,11 @@ class Explanation:
 
     @property
     def words(self) -> list[tuple[str, float]]:
-        """Words with the sum of their contributions on all paths, largest first."""
+        """Words with what they add, largest first: to the margins on the path, or to the match of the label's name."""
         total = {word.word: word.weight for word in self.read_words}
+        for member in self.members:
+            for word in member.words:
+                total[word.word] = total.get(word.word, 0.0) + word.weight
         for path in self.paths:
             for step in path.steps:
                 for word in step.words:
@@ -163,8 +180,12 @@ class Explanation:
     def to_text(self) -> str:
         """Return a short report."""
         lines = [f"{self.name}: {self.verdict.words}"]
+        if self.members:
+            widest = max(len(one.member) for one in self.members)
+            lines += ["", f"{self._sum_words()}:"]
+            lines += [f"  {m.contribution:+7.3f}  {m.member:<{widest}}  {m.reason}" for m in self.members]
         if self.words:
-            where = ", summed over the path" if self.paths else f": {self.read_as}"
+            where = ", summed over the path" if self.paths else f": {self.read_as}" if self.read_words else ""
             lines += ["", f"Words for (+) and against (-) it{where}:"]
             lines += [f"  {weight:+7.3f}  {word}" for word, weight in self._extremes()]
         for path in self.paths:
@@ -187,6 +208,9 @@ class Explanation:
         name = escape(self.name)
         link = _link(self.uri or "")
         parts = [f"<h2>{name}</h2>{link}", f"<p>{escape(self.verdict.words)}</p>"]
+        if self.members:
+            rows = "".join(_row(f"{m.contribution:+.3f}", m.member, m.reason) for m in self.members)
+            parts.append(f"<h3>Members</h3><p>{escape(self._sum_words())}</p><table>{rows}</table>")
         if self.words:
             rows = "".join(_row(f"{weight:+.3f}", word) for word, weight in self._extremes())
             parts.append(f"<h3>Words</h3><table>{rows}</table>")
@@ -200,6 +224,14 @@ class Explanation:
             )
             parts.append(f"<h3>Similar training texts</h3><table>{rows}</table>")
         return f'<article class="tagwood-why">{"".join(parts)}</article>'
+
+    def _sum_words(self) -> str:
+        """Return what the contributions of members start from and add up to."""
+        base, log_odds, share = self.base or 0.0, self.log_odds or 0.0, self.model_score or 0.0
+        return (
+            f"What each member adds to the log odds, from {base:+.3f} (a label that none finds) "
+            f"to {log_odds:+.3f} (probability {share:.3f} before calibration)"
+        )
 
     def _extremes(self) -> list[tuple[str, float]]:
         """Return the strongest words for and against, in order."""
@@ -266,225 +298,3 @@ def _link(uri: str) -> str:
     if not uri.startswith(("http://", "https://")):
         return ""
     return f' <a href="{escape(uri)}">{escape(uri)}</a>'
-
-
-def feature_words(encoder: Any, text: str) -> Callable[[int], str]:
-    """Return a function from feature to word.
-
-    Hashed features have no names: those of `text` are found by encoding its words and pairs of words one by one.
-    Numbers of a vector mean nothing one by one: all have the name `VECTOR`.
-    """
-    if isinstance(encoder, ConcatEncoder):
-        return _by_block(encoder, text)
-    if not hasattr(encoder, "feature_names"):
-        return lambda feature: VECTOR
-    try:
-        names = encoder.feature_names()
-    except InputError:
-        found = _by_trying(encoder, text)
-        return lambda feature: found.get(feature, f"feature {feature}")
-    return lambda feature: str(names[feature])
-
-
-def _by_block(encoder: ConcatEncoder, text: str) -> Callable[[int], str]:
-    """Return a function that looks a feature up in the block it belongs to."""
-    words = [feature_words(one, text) for one in encoder.encoders]
-    starts = np.cumsum([0, *(one.n_features for one in encoder.encoders)])
-
-    def word(feature: int) -> str:
-        block = int(np.searchsorted(starts, feature, side="right")) - 1
-        return words[block](feature - int(starts[block]))
-
-    return word
-
-
-def _by_trying(encoder: Any, text: str) -> dict[int, str]:
-    words = _WORD.findall(text)[:_MOST_WORDS]
-    grams = list(dict.fromkeys([*words, *map(" ".join, pairwise(words))]))
-    found: dict[int, str] = {}
-    if not grams or not hasattr(encoder, "transform_parts"):
-        return found
-    rows = encoder.transform_parts(grams)
-    for gram, begin, end in zip(grams, rows.indptr[:-1], rows.indptr[1:], strict=True):
-        for feature in np.asarray(rows.indices[begin:end]).tolist():
-            found.setdefault(feature, gram)  # words come before pairs, so a pair names only what is its own
-    return found
-
-
-class Question(NamedTuple):
-    """The arguments of the call of `tag` that is explained; labels are ids."""
-
-    k: int
-    threshold: float | None
-    restrict: list[int] | None
-    exclude: list[int]
-    language: str | None
-
-
-def explain_tag(
-    tagger: FittedTagger, text: str, label: int, question: Question, n_similar: int
-) -> Explanation:
-    """Return why `tagger.tag` returns a label for a text, or why it does not; see `Tagger.explain`."""
-    if not isinstance(text, str):
-        raise InputError("explain takes one text", given=type(text).__name__)
-    k = check_int(question.k, "k", low=1)
-    if question.threshold is not None:
-        check_float(question.threshold, "threshold")
-    check_int(n_similar, "n_similar", low=0)
-    language = question.language
-    name = tagger.vocab_.name(label, language)
-    ranked = tagger.rank([text], max(k, _LOOKED_AT), restrict=question.restrict, exclude=question.exclude)[0]
-    place = next((place for place, (found, _) in enumerate(ranked, 1) if found == label), None)
-    paths: list[LabelPath] = []
-    x = _row_explaining(tagger.encoder_.transform([text]))
-    tree = linear_tree_of(tagger.model_)
-    if tree is not None and label < tree.n_labels_:
-        paths = explain_label(tree, x, label)
-    word = feature_words(tagger.encoder_, text)
-    return Explanation(
-        text=text,
-        label=label,
-        name=name,
-        uri=tagger.vocab_.uri(label),
-        score=None if place is None else ranked[place - 1][1],
-        model_score=float(np.mean([path.score for path in paths])) if paths else None,
-        place=place,
-        verdict=_verdict(tagger, x, label, place, ranked, question),
-        paths=tuple(_named_path(tagger, path, name, word) for path in paths),
-        similar=_similar(tagger, text, label, language, n_similar),
-        read_words=() if paths else _read_words(tagger, text, label),
-        read_as=getattr(tagger.model_, "explains_by", Explanation.read_as),
-    )
-
-
-def _read_words(tagger: FittedTagger, text: str, label: int) -> tuple[Word, ...]:
-    """Return what words add to a label's score, for models that can tell (see `explains_texts`)."""
-    model: Any = tagger.model_
-    if not explains_texts(model) or label >= model.n_labels_:
-        return ()
-    return tuple(Word(word, weight) for word, weight in model.explain_text(text, label))
-
-
-def _verdict(
-    tagger: FittedTagger,
-    x: CsrParts,
-    label: int,
-    place: int | None,
-    ranked: list[tuple[int, float]],
-    question: Question,
-) -> Verdict:
-    """Return the first reason that kept a label out of the answer, or ``suggested``."""
-    k, threshold = question.k, question.threshold
-    if tagger.vocab_.removed_mask()[label]:
-        return Verdict("masked", "not suggested, because the label is masked.")
-    described = tagger.label_texts_ is not None and label in tagger.label_texts_.labels
-    in_answer = place is not None and place <= k
-    learned = tagger.label_counts_[label] > 0 or reads_label_texts(tagger.model_)
-    if not learned and not described and not in_answer:
-        return Verdict("never in training", "not suggested, because no training text has this label.")
-    if label in question.exclude:
-        return Verdict("excluded", "not suggested, because the request excludes the label.")
-    if question.restrict is not None and label not in question.restrict:
-        return Verdict("excluded", "not suggested, because the request is restricted to other labels.")
-    if place is None:
-        return _not_found(tagger, x, label, _allowed(tagger, question), len(ranked))
-    score = ranked[place - 1][1]
-    if threshold is not None and score < threshold:
-        return Verdict(
-            "below the threshold",
-            f"not suggested: its score {score:.3f} is below the threshold {threshold:g}.",
-        )
-    if place > k:
-        last, best = ranked[k - 1]
-        rival = tagger.vocab_.name(last, question.language)
-        words = f"not among the best {k}: it is number {place} with {score:.3f}; the last one is {rival!r}, {best:.3f}."
-        return Verdict("beyond the limit", words, competitor=rival)
-    return Verdict("suggested", f"suggested as number {place} with {score:.3f}.")
-
-
-def _allowed(tagger: FittedTagger, question: Question) -> NDArray[np.bool_] | None:
-    """Return which labels of the model may be returned; None where all may."""
-    allowed = ~tagger.vocab_.removed_mask()
-    if question.restrict is not None:
-        allowed &= np.isin(np.arange(allowed.size), question.restrict)
-    allowed[question.exclude] = False
-    return None if allowed.all() else allowed[: getattr(tagger.model_, "n_labels_", allowed.size)]
-
-
-def _not_found(
-    tagger: FittedTagger, x: CsrParts, label: int, allowed: NDArray[np.bool_] | None, n_ranked: int
-) -> Verdict:
-    lost: list[Pruned] = []
-    tree = linear_tree_of(tagger.model_)
-    if tree is not None and label < tree.n_labels_:
-        lost = find_pruning(tree, x, label, beam_width=_BEAM_WIDTH, allowed=allowed)
-        if len(lost) < len(tree.trees_):
-            lost = []  # some tree looked at it
-    none_known = " None of the text's words are known to the model." if x.indices.size == 0 else ""
-    if not lost:
-        return Verdict(
-            "beyond the limit", f"not suggested: it is not among the best {n_ranked} labels.{none_known}"
-        )
-    where = max(lost, key=lambda one: one.score)
-    words = (
-        f"not suggested: the search pruned its branch (node {where.node}, depth {where.depth}, "
-        f"score {where.score:.3g}); the last of {where.beam_width} places went to node {where.competitor} "
-        f"with {where.competitor_score:.3g}.{none_known}"
-    )
-    return Verdict("pruned", words, where.node, where.competitor)
-
-
-def _named_path(tagger: FittedTagger, path: LabelPath, name: str, word: Callable[[int], str]) -> Path:
-    model = linear_tree_of(tagger.model_)
-    assert model is not None
-    tree = model.trees_[path.tree].tree
-    return Path(path.tree, path.score, tuple(_named_step(tree, step, name, word) for step in path.steps))
-
-
-def _named_step(tree: LabelTree, step: PathStep, name: str, word: Callable[[int], str]) -> Step:
-    weights: dict[str, float] = {}  # numbers of a vector share one name
-    for feature, weight in zip(step.features.tolist(), step.contributions.tolist(), strict=True):
-        weights[word(feature)] = weights.get(word(feature), 0.0) + weight
-    below = 1 if step.child is None else count_labels(tree, step.child)
-    leads_to = f"label {name}" if step.child is None else f"node {step.child} of {below:,} labels"
-    return Step(
-        step.node,
-        leads_to,
-        below,
-        step.margin,
-        step.bias,
-        step.probability,
-        tuple(Word(one, weight) for one, weight in weights.items()),
-        tuple(dict.fromkeys(word(feature) for feature in step.top_features.tolist())),
-    )
-
-
-def count_labels(tree: LabelTree, node: int) -> int:
-    """Return the number of labels (copies counted) below a node; those of one generation are adjacent.
-
-    Examples
-    --------
-    >>> count_labels(LabelTree.from_nested([[0, 1], [[2], [3, 4]]]), 2)
-    3
-    """
-    begin, end, total = node, node + 1, 0
-    while begin < end:
-        total += int(tree.label_ptr[end] - tree.label_ptr[begin])
-        begin, end = int(tree.child_ptr[begin]), int(tree.child_ptr[end])
-    return total
-
-
-def _similar(
-    tagger: FittedTagger, text: str, label: int, language: str | None, n: int
-) -> tuple[Similar, ...]:
-    if tagger.examples_ is None or n == 0:
-        return ()
-    found = tagger.examples_.similar(text, label, n) or tagger.examples_.similar(text, None, n)
-    return tuple(
-        Similar(one.text, tuple(tagger.vocab_.name(i, language) for i in one.labels), one.similarity)
-        for one in found
-    )
-
-
-def _row_explaining(features: Any) -> CsrParts:
-    return csr_parts(check_features(features if sparse.issparse(features) else np.asarray(features)))

@@ -25,8 +25,9 @@ from tagwood._sparse import check_features, csr_parts
 from tagwood.errors import InputError
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.weights import TreeWeights, read_node
-from tagwood.tagger.explanation import feature_words, shorten
+from tagwood.tagger.explanation import shorten
 from tagwood.tagger.fitting import linear_tree_of
+from tagwood.tagger.reasons import feature_words
 from tagwood.tagger.stored import FittedTagger, LabelBrief, LabelledText, brief_label
 
 _WORDS, _BESIDE, _EXAMPLES = 8, 5, 3

@@ -90,8 +90,12 @@ class SimilarText(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ExampleTexts:
-    """A sample of the training texts with their label ids, cut to 400 characters to keep the model folder small."""
+    """A sample of the training texts with their label ids, cut to 400 characters to keep the model folder small.
 
+    `rows` are their numbers in the training data, rising.
+    """
+
+    rows: NDArray[np.int64]
     texts: StringTable
     indptr: NDArray[np.int64]
     labels: NDArray[np.int32]
@@ -110,6 +114,7 @@ class ExampleTexts:
         chosen = np.sort(order[np.concatenate([rows, others])[:n]])
         sample = data.rows(chosen)
         return cls(
+            chosen.astype(np.int64),
             StringTable.from_strings(text[:_EXAMPLE_CHARACTERS] for text in sample.texts or ()),
             sample.labels.indptr.astype(np.int64),
             sample.labels.indices.astype(np.int32),
@@ -130,14 +135,17 @@ class ExampleTexts:
             has[rows[self.labels == label]] = True
             cosines[~has] = -1.0
         best = [int(row) for row in np.argsort(-cosines, kind="stable")[:n] if cosines[row] > 0]
-        return [
-            SimilarText(
-                self.texts[row],
-                self.labels[self.indptr[row] : self.indptr[row + 1]].tolist(),
-                float(cosines[row]),
-            )
-            for row in best
-        ]
+        return [SimilarText(self.texts[row], self.labels_of(row), float(cosines[row])) for row in best]
+
+    def place(self, row: int) -> int | None:
+        """Return at which place a row of the training data is kept; None if it is not."""
+        place = int(np.searchsorted(self.rows, row))
+        return place if place < self.rows.size and self.rows[place] == row else None
+
+    def labels_of(self, place: int) -> list[int]:
+        """Return the label ids of a kept text."""
+        ids: list[int] = self.labels[self.indptr[place] : self.indptr[place + 1]].tolist()
+        return ids
 
     def with_label(self, label: int, vocab: LabelVocab, language: str | None = None) -> list[LabelledText]:
         """Return the texts that have a label."""
@@ -145,10 +153,7 @@ class ExampleTexts:
         return [
             LabelledText(
                 self.texts[int(row)],
-                tuple(
-                    vocab.name(int(one), language)
-                    for one in self.labels[self.indptr[row] : self.indptr[row + 1]]
-                ),
+                tuple(vocab.name(one, language) for one in self.labels_of(int(row))),
             )
             for row in rows
         ]
@@ -159,6 +164,7 @@ class ExampleTexts:
             "blob": np.asarray(self.texts.blob),
             "offsets": np.asarray(self.texts.offsets),
         }
+        arrays["rows"] = self.rows
         return State("ExampleTexts", arrays={**arrays, "indptr": self.indptr, "labels": self.labels})
 
     @classmethod
@@ -166,7 +172,8 @@ class ExampleTexts:
         """Rebuild from the stored form and the encoder of the same model."""
         texts = StringTable(state.array("blob", np.uint8, (None,)), state.array("offsets", np.int64, (None,)))
         indptr = state.array("indptr", np.int64, (len(texts) + 1,))
-        return cls(texts, indptr, state.array("labels", np.int32, (None,)), encoder)
+        rows = state.array("rows", np.int64, (len(texts),))
+        return cls(rows, texts, indptr, state.array("labels", np.int32, (None,)), encoder)
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ from tagwood.probabilities.sets import fixed_rule
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.tagger.browsing import LabelCard, TreeBrowser, TreeView, label_card, tree_browsers, tree_view
-from tagwood.tagger.explanation import Explanation, Question, explain_tag
+from tagwood.tagger.explanation import Explanation
 from tagwood.tagger.fitting import (
     CANDIDATES,
     QUALITIES,
@@ -52,6 +52,7 @@ from tagwood.tagger.fitting import (
     training_data,
 )
 from tagwood.tagger.overview import overview
+from tagwood.tagger.reasons import Question, explain_tag
 from tagwood.tagger.search import (
     Label,
     LabelSearch,

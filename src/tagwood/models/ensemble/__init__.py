@@ -1,5 +1,5 @@
 """Several models that answer as one."""
 
-from tagwood.models.ensemble.model import Ensemble, MemberReport
+from tagwood.models.ensemble.model import Ensemble, Evidence, MemberEvidence, MemberReport
 
-__all__ = ["Ensemble", "MemberReport"]
+__all__ = ["Ensemble", "Evidence", "MemberEvidence", "MemberReport"]

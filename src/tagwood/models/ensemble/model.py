@@ -296,7 +296,7 @@ class Ensemble(FittedModel):
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         rows = list(X) if self.takes == "texts" else X
         inputs = Inputs.encode(members, self.encoder_, rows)
-        wanted = self.candidates if k <= _SETS else max(k, self.candidates)
+        wanted = self._wanted(k)
         found = [member.rank(own, wanted, allowed) for member, own in zip(members, inputs.of, strict=True)]
         cells = Candidates.gather(found, self.n_labels_)
         features = cells.features(found, self._counts(), inputs.lengths)
@@ -307,7 +307,13 @@ class Ensemble(FittedModel):
         return self.rank(X, k=_SETS).above(0.5).to_sets()
 
     def evidence(
-        self, X: Any, label: int, *, restrict: ArrayLike | None = None, exclude: ArrayLike | None = None
+        self,
+        X: Any,
+        label: int,
+        k: int = 5,
+        *,
+        restrict: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
     ) -> Evidence:
         """Return what each member found out about a label of one row, and adds to its log odds.
 
@@ -320,7 +326,7 @@ class Ensemble(FittedModel):
             One text, in a list, or one row of features.
         label
             Id of the label; it may be excluded.
-        restrict, exclude
+        k, restrict, exclude
             As in the call of `rank` that is explained.
         """
         members = self._ready()
@@ -330,7 +336,7 @@ class Ensemble(FittedModel):
             allowed[label] = True
         inputs = Inputs.encode(members, self.encoder_, list(X) if self.takes == "texts" else X)
         found = [
-            member.rank(own, self.candidates, allowed) for member, own in zip(members, inputs.of, strict=True)
+            member.rank(own, self._wanted(k), allowed) for member, own in zip(members, inputs.of, strict=True)
         ]
         cells = Candidates.gather(
             [*found, Ranking.from_lists([[(label, 0.0)]], self.n_labels_)], self.n_labels_
@@ -530,6 +536,10 @@ class Ensemble(FittedModel):
         mean = np.clip(scaled, 0, 1).mean(axis=1) * 0.9999 + 0.00005
         logits: Floats = np.log(mean / (1 - mean))
         return logits
+
+    def _wanted(self, k: int) -> int:
+        """Return how many labels each member contributes: as while learning, unless more labels are asked for."""
+        return self.candidates if k <= _SETS else max(k, self.candidates)
 
     def _counts(self) -> NDArray[np.int64]:
         return getattr(self, "label_counts_", np.zeros(self.n_labels_, dtype=np.int64))

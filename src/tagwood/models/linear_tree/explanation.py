@@ -116,11 +116,17 @@ def _step(
     weights: TreeWeights, x: CsrParts, node: int, output: int, child: int | None, n_top: int
 ) -> PathStep:
     classifier = read_classifier(weights, node, output, x.n_cols)
-    known, mine, theirs = np.intersect1d(x.indices, classifier.features, return_indices=True)
-    contributions = x.data[mine].astype(np.float64) * classifier.weights[theirs]
+    theirs = np.searchsorted(classifier.features, x.indices)
+    mine = np.flatnonzero(theirs < classifier.features.size)
+    mine = mine[classifier.features[theirs[mine]] == x.indices[mine]]
+    known = x.indices[mine]
+    contributions = x.data[mine].astype(np.float64) * classifier.weights[theirs[mine]]
     margin = float(contributions.sum() + classifier.bias)
-    best = np.argsort(-classifier.weights, kind="stable")[:n_top]
-    best = best[classifier.weights[best] > 0]
+    best = np.flatnonzero(classifier.weights > 0)
+    if best.size > n_top:  # ties with the last of them included
+        least = np.partition(classifier.weights[best], -n_top)[-n_top]
+        best = best[classifier.weights[best] >= least]
+    best = best[np.argsort(-classifier.weights[best], kind="stable")][:n_top]
     order = np.argsort(-np.abs(contributions), kind="stable")
     return PathStep(
         node,

@@ -364,24 +364,33 @@ def read_classifier(model: TreeWeights, node: int, output: int, n_features: int)
     """Return the classifier of output number `output` (child or label) of a node."""
     arrays = model.arrays
     bias = float(arrays.bias[int(arrays.child_ptr[node]) - 1 + int(arrays.label_ptr[node]) + output])
-    outputs, features, weights = _read_block(model, node, output // BLOCK_OUTPUTS, n_features)
-    mine = np.flatnonzero(outputs == output)
-    mine = mine[np.argsort(features[mine])]
-    return Classifier(features[mine], weights[mine], bias)
+    block = int(arrays.block_ptr[node]) + output // BLOCK_OUTPUTS
+    entries = slice(int(arrays.entry_ptr[block]), int(arrays.entry_ptr[block + 1]))
+    mine = np.flatnonzero(arrays.columns[entries] == output % BLOCK_OUTPUTS)
+    counts = arrays.counts[int(arrays.slot_ptr[block]) : int(arrays.slot_ptr[block + 1])]
+    last = np.cumsum(counts, dtype=np.int64) + np.arange(counts.size)  # entry of each slot; it has counts + 1
+    features = _slot_features(model, block, n_features, np.searchsorted(last, mine))
+    order = np.argsort(features)
+    weights = arrays.weights[entries][mine[order]].astype(np.float64) * float(arrays.scales[block])
+    return Classifier(features[order], weights, bias)
 
 
-def _slot_features(model: TreeWeights, block: int, n_features: int) -> NDArray[np.int64]:
-    """Return the feature of each slot: bucket number and remainder make up its hash."""
+def _slot_features(
+    model: TreeWeights, block: int, n_features: int, slots: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Return the feature of each slot, or of some: bucket number and remainder make up its hash."""
     arrays = model.arrays
     begin, end = int(arrays.bucket_ptr[block]), int(arrays.bucket_ptr[block + 1])
     first_slots = arrays.buckets[2 * begin : 2 * end : 2].astype(np.int64)
     bits = (max(n_features, 2) - 1).bit_length()
     remainder_bits = bits - ((first_slots.size - 1).bit_length() - 1)
-    bucket = np.repeat(np.arange(first_slots.size - 1, dtype=np.int64), np.diff(first_slots))
-    stored = slice(int(arrays.remainder_ptr[block]), int(arrays.remainder_ptr[block + 1]))
-    remainders = arrays.remainders[stored].astype(np.int64)
+    if slots is None:
+        slots = np.arange(first_slots[-1] - first_slots[0])
+    bucket = np.searchsorted(first_slots, slots + first_slots[0], side="right") - 1
+    stored = arrays.remainders[int(arrays.remainder_ptr[block]) : int(arrays.remainder_ptr[block + 1])]
+    remainders = stored[slots].astype(np.int64)
     if remainder_bits > 8:  # low bytes of all slots, then their high bytes
-        remainders = remainders[: remainders.size // 2] + (remainders[remainders.size // 2 :] << 8)
+        remainders += stored[slots + stored.size // 2].astype(np.int64) << 8
     hashed = (bucket << remainder_bits) + remainders
     inverse = pow(_HASH_FACTOR, -1, 1 << bits)
     # Both factors are below 2^31, so the product fits.
