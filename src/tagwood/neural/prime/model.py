@@ -309,7 +309,7 @@ class PrototypeModel(FittedModel):
         """
         found = self.preset
         if not isinstance(found, PrototypeSettings):
-            found = PRESETS[check_choice(found, "preset", PRESETS)]
+            found = replace(PRESETS[check_choice(found, "preset", PRESETS)], based_on=found)
         if self.training is not None:
             found = replace(found, training=self.training)
         if self.centroids is not None:
