@@ -175,3 +175,26 @@ def test_broken_tables_are_named(content, message, tmp_path):
     (tmp_path / "labels.tsv").write_text(content)
     with pytest.raises(DataError, match=message):
         read_vocab(tmp_path / "labels.tsv")
+
+
+def test_labels_have_all_their_names():
+    vocab = LabelVocab.from_names(
+        ["ash", "oak"], languages={"de": ["Esche", ""]}, alternatives=[["Fraxinus", " Fraxinus ", "ash"], []]
+    )
+    assert vocab.label_names() == [["ash", "Esche", "Fraxinus"], ["oak"]]
+    grown = vocab.add(["elm"], alternatives=[["Ulmus", "wych  elm"]])
+    assert grown.label_names(2) == [["elm", "Ulmus", "wych elm"]]
+    assert vocab.add(["elm"]).label_names(1) == [["oak"], ["elm"]]
+    assert LabelVocab.from_arrays(grown.to_arrays()) == grown != vocab.add(["elm"])
+    assert LabelVocab.numbered(2).label_names() == [[], []]
+
+
+def test_alternative_names_are_read_from_and_written_to_tables(tmp_path):
+    path = tmp_path / "labels.tsv"
+    path.write_text(
+        "uri\tlabel_en\talt_en\talt_de\tnotation\nu:1\tsea\tocean|deep\tMeer\t551.46\nu:2\toak\t\t\t\n"
+    )
+    vocab = read_vocab(path)
+    assert vocab.label_names() == [["sea", "ocean", "deep", "Meer", "551.46"], ["oak"]]
+    write_vocab(vocab, tmp_path / "again.csv")
+    assert read_vocab(tmp_path / "again.csv").label_names() == vocab.label_names()

@@ -8,7 +8,7 @@ import pytest
 
 import tagwood
 from tagwood.errors import InputError, MissingExtraError, NotFittedError
-from tagwood.models.base import explains_texts, reads_label_texts
+from tagwood.models.base import explains_texts, finds_new_labels
 from tagwood.models.name_index import light_stem, stems_of
 from tagwood.models.name_matcher import NameMatcher
 from tagwood.storage import State
@@ -29,7 +29,7 @@ Y = [[0], [0], [1], [1], [], [0, 1], [], [1]]
 
 @pytest.fixture
 def model():
-    return NameMatcher(threads=1).fit(TEXTS, Y, label_texts=NAMES)
+    return NameMatcher(threads=1).fit(TEXTS, Y, label_names=NAMES)
 
 
 def best(model, text, k=5):
@@ -52,7 +52,7 @@ def test_every_name_of_a_label_finds_it_once(model):
 
 def test_qualifiers_in_brackets_are_not_part_of_a_name(model):
     assert best(model, "Mercury is hot") == [3]
-    only = NameMatcher(threads=1).fit(TEXTS, Y, label_texts=["Oak", "(sea)"])
+    only = NameMatcher(threads=1).fit(TEXTS, Y, label_names=["Oak", "(sea)"])
     assert best(only, "sea") == [1]  # a name that is nothing else stays
 
 
@@ -75,16 +75,16 @@ def test_a_stemmer_of_a_language(tmp_path):
     y = [[0], [0], [1], [0, 1]]
     names = ["Haus", "Meer", "Wanderung"]
     german = NameMatcher(language="german", threads=1).fit(
-        [*texts, "Wanderungen"], [*y, []], label_texts=names
+        [*texts, "Wanderungen"], [*y, []], label_names=names
     )
     assert best(german, "Wanderungen") == [2]
     german.add_labels(["Nachtigall"])
     assert best(german, "zwei Nachtigallen") == [3]
     assert (
-        best(NameMatcher(threads=1).fit([*texts, "Wanderungen"], [*y, []], label_texts=names), "Wanderungen")
+        best(NameMatcher(threads=1).fit([*texts, "Wanderungen"], [*y, []], label_names=names), "Wanderungen")
         == []
     )
-    assert best(NameMatcher(language="de", threads=1).fit(texts, y, label_texts=names), "Meere") == [1]
+    assert best(NameMatcher(language="de", threads=1).fit(texts, y, label_names=names), "Meere") == [1]
 
 
 def test_an_unknown_language_is_named_before_texts_are_read():
@@ -95,15 +95,15 @@ def test_an_unknown_language_is_named_before_texts_are_read():
         yield
 
     with pytest.raises(InputError, match=r"language must be one of .*english.*; got 'klingon'. None works"):
-        NameMatcher(language="klingon").fit(texts(), Y, label_texts=NAMES)
+        NameMatcher(language="klingon").fit(texts(), Y, label_names=NAMES)
     with pytest.raises(InputError, match="language must be the name of a language or None; got 3"):
-        NameMatcher(language=3).fit(TEXTS, Y, label_texts=NAMES)
+        NameMatcher(language=3).fit(TEXTS, Y, label_names=NAMES)
 
 
 def test_a_missing_stemmer_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "Stemmer", None)
     with pytest.raises(MissingExtraError, match=r"tagwood\[stem\]"):
-        NameMatcher(language="english").fit(TEXTS, Y, label_texts=NAMES)
+        NameMatcher(language="english").fit(TEXTS, Y, label_names=NAMES)
     assert stems_of(["seas"], None) == ["sea"]
 
 
@@ -123,7 +123,7 @@ def test_added_labels_are_found_at_once_and_old_answers_stay(model):
 
 def test_a_stored_model_gives_the_same_answers_without_a_stemmer(tmp_path, monkeypatch):
     pytest.importorskip("Stemmer")
-    model = NameMatcher(language="english", threads=1).fit(TEXTS, Y, label_texts=NAMES)
+    model = NameMatcher(language="english", threads=1).fit(TEXTS, Y, label_names=NAMES)
     expected = model.rank(TEXTS, 5)
     tagwood.save(model, tmp_path / "model")
     imported = builtins.__import__
@@ -206,19 +206,19 @@ def test_restrict_and_exclude(model):
 
 
 def test_missing_and_odd_names_are_explained():
-    with pytest.raises(InputError, match=r"needs the names of the labels; got none. Pass label_texts"):
+    with pytest.raises(InputError, match=r"needs the names of the labels; got none. Pass label_names"):
         NameMatcher().fit(TEXTS, Y)
     with pytest.raises(InputError, match=r"the names of all 2 labels; got 1. Use an empty text"):
-        NameMatcher().fit(TEXTS, Y, label_texts=["Oak"])
+        NameMatcher().fit(TEXTS, Y, label_names=["Oak"])
     with pytest.raises(InputError, match="names of labels must be texts; got None for label 1"):
-        NameMatcher().fit(TEXTS, Y, label_texts=["Oak", None])
+        NameMatcher().fit(TEXTS, Y, label_names=["Oak", None])
     with pytest.raises(InputError, match="names of labels must be texts; got 3 for label 1"):
-        NameMatcher().fit(TEXTS, Y, label_texts=["Oak", ["Sea", 3]])
+        NameMatcher().fit(TEXTS, Y, label_names=["Oak", ["Sea", 3]])
     with pytest.raises(InputError, match="must be a list"):
-        NameMatcher().fit(TEXTS, Y, label_texts="Oak")
+        NameMatcher().fit(TEXTS, Y, label_names="Oak")
     for empty in (["", ""], ["...", "?!"], [[], []]):
         with pytest.raises(InputError, match="at least one label must have a name with a word"):
-            NameMatcher().fit(TEXTS, Y, label_texts=empty)
+            NameMatcher().fit(TEXTS, Y, label_names=empty)
     with pytest.raises(NotFittedError):
         NameMatcher().rank(TEXTS)
     with pytest.raises(NotFittedError):
@@ -226,7 +226,7 @@ def test_missing_and_odd_names_are_explained():
 
 
 def test_labels_with_empty_names_are_never_found():
-    model = NameMatcher(threads=1).fit(TEXTS, Y, label_texts=["Oak", "", "---", "  ", [], ["", "Salt"]])
+    model = NameMatcher(threads=1).fit(TEXTS, Y, label_names=["Oak", "", "---", "  ", [], ["", "Salt"]])
     assert model.n_labels_ == 6
     assert set(model.rank([*TEXTS, "", "---", " "], 6).labels.tolist()) <= {0, 5}
     assert best(model, "salt") == [5]
@@ -236,7 +236,7 @@ def test_labels_with_empty_names_are_never_found():
 
 
 def test_texts_without_words_can_be_trained_on():
-    model = NameMatcher(threads=1).fit(["", "?!", " "], [[0], [], [1]], label_texts=["Oak", "Sea"])
+    model = NameMatcher(threads=1).fit(["", "?!", " "], [[0], [], [1]], label_names=["Oak", "Sea"])
     assert best(model, "the sea") == [1]
     assert model.rank([]).n_rows == 0
     assert model.predict(["", "oak"]).shape == (2, 2)
@@ -246,7 +246,7 @@ def test_any_script_is_matched():
     names = ["Москва", "東京", "naïve art", "Åland", "ไทย", "ÇAY"]
     texts = ["в Москва", "東京は日本の首都", "NAIVE ART", "aland", "x", "çay"]
     y = [[0], [1], [2], [3], [4], [5]]
-    model = NameMatcher(threads=1).fit(texts, y, label_texts=names)
+    model = NameMatcher(threads=1).fit(texts, y, label_names=names)
     assert best(model, "МОСКВА сегодня") == [0]
     assert best(model, "私は東京に住む")[0] == 1
     assert best(model, "a Naïve   art, \ud800") == [2]
@@ -256,16 +256,16 @@ def test_any_script_is_matched():
 
 def test_words_of_names_may_be_apart_and_incomplete():
     texts = ["law of the sea and the land", "the law", "of the sea"] * 4
-    model = NameMatcher(threads=1).fit(texts, [[0], [], []] * 4, label_texts=["Law of the sea", "Fir"])
+    model = NameMatcher(threads=1).fit(texts, [[0], [], []] * 4, label_names=["Law of the sea", "Fir"])
     assert best(model, "the sea has a law") == [0]
     strict = NameMatcher(min_coverage=1.0, threads=1).fit(
-        texts, [[0], [], []] * 4, label_texts=["Law of the sea"]
+        texts, [[0], [], []] * 4, label_names=["Law of the sea"]
     )
     assert best(strict, "sea law") == []
     assert best(strict, "the law of sea") == [0]
     for wrong in (0.1, 1.1, "all"):
         with pytest.raises(InputError, match="min_coverage"):
-            NameMatcher(min_coverage=wrong).fit(texts, [[0]] * 12, label_texts=["Law"])
+            NameMatcher(min_coverage=wrong).fit(texts, [[0]] * 12, label_names=["Law"])
 
 
 def test_parameters_changed_after_fit_wait_for_the_next_fit(model):
@@ -284,7 +284,7 @@ def test_fit_is_deterministic_whatever_the_threads():
         for text in texts
     ]
     names = [f"word{i} word{i + 1}" if i % 3 else f"word{i}" for i in range(30)]
-    states = [NameMatcher(threads=n).fit(texts, y, label_texts=names) for n in (1, 1, 2, None)]
+    states = [NameMatcher(threads=n).fit(texts, y, label_names=names) for n in (1, 1, 2, None)]
     first = states[0]
     for other in states[1:]:
         np.testing.assert_array_equal(other.coefficients_, first.coefficients_)
@@ -297,14 +297,14 @@ def test_fit_is_deterministic_whatever_the_threads():
 
 def test_labels_that_were_right_before_rank_first():
     texts = ["lead in water", "water pipes of lead", "water", "the water of lead pipes"] * 10
-    model = NameMatcher(threads=1).fit(texts, [[0], [0], [], [0]] * 10, label_texts=["Lead", "Water"])
+    model = NameMatcher(threads=1).fit(texts, [[0], [0], [], [0]] * 10, label_names=["Lead", "Water"])
     assert best(model, "water and lead")[0] == 0
     assert set(model.weights_) >= {"coverage", "right", "first"}
 
 
 def test_words_are_explained_by_what_the_score_loses(model):
     assert explains_texts(model)
-    assert reads_label_texts(model)
+    assert finds_new_labels(model)
     text = "Fir trees by the sea, and one tree more"
     words = dict(model.explain_text(text, 2))
     assert set(words) == {"fir", "tree", "trees"}
@@ -331,7 +331,7 @@ def test_a_tagger_gives_the_names():
 
 @pytest.mark.parametrize(("y", "low", "high"), [([[0], [1]], 0.8, 1.0), ([[1], [0]], 0.0, 0.2)])
 def test_names_that_are_always_right_or_always_wrong(y, low, high):
-    model = NameMatcher(threads=1).fit(["an oak", "the sea"] * 30, y * 30, label_texts=["Oak", "Sea"])
+    model = NameMatcher(threads=1).fit(["an oak", "the sea"] * 30, y * 30, label_names=["Oak", "Sea"])
     scores = model.rank(["an oak by the sea"]).scores
     assert scores.size == 2
     assert np.all((scores > low) & (scores < high))
@@ -340,9 +340,25 @@ def test_names_that_are_always_right_or_always_wrong(y, low, high):
 def test_a_label_without_rows_is_not_counted_as_wrong():
     texts = ["an oak", "the sea", "a fir", "a wood"] * 30
     y = [[0], [1], [], [0]] * 30
-    model = NameMatcher(threads=1).fit(texts, y, label_texts=["Oak", "Sea", "Fir"])
+    model = NameMatcher(threads=1).fit(texts, y, label_names=["Oak", "Sea", "Fir"])
     oak, sea, fir = (model.rank([text], 1).scores[0] for text in ("an oak", "the sea", "a fir"))
     assert fir == pytest.approx(sea, abs=0.05)
     assert fir <= min(oak, sea)
     model.add_labels(["Elm"])
     assert model.rank(["an elm"], 1).scores[0] == pytest.approx(fir, abs=0.1)
+
+
+def test_further_names_of_known_labels_are_found():
+    model = NameMatcher(threads=1).fit(TEXTS, Y, label_names=NAMES)
+    assert best(model, "quercus") == []
+    model.add_names({0: ["Quercus", NAMES[0]] if isinstance(NAMES[0], str) else ["Quercus"]})
+    assert best(model, "quercus") == [0]
+    with pytest.raises(InputError, match="label must be"):
+        model.add_names({99: ["Elm"]})
+
+
+def test_a_text_that_is_a_name_has_the_label():
+    texts = ["the law of the sea", "sea and land", "sea air"] * 30
+    model = NameMatcher(threads=1).fit(texts, [[0], [], []] * 30, label_names=["Law of the sea", "Sea"])
+    assert model.rank(["Sea"], 1).labels.tolist() == [1]
+    assert model.rank(["Sea"], 1).scores[0] >= 0.99 > model.rank(["sea and sand"], 1).scores[0]

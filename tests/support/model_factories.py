@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -52,7 +53,7 @@ class Case:
     neural
         Whether its fit needs torch, which takes seconds.
     needs_label_texts
-        Whether `fit` needs a text per label.
+        Whether `fit` needs a text or the names of each label.
     exact_threads
         Whether several threads learn the same bits as one.
     label_name
@@ -69,7 +70,9 @@ class Case:
     def fit(self, rows: Rows, model: Any = None) -> Any:
         """Fit a model, by default a fresh one, on the training rows."""
         model = self.make() if model is None else model
-        options = {"label_texts": rows.label_texts} if self.needs_label_texts else {}
+        known = inspect.signature(model.fit).parameters
+        names = [name for name in ("label_texts", "label_names") if name in known]
+        options = dict.fromkeys(names if self.needs_label_texts else [], rows.label_texts)
         return model.fit(rows.X_train, rows.Y_train, **options)
 
     def rows(self, **shape: int) -> Rows:

@@ -155,7 +155,7 @@ def test_the_best_of_several_names_is_quoted():
     model = NameMatcher(threads=1).fit(
         ["an oak tree", "salt in the sea", "deep water", "a wood"],
         [[0], [1], [1], []],
-        label_texts=[["Oak"], ["---", "Sea", "Deep water"]],
+        label_names=[["Oak"], ["---", "Sea", "Deep water"]],
     )
     assert model.matched_name("the deep water of a lake", 1) == "Deep water"
     assert model.matched_name("a day at the sea", 1) == "Sea"

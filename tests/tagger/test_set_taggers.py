@@ -8,7 +8,7 @@ from library import make_library
 from tagwood import SetGenerator, Tagger, load
 from tagwood.cli.app import run
 from tagwood.errors import InputError
-from tagwood.models.base import reads_label_texts
+from tagwood.models.base import finds_new_labels
 from tagwood.recipe import Recipe, parse_recipe, recipe_of
 
 QUICK = {
@@ -44,7 +44,7 @@ def test_label_embeddings_start_from_the_names_of_labels(tagger):
 
 
 def test_names_of_labels_are_a_start_but_teach_no_label_without_texts(tagger, tmp_path):
-    assert not reads_label_texts(tagger.model_)
+    assert not finds_new_labels(tagger.model_)
     again = load(tagger.save(tmp_path / "model"))
     again.label_counts_ = again.label_counts_.copy()
     again.label_counts_[:] = 0

@@ -1,4 +1,4 @@
-"""`LabelVocab`: the table of labels with ids, names (also in several languages), URIs and removed labels.
+"""`LabelVocab`: the table of labels with ids, names (in several languages, alternative ones), URIs, removed labels.
 
 In: names and URIs. Out: a frozen value that data, models and service share; `vocab_files` reads and writes it. An id is
 a row of the table. Rows are only appended and ids never reused, so that models stay valid when the vocabulary grows.
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from tagwood.errors import InputError
 from tagwood.storage.state import check_packed, pack_strings
 
 _AMBIGUOUS = -1
+_BETWEEN_NAMES = "\n"
 _MAX_LABELS = 2**31 - 1
 
 
@@ -76,6 +78,14 @@ class StringTable:
         )
 
 
+def pack_names(names: Iterable[Iterable[str]]) -> StringTable:
+    """Return a table with several names per entry, separated by line breaks; white space becomes single spaces."""
+    return StringTable.from_strings(
+        _BETWEEN_NAMES.join(dict.fromkeys(" ".join(name.split()) for name in some if name.strip()))
+        for some in names
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class LabelVocab:
     """A frozen label table. Build it with `from_names` or `numbered`, grow it with `add`.
@@ -92,6 +102,8 @@ class LabelVocab:
         Names in further languages: language code -> table, empty where there is none.
     removed
         (size,) bool: True for labels that are no longer suggested. They keep their ids.
+    alternatives
+        Alternative names and notation of each label, in any language, separated by line breaks; see `label_names`.
 
     Examples
     --------
@@ -107,11 +119,13 @@ class LabelVocab:
     uris: StringTable | None = None
     languages: Mapping[str, StringTable] = field(default_factory=dict)
     removed: NDArray[np.bool_] | None = None
+    alternatives: StringTable | None = None
 
     def __post_init__(self) -> None:
         check_int(self.size, "the number of labels", low=0, high=_MAX_LABELS)
         object.__setattr__(self, "languages", dict(self.languages))
         columns = {"names": self.names, "URIs": self.uris, "removed": self.removed, **self.languages}
+        columns["alternative names"] = self.alternatives
         for what, column in columns.items():
             if column is not None and len(column) != self.size:
                 raise InputError(
@@ -126,6 +140,7 @@ class LabelVocab:
         *,
         uris: Sequence[str] | None = None,
         languages: Mapping[str, Sequence[str]] | None = None,
+        alternatives: Iterable[Iterable[str]] | None = None,
     ) -> LabelVocab:
         """Build a table with ids in the order of `names`; two labels with the same name must have different URIs."""
         table = StringTable.from_strings(names)
@@ -134,6 +149,7 @@ class LabelVocab:
             table,
             None if uris is None else StringTable.from_strings(uris),
             {code: StringTable.from_strings(column) for code, column in (languages or {}).items()},
+            alternatives=None if alternatives is None else pack_names(alternatives),
         )
         if not vocab._names_differ:
             vocab.keys()  # raises unless homonyms have different URIs
@@ -151,6 +167,7 @@ class LabelVocab:
         return (
             isinstance(other, LabelVocab)
             and (self.size, self.uris, self.languages) == (other.size, other.uris, other.languages)
+            and self.alternatives == other.alternatives
             and (self.names == other.names or list(self._all_names()) == list(other._all_names()))
             and np.array_equal(self.removed_mask(), other.removed_mask())
         )
@@ -170,6 +187,20 @@ class LabelVocab:
         if self.names is None:
             return str(label)
         return self.names[label] or self.uri(label) or str(label)
+
+    def label_names(self, first: int = 0) -> list[list[str]]:
+        """Return all names of each label from id `first` on: main name, other languages, alternative names.
+
+        Examples
+        --------
+        >>> LabelVocab.from_names(["ash", "oak"], alternatives=[["Fraxinus"], []]).label_names()
+        [['ash', 'Fraxinus'], ['oak']]
+        """
+        found: list[dict[str, None]] = [{} for _ in range(first, self.size)]
+        for table in (self.names, *self.languages.values(), self.alternatives):
+            for names, cell in zip(found, () if table is None else islice(table, first, None), strict=False):
+                names.update(dict.fromkeys(filter(None, cell.split(_BETWEEN_NAMES))))
+        return [list(names) for names in found]
 
     def uri(self, label: int) -> str | None:
         """Return the URI of a label, or None."""
@@ -230,6 +261,7 @@ class LabelVocab:
         *,
         uris: Sequence[str] | None = None,
         languages: Mapping[str, Sequence[str]] | None = None,
+        alternatives: Iterable[Iterable[str]] | None = None,
     ) -> LabelVocab:
         """Return a vocabulary with new labels appended; present ones keep their ids."""
         self._check_new(names, uris)
@@ -243,12 +275,16 @@ class LabelVocab:
         both = self.uris
         if uris is not None and both is None:
             both = StringTable.from_strings(older)
+        others = self.alternatives
+        if alternatives is not None or others is not None:
+            others = (others or StringTable.from_strings(older)).extend(pack_names(alternatives or blanks))
         return LabelVocab(
             self.size + len(names),
             mains.extend(names),
             None if both is None else both.extend(blanks if uris is None else uris),
             tables,
             None if self.removed is None else np.append(self.removed, np.zeros(len(names), dtype=np.bool_)),
+            others,
         )
 
     def remove(self, labels: Iterable[int]) -> LabelVocab:
@@ -260,7 +296,7 @@ class LabelVocab:
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the table as plain arrays for storage; `from_arrays` restores it."""
         arrays: dict[str, NDArray[np.generic]] = {"size": np.array([self.size], dtype=np.int64)}
-        tables = {"names": self.names, "uris": self.uris}
+        tables = {"names": self.names, "uris": self.uris, "alternatives": self.alternatives}
         tables |= {f"language.{code}": table for code, table in self.languages.items()}
         for name, table in tables.items():
             if table is not None:
@@ -290,7 +326,7 @@ class LabelVocab:
             if name.startswith("language.") and found is not None
         }
         removed = None if "removed" not in arrays else arrays["removed"].astype(np.bool_)
-        return cls(int(size[0]), table("names"), table("uris"), languages, removed)
+        return cls(int(size[0]), table("names"), table("uris"), languages, removed, table("alternatives"))
 
     def _all_names(self) -> Iterable[str]:
         return map(str, range(self.size)) if self.names is None else self.names

@@ -172,6 +172,7 @@ def update_table(
         _uris(vocab, newer, pairs),
         _languages(vocab, newer, pairs),
         vocab.removed,
+        _alternatives(vocab, newer, pairs),
     )
     table = table.remove(masked) if masked else table
     new = [j for j in diff.added if not gone[j]]
@@ -181,6 +182,9 @@ def update_table(
             [newer.name(j, language) for j in new],
             uris=None if newer.uris is None else [newer.uri(j) or "" for j in new],
             languages={code: [column[j] for j in new] for code, column in newer.languages.items()},
+            alternatives=None
+            if newer.alternatives is None
+            else [newer.alternatives[j].split("\n") for j in new],
         )
     table.keys()  # raises if two labels have the same key
     return TableUpdate(
@@ -229,3 +233,13 @@ def _languages(vocab: LabelVocab, newer: LabelVocab, pairs: dict[int, int]) -> d
             names[i] = column[j] or names[i]
         found[code] = StringTable.from_strings(names)
     return found
+
+
+def _alternatives(vocab: LabelVocab, newer: LabelVocab, pairs: dict[int, int]) -> StringTable | None:
+    """Return the alternative names of `newer`, and the present ones of labels for which it has none."""
+    if newer.alternatives is None:
+        return vocab.alternatives
+    names = [""] * len(vocab) if vocab.alternatives is None else list(vocab.alternatives)
+    for i, j in pairs.items():
+        names[i] = newer.alternatives[j] or names[i]
+    return StringTable.from_strings(names)

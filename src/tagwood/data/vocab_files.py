@@ -1,22 +1,22 @@
 """Label tables as files: TSV, CSV and SKOS, plain or gzip.
 
 In: a path. Out: a `LabelVocab`, and TSV or CSV back. Columns of a table are `id` (row number, or an external key),
-`uri`, `name` or `label`, `label_xx` per language, `removed`; without a header line, names, or keys and names.
+`uri`, `name` or `label`, `label_xx` per language, alternative names (`alt` or `alt_xx`, with ``|`` between them),
+`notation`, `removed`; without a header line, names, or keys and names.
 
 SKOS is Turtle, N-Triples, RDF/XML or JSON-LD and needs the extra ``skos``. It is read as a `Thesaurus`: a `LabelVocab`
-with a row per concept in the order of the file, and notations, broader concepts and texts, which the table has no
-column for.
+with a row per concept in the order of the file, and broader concepts and texts, which the table has no column for.
 
 Decisions. A concept is a subject of type skos:Concept; in a file without that type, a subject with a preferred label.
 Concepts without a URI (blank nodes) are left out. ``owl:deprecated true`` marks a concept as removed. The first
-preferred label per language counts.
+preferred label per language counts. Alternative labels of all languages and the notation are alternative names.
 """
 
 from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -32,12 +32,13 @@ from tagwood.data.files import (
     read_start,
     reading_errors,
 )
-from tagwood.data.vocab import LabelVocab, StringTable
+from tagwood.data.vocab import LabelVocab, StringTable, pack_names
 from tagwood.errors import DataError, InputError, MissingExtraError
 
 _KEY_COLUMNS = ("uri", "key", "identifier")
 _NAME_COLUMNS = ("name", "label", "title", "prefLabel")
-_KNOWN = {"id", "removed", "notation", *_KEY_COLUMNS, *_NAME_COLUMNS}
+_BETWEEN = "|"  # between alternative names
+_KNOWN = {"id", "removed", "alt", "notation", *_KEY_COLUMNS, *_NAME_COLUMNS}
 _TRUE = {"1", "true", "yes"}
 _SKOS = "http://www.w3.org/2004/02/skos/core#"
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -78,7 +79,7 @@ def _read_table(path: Path) -> LabelVocab:
     tab = "\t" in first[1] or ".csv" not in path.suffixes
     rows = _rows(path, chain([first], lines), tab=tab)
     cells = [cell.strip() for cell in next(rows, (0, []))[1]]
-    if any(cell in _KNOWN or cell.startswith("label_") for cell in cells):
+    if any(cell in _KNOWN or cell.startswith(("label_", "alt_")) for cell in cells):
         return _from_columns(path, cells, rows)
     return _from_bare_rows(
         path, _rows(path, decoded_lines(path, BadLines(skip=False)), tab=tab, quoted=not tab)
@@ -88,12 +89,14 @@ def _read_table(path: Path) -> LabelVocab:
 def write_vocab(vocab: LabelVocab, path: str | Path) -> None:
     """Write a label table with a header line: CSV if the name contains ``.csv``, else TSV; gzip for ``.gz``."""
     path = Path(path)
-    columns: dict[str, StringTable | map[str]] = {"id": map(str, range(len(vocab)))}
+    columns: dict[str, Iterable[str]] = {"id": map(str, range(len(vocab)))}
     if vocab.uris is not None:
         columns["uri"] = vocab.uris
     if vocab.names is not None:
         columns["name"] = vocab.names
     columns |= {f"label_{code}": table for code, table in vocab.languages.items()}
+    if vocab.alternatives is not None:
+        columns["alt"] = (cell.replace("\n", _BETWEEN) for cell in vocab.alternatives)
     if vocab.removed is not None:
         columns["removed"] = map(str, vocab.removed.astype(int).tolist())
     with open_for_writing(path) as file:
@@ -153,7 +156,16 @@ def _from_columns(path: Path, header: list[str], rows: Iterator[tuple[int, list[
         names = next(iter(languages.values()))
     if names is None:
         names = list(map(str, range(size))) if keys is None else keys
-    return _make(path, names, keys=keys, languages=languages, removed=columns.get("removed"))
+    others = [
+        cells for name, cells in columns.items() if name in ("alt", "notation") or name.startswith("alt_")
+    ]
+    alternatives = (
+        [[name for cell in row for name in cell.split(_BETWEEN)] for row in zip(*others, strict=True)]
+        if others
+        else None
+    )
+    removed = columns.get("removed")
+    return _make(path, names, keys=keys, languages=languages, removed=removed, alternatives=alternatives)
 
 
 def _from_bare_rows(path: Path, rows: Iterator[tuple[int, list[str]]]) -> LabelVocab:
@@ -174,6 +186,7 @@ def _make(
     keys: list[str] | None = None,
     languages: dict[str, list[str]] | None = None,
     removed: list[str] | None = None,
+    alternatives: list[list[str]] | None = None,
 ) -> LabelVocab:
     try:
         vocab = LabelVocab(
@@ -184,6 +197,7 @@ def _make(
             None
             if removed is None
             else np.array([cell.strip().lower() in _TRUE for cell in removed], dtype=bool),
+            None if alternatives is None else pack_names(alternatives),
         )
         vocab.keys()
     except InputError as error:
@@ -328,6 +342,7 @@ def _thesaurus(concepts: dict[str, _Concept], main: str, codes: list[str]) -> Th
     found = list(concepts.values())
     order = list(dict.fromkeys([main, "", "en", *codes]))
     names = [next((c.names[code] for code in order if code in c.names), "") for c in found]
+    others = [[*(text for _, text in c.others), c.notation] if c.others or c.notation else [] for c in found]
     removed = np.array([c.deprecated for c in found], dtype=np.bool_)
     vocab = LabelVocab(
         len(uris),
@@ -335,6 +350,7 @@ def _thesaurus(concepts: dict[str, _Concept], main: str, codes: list[str]) -> Th
         StringTable.from_strings(uris),
         {code: StringTable.from_strings(c.names.get(code, "") for c in found) for code in codes},
         removed if removed.any() else None,
+        pack_names(others) if any(others) else None,
     )
     return Thesaurus(
         vocab,

@@ -1,7 +1,7 @@
 """The protocol of every model, `LabelModel`; its base class, `FittedModel`; and the input checks that models share.
 
-A model learns from features (or texts) X and label sets y, and returns a `Ranking` of label ids. It never knows a
-label's name.
+A model learns from features (or texts) X and label sets y, and returns a `Ranking` of label ids. Names of labels are
+texts to learn from for some models; answers are ids.
 
 Decisions
 ---------
@@ -14,7 +14,7 @@ Decisions
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -45,8 +45,10 @@ class LabelModel(Protocol):
     data. Fitted attributes end in ``_``. Prediction changes nothing.
 
     A model that reads texts has the attribute ``takes = "texts"``; its X is one text per row (see `takes_texts`). If
-    its `fit` has a parameter ``label_texts``, a Tagger passes the label names. An attribute ``encoder_`` is the encoder
-    that measures the similarity of texts. See also `explains_texts`.
+    its `fit` has a parameter ``label_texts``, a Tagger passes a text per label, its name; if it has ``label_names``, a
+    list of all names per label. A model that finds labels without rows has ``add_labels`` with the same parameters,
+    which returns the new ids. An attribute ``encoder_`` is the encoder that measures the similarity of texts. See also
+    `explains_texts`.
     """
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -105,9 +107,25 @@ class FittedModel(Fitted):
         )
 
 
-def reads_label_texts(model: Any) -> bool:
-    """Whether a model learns from a text per label and can rank labels without rows; it then has `add_labels` too."""
-    return "label_texts" in inspect.signature(model.fit).parameters and hasattr(model, "add_labels")
+def finds_new_labels(model: Any) -> bool:
+    """Whether a model finds labels without rows by their texts or names: it has ``add_labels``, or a member that has.
+
+    Members are those of an `Ensemble`, which has ``add_labels`` whatever its members can do.
+    """
+    members = getattr(model, "members_", None)
+    if members is not None:
+        return any(finds_new_labels(member.model) for member in members)
+    return hasattr(model, "add_labels")
+
+
+def add_labels(
+    model: Any, label_texts: Sequence[str], label_names: Sequence[Sequence[str]]
+) -> NDArray[np.int64]:
+    """Add labels to a model with ``add_labels``, which gets their texts, all their names, or both; return the ids."""
+    known = inspect.signature(model.add_labels).parameters
+    given = {"label_texts": label_texts, "label_names": label_names}
+    ids: NDArray[np.int64] = model.add_labels(**{name: given[name] for name in given if name in known})
+    return ids
 
 
 def explains_texts(model: object) -> bool:

@@ -12,6 +12,8 @@ Decisions
 * The strongest feature is how often a label was right when its name matched before (keyphraseness). It is counted on
   one half of the rows and weighted on the other, so that the weights do not rely on rows counted twice.
 * For labels without rows, that they were never right is no evidence: they get the share of names that match as often.
+* A text that is nothing but a label's name has that label, with the probability `CERTAIN`. Training texts do not show
+  that, because they are longer.
 * A qualifier in brackets, as in "Mercury (planet)", is not part of the name as it occurs in texts.
 """
 
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Self
@@ -43,6 +45,7 @@ from tagwood.storage.state import pack_strings, unpack_strings
 _FEATURES = ("coverage", "whole", "phrase", "count", "first", "words", "weight", "shared", "right", "seen")
 _QUALIFIER = re.compile(r"\s*[(<\[][^)>\]]*[)>\]]")
 _OF_MATCH = 5
+CERTAIN = 0.99
 _LEARNED = 10_000  # texts that words are learned from
 _COUNTED = 3000  # texts that word frequencies are counted in
 _WEIGHED = 3000  # texts that weights are learned from, and the most matches in them
@@ -73,7 +76,7 @@ class NameMatcher(FittedModel):
     --------
     >>> texts = ["an oak tree", "oaks in a wood", "salt in the sea", "the sea", "a wood"]
     >>> y = [[0], [0], [1], [1], []]
-    >>> model = NameMatcher(threads=1).fit(texts, y, label_texts=["Oak", "Sea", "Fir tree"])
+    >>> model = NameMatcher(threads=1).fit(texts, y, label_names=["Oak", "Sea", "Fir tree"])
     >>> model.rank(["a fir tree by the sea"], k=3).labels.tolist()
     [1, 2]
     """
@@ -94,7 +97,7 @@ class NameMatcher(FittedModel):
         self.threads = threads
 
     def fit(
-        self, texts: Iterable[str], y: Any, *, label_texts: Sequence[str | Sequence[str]] | None = None
+        self, texts: Iterable[str], y: Any, *, label_names: Sequence[str | Sequence[str]] | None = None
     ) -> Self:
         """Learn which matches are right.
 
@@ -104,23 +107,23 @@ class NameMatcher(FittedModel):
             One text per row.
         y
             (n_rows, n_labels) label sets; labels without rows are found, too.
-        label_texts
+        label_names
             The name of each label, or all its names: of several languages, alternative names, notation. Labels whose
             name is empty are never found.
         """
         self._check_params()
         stems_of([], self.language)  # complains now, not after reading all texts
         rows, Y = check_text_rows(texts, y)
-        if label_texts is None:
+        if label_names is None:
             raise InputError(
                 "a NameMatcher needs the names of the labels",
                 given="none",
-                hint="Pass label_texts, or use it in a Tagger, which knows them.",
+                hint="Pass label_names, or use it in a Tagger, which knows them.",
             )
-        names, n_names = _all_names(label_texts), len(label_texts)
+        names, n_names = _all_names(label_names), len(label_names)
         if n_names < Y.shape[1]:
             raise InputError(
-                f"label_texts must hold the names of all {Y.shape[1]:,} labels",
+                f"label_names must hold the names of all {Y.shape[1]:,} labels",
                 given=f"{n_names:,}",
                 hint="Use an empty text for labels without a name.",
             )
@@ -136,21 +139,35 @@ class NameMatcher(FittedModel):
         self._learn(rows, Y, threads)
         return self
 
-    def add_labels(self, label_texts: Sequence[str | Sequence[str]]) -> NDArray[np.int64]:
+    def add_labels(self, label_names: Sequence[str | Sequence[str]]) -> NDArray[np.int64]:
         """Add labels by their names, given as in `fit`, and return their ids; they are found from now on."""
         self._check_fitted()
-        new = [(self.n_labels_ + label, name) for label, name in _all_names(label_texts)]
-        ids = np.arange(self.n_labels_, self.n_labels_ + len(label_texts))
+        new = [(self.n_labels_ + label, name) for label, name in _all_names(label_names)]
+        ids = np.arange(self.n_labels_, self.n_labels_ + len(label_names))
+        self.n_labels_ += ids.size
+        self.right_ = np.append(self.right_, np.full(ids.size, np.median(self.right_), dtype=np.float32))
+        self.seen_ = np.append(self.seen_, np.full(ids.size, np.median(self.seen_), dtype=np.float32))
+        self._add_names(new)
+        return ids
+
+    def add_names(self, names: Mapping[int, Sequence[str]]) -> None:
+        """Add further names of labels that the model has, by label id; those that it knows already change nothing."""
+        self._check_fitted()
+        check = {
+            check_int(label, "label", low=0, high=self.n_labels_ - 1): own for label, own in names.items()
+        }
+        labels, known = list(check), set(self.names_)
+        pairs = [(labels[place], name) for place, name in _all_names(list(check.values()))]
+        self._add_names([pair for pair in pairs if pair not in known])
+
+    def _add_names(self, new: list[tuple[int, str]]) -> None:
         known = self.index_.words.words()
         words = WordSequences.learn([*known, *words_of_names([name for _, name in new], self.language)])
         counts = dict(zip(known, self.frequency_.tolist(), strict=True))
         self.frequency_ = np.array([counts.get(word, 0) for word in words.words()], dtype=np.int64)
-        self.n_labels_, self.names_ = self.n_labels_ + ids.size, [*self.names_, *new]
+        self.names_ = [*self.names_, *new]
         self.index_ = self._build(words)
-        self.right_ = np.append(self.right_, np.full(ids.size, np.median(self.right_), dtype=np.float32))
-        self.seen_ = np.append(self.seen_, np.full(ids.size, np.median(self.seen_), dtype=np.float32))
         self.bias_ = self._name_bias()
-        return ids
 
     def rank(
         self,
@@ -174,9 +191,13 @@ class NameMatcher(FittedModel):
         self._check_fitted()
         check_int(k, "k", low=1)
         threads = check_threads(self.threads)
-        found = self.index_.match(*self.index_.read(check_texts(texts), threads), threads)
+        borders, stems = self.index_.read(check_texts(texts), threads)
+        found = self.index_.match(borders, stems, threads)
         logits = self._logits(found)
         labels, at = self.index_.name_labels[found.names], found.rows
+        whole = np.diff(self.index_.name_ptr)[found.names] == np.diff(borders)[at]
+        whole &= (found.phrases > 0) & (found.coverage > 0.9999)
+        logits[whole] = np.maximum(logits[whole], np.log(CERTAIN / (1 - CERTAIN)))
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         if allowed is not None:
             use = allowed[labels]
@@ -380,10 +401,10 @@ class NameMatcher(FittedModel):
         return logits
 
 
-def _all_names(label_texts: Sequence[str | Sequence[str]]) -> list[tuple[int, str]]:
+def _all_names(label_names: Sequence[str | Sequence[str]]) -> list[tuple[int, str]]:
     """Return (label, name) pairs, each once, without qualifiers."""
     pairs: dict[tuple[int, str], None] = {}
-    for label, names in enumerate(check_texts(label_texts)):
+    for label, names in enumerate(check_texts(label_names)):
         for name in names if isinstance(names, Iterable) and not isinstance(names, str) else [names]:
             if not isinstance(name, str):
                 raise InputError("names of labels must be texts", given=f"{name!r} for label {label}")

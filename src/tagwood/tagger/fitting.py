@@ -298,7 +298,7 @@ def choose_model(quality: str, base: LabelModel, encoder: Encoder, data: Dataset
         members = [more, Disentangled(base, copies="auto", threads=threads)]
     if isinstance(encoder, TfidfEncoder):  # others may have negative features
         members += [Neighbours(threads=threads), Centroids(threads=threads)]
-    if data.vocab.names is not None:
+    if any(character.isalnum() for name in data.vocab.names or () for character in name):
         members.append(NameMatcher(threads=threads))
     shared = None if all(takes_texts(member) for member in members) else encoder
     return Choice(Ensemble(members, encoder=shared, seed=seed, threads=threads))
@@ -425,6 +425,7 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     options: dict[str, Callable[[], Any]] = {
         "progress": lambda: report,
         "label_texts": lambda: [data.vocab.name(label) for label in range(data.n_labels)],
+        "label_names": data.vocab.label_names,
     }
     if data.groups is not None:
         report("labels of rows", 0.0)

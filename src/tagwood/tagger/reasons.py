@@ -26,7 +26,7 @@ from tagwood.errors import InputError
 from tagwood.features.base import takes_texts
 from tagwood.features.concat import ConcatEncoder
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.models.base import explains_texts, reads_label_texts
+from tagwood.models.base import explains_texts, finds_new_labels
 from tagwood.models.ensemble import Ensemble, Evidence, MemberEvidence
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.explanation import LabelPath, PathStep, Pruned, explain_label, find_pruning
@@ -259,7 +259,7 @@ def _verdict(
         return Verdict("masked", "not suggested, because the label is masked.")
     described = tagger.label_texts_ is not None and label in tagger.label_texts_.labels
     in_answer = place is not None and place <= k
-    learned = tagger.label_counts_[label] > 0 or reads_label_texts(tagger.model_)
+    learned = tagger.label_counts_[label] > 0 or finds_new_labels(tagger.model_)
     if not learned and not described and not in_answer:
         return Verdict("never in training", "not suggested, because no training text has this label.")
     if label in question.exclude:

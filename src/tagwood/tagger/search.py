@@ -25,7 +25,7 @@ from tagwood._sparse import normalize_rows
 from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts
-from tagwood.models.base import LabelModel
+from tagwood.models.base import LabelModel, add_labels, finds_new_labels
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.ranking import Ranking
 from tagwood.storage import State
@@ -287,19 +287,33 @@ def with_texts(
     return vocab, described
 
 
-def teach_labels(model: Any, vocab: LabelVocab, described: Mapping[int, str]) -> dict[int, str]:
-    """Add the new labels of the table to a model with ``add_labels(texts)``; return the remaining descriptions.
+def teach_labels(
+    model: Any, vocab: LabelVocab, described: Mapping[int, str], before: LabelVocab
+) -> dict[int, str]:
+    """Add new labels and new names of the table to a model that finds labels by them; return descriptions left over.
 
-    Labels without a description are described by their name.
+    A label's text is its description, or else its name; the description is one of its names, too. `before` is the table
+    that the model knows.
     """
+    known = int(getattr(model, "n_labels_", len(vocab)))
     if not hasattr(model, "add_labels"):
         return dict(described)
-    known = int(model.n_labels_)
+    names = vocab.label_names()
+    for label, text in described.items():
+        names[label].append(text)
+    members = [member.model for member in getattr(model, "members_", ())] or [model]
+    matchers = [member for member in members if hasattr(member, "add_names")]
+    older = before.label_names() if matchers else []
+    changed = {i: own for i, (own, old) in enumerate(zip(names, older, strict=False)) if own != old}
+    for matcher in matchers:
+        matcher.add_names({i: own for i, own in changed.items() if i < known})
+    finds = finds_new_labels(model)
     if known < len(vocab):
-        model.add_labels([described.get(i, vocab.name(i)) for i in range(known, len(vocab))])
-    if not getattr(model, "finds_new_labels", True):
-        return dict(described)
-    return {label: text for label, text in described.items() if label < known}
+        texts = [described.get(i, vocab.name(i)) for i in range(known, len(vocab))]
+        add_labels(model, texts, names[known:])
+    if matchers:
+        return {}
+    return {label: text for label, text in described.items() if label < known or not finds}
 
 
 def masked_ids(vocab: LabelVocab) -> list[int]:

@@ -361,7 +361,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
 def vocab_state(vocab: LabelVocab) -> State:
     """Return the stored form of a label table."""
     codes = list(vocab.languages)
-    tables = {"names": vocab.names, "uris": vocab.uris}
+    tables = {"names": vocab.names, "uris": vocab.uris, "alternatives": vocab.alternatives}
     tables |= {f"language_{number}": vocab.languages[code] for number, code in enumerate(codes)}
     arrays: dict[str, NDArray[Any]] = {}
     for name, table in tables.items():
@@ -388,4 +388,4 @@ def vocab_from_state(state: State) -> LabelVocab:
         if (found := table(f"language_{number}")) is not None
     }
     removed = state.array("removed", np.bool_, (size,)) if "removed" in state.arrays else None
-    return LabelVocab(size, table("names"), table("uris"), languages, removed)
+    return LabelVocab(size, table("names"), table("uris"), languages, removed, table("alternatives"))

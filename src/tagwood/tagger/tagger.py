@@ -419,14 +419,15 @@ class Tagger(Params):
             Labels to exclude from suggestions, or to include again.
         texts
             Label -> a text that describes it, for labels without training texts. A name that is not in the table
-            becomes a new label. Such labels are suggested by the similarity of text and description; new ones of a
-            model that learned from label texts (PRIME) by the model.
+            becomes a new label. Models that find labels by their names (`NameMatcher`, PRIME, and an `Ensemble` with
+            one of them) suggest such labels themselves; others by the similarity of text and description.
         vocab
             A table to start from instead of the present one, with the same labels under the same ids and possibly
             more after them; see `tagwood.data.vocab_changes`.
         """
         self._fitted()
-        table = self.vocab_ if vocab is None else vocab
+        before = self.vocab_
+        table = before if vocab is None else vocab
         if len(table) < len(self.vocab_):
             raise InputError(
                 f"vocab must keep the {len(self.vocab_):,} labels of this Tagger", given=f"{len(table):,}"
@@ -435,9 +436,10 @@ class Tagger(Params):
         self.vocab_, described = with_texts(table, texts or {}, self.label_counts_)
         added = len(self.vocab_) - self.label_counts_.size
         self.label_counts_ = np.append(self.label_counts_, np.zeros(added, dtype=np.int64))
-        described = teach_labels(self.model_, self.vocab_, described)
-        if self.probabilities_ is not None and hasattr(self.model_, "add_labels"):
-            self.probabilities_.calibrator.grow(len(self.vocab_))
+        described = teach_labels(self.model_, self.vocab_, described, before)
+        if self.probabilities_ is not None:
+            calibrator = self.probabilities_.calibrator
+            calibrator.grow(int(getattr(self.model_, "n_labels_", calibrator.n_labels_)))
         if described:
             known = {} if self.label_texts_ is None else self.label_texts_.to_dict()
             self.label_texts_ = LabelTexts.of(known | described, self.encoder_)

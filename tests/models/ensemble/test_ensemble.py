@@ -124,7 +124,7 @@ def test_new_labels_are_found_by_their_names(problem, fitted, tmp_path):
     tagwood.save(fitted, tmp_path / "model")
     ensemble = tagwood.load(tmp_path / "model")
     before = ensemble.rank(texts[700:710])
-    ensemble.add_labels(["brandnew"])
+    assert ensemble.add_labels(["brandnew"]).tolist() == [400]
     assert ensemble.n_labels_ == 401
     assert 400 in ensemble.rank(["noise1 brandnew noise2 noise3"], 5).labels
     after = ensemble.rank(texts[700:710])
@@ -150,7 +150,7 @@ def test_fitted_members_are_calibrated_on_new_rows(problem):
     encoder = TfidfEncoder().fit(texts[:300])
     Y = Ranking.from_lists([[(label, 1.0) for label in row] for row in labels], len(names)).to_sets()
     tree = LinearTree(threads=1).fit(encoder.transform(texts[:300]), Y[:300])
-    matcher = NameMatcher(threads=1).fit(texts[:300], Y[:300], label_texts=names)
+    matcher = NameMatcher(threads=1).fit(texts[:300], Y[:300], label_names=names)
     ensemble = Ensemble([(encoder, tree), matcher], threads=1)
     before = ndcg(ensemble, texts[700:], labels[700:])
     assert ndcg(ensemble.calibrate(texts[300:700], Y[300:700]), texts[700:], labels[700:]) > before

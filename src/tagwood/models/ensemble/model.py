@@ -7,6 +7,8 @@ Decisions
   few, each is held out once in five rounds. Then all members are fitted again on all rows.
 * The probabilities of the held-out rows, each from a fusion that has not seen the row either, are kept (`held_out_`):
   a Tagger calibrates label sets on them, and needs no rows of its own.
+* A label whose only rows are held out is not a candidate for them if the label table has no or few other labels without
+  rows: it would be in the table only because of these rows, and any match of its name would be right.
 * A member, other than the first, without which held-out rows are ranked as well or better is left out.
 """
 
@@ -24,7 +26,13 @@ from tagwood._check import check_choice, check_float, check_int, check_threads
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import Encoder
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.models.base import FittedModel, allowed_labels, check_text_rows, check_training_data
+from tagwood.models.base import (
+    FittedModel,
+    add_labels,
+    allowed_labels,
+    check_text_rows,
+    check_training_data,
+)
 from tagwood.models.ensemble.fusion import (
     NEVER,
     PER_MEMBER,
@@ -39,6 +47,7 @@ from tagwood.models.ensemble.fusion import (
     shapley_values,
 )
 from tagwood.models.ensemble.members import Inputs, Member, Split, as_members, plan_splits
+from tagwood.models.name_matcher import CERTAIN, NameMatcher
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.storage.state import restore
@@ -211,7 +220,8 @@ class Ensemble(FittedModel):
         X: Any,
         y: Any,
         *,
-        label_texts: Sequence[Any] | None = None,
+        label_texts: Sequence[str] | None = None,
+        label_names: Sequence[str | Sequence[str]] | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Fit copies of all members and learn how to fuse them.
@@ -222,8 +232,8 @@ class Ensemble(FittedModel):
             Texts, or features if no member reads texts.
         y
             (n_rows, n_labels) label sets.
-        label_texts
-            The name or names of each label, for members that read them.
+        label_texts, label_names
+            One text for each label, and all its names, for members that read them. Without names, the text is one.
         progress
             Called with the name of a stage and the share done.
         """
@@ -240,7 +250,8 @@ class Ensemble(FittedModel):
         self.n_rows_, self.n_labels_ = Y.shape
         self.fusion_, self.held_out_, self.report_ = None, None, []
         splits = [] if self.fusion == "mean" else plan_splits(Y, self.holdout, self.seed)
-        options = {"label_texts": label_texts, "progress": progress}
+        names = label_texts if label_names is None else label_names
+        options = {"label_texts": label_texts, "label_names": names, "progress": progress}
         used = list(range(len(members)))
         seconds = np.zeros(len(members))
         if splits:
@@ -363,22 +374,24 @@ class Ensemble(FittedModel):
         share = (counts.sum() + 1) / ((max(1, self.n_rows_) + 1) * (counts.size + 1))
         return float(np.log(share / (1 - share)))
 
-    @property
-    def finds_new_labels(self) -> bool:
-        """Whether a member finds labels that `add_labels` adds."""
-        return any(hasattr(member.model, "add_labels") for member in self._ready())
+    def add_labels(
+        self, label_texts: Sequence[str], label_names: Sequence[Sequence[str]] | None = None
+    ) -> NDArray[np.int64]:
+        """Add labels by one text and all names of each, as in `fit`, and return their ids.
 
-    def add_labels(self, texts: Sequence[Any]) -> Self:
-        """Add labels by their names, with the next free ids: members that read names find them at once."""
-        for member in self._ready():
+        Members that read texts or names of labels find them at once.
+        """
+        names = [[text] for text in label_texts] if label_names is None else label_names
+        members = self._ready()
+        ids = np.arange(self.n_labels_, self.n_labels_ + len(label_texts))
+        for member in members:
             if hasattr(member.model, "add_labels"):
-                member.model.add_labels(texts)
+                add_labels(member.model, label_texts, names)
             elif hasattr(member.model, "grow"):
-                member.model.grow(self.n_labels_ + len(texts))
-        counts = self._counts()
-        self.n_labels_ += len(texts)
-        self.label_counts_ = np.append(counts, np.zeros(len(texts), dtype=np.int64))
-        return self
+                member.model.grow(self.n_labels_ + ids.size)
+        self.label_counts_ = np.append(self._counts(), np.zeros(ids.size, dtype=np.int64))
+        self.n_labels_ += ids.size
+        return ids
 
     def settled(self) -> Self:
         """Return an unfitted copy whose members do not try again what they chose by trials."""
@@ -475,13 +488,20 @@ class Ensemble(FittedModel):
             # Counts as they would be with all rows, but for labels that only held-out rows have.
             counts = np.bincount(Y[split.train].indices, minlength=self.n_labels_)
             scaled = np.round(counts * (Y.shape[0] / split.train.size)).astype(np.int64)
-            trials.append(self._trial(fitted, inputs.some(split.held), Y[split.held], scaled))
+            allowed = _known_beforehand(counts, Y)
+            trials.append(self._trial(fitted, inputs.some(split.held), Y[split.held], scaled, allowed))
         return _joined(trials), seconds
 
     def _trial(
-        self, members: list[Member], inputs: Inputs, Y: sparse.csr_array, counts: NDArray[np.int64]
+        self,
+        members: list[Member],
+        inputs: Inputs,
+        Y: sparse.csr_array,
+        counts: NDArray[np.int64],
+        allowed: NDArray[np.bool_] | None = None,
     ) -> _Trial:
-        found = [member.rank(own, self.candidates) for member, own in zip(members, inputs.of, strict=True)]
+        pairs = zip(members, inputs.of, strict=True)
+        found = [member.rank(own, self.candidates, allowed) for member, own in pairs]
         cells = Candidates.gather(found, self.n_labels_)
         features = cells.features(found, counts, inputs.lengths)
         return _Trial(cells, features, cells.right(Y), np.diff(Y.indptr))
@@ -531,7 +551,12 @@ class Ensemble(FittedModel):
 
     def _logits(self, features: NDArray[np.float32]) -> Floats:
         if self.fusion_ is not None:
-            return self.fusion_.logits(features, check_threads(self.threads))
+            found = self.fusion_.logits(features, check_threads(self.threads))
+            for place, member in enumerate(self.members_):
+                if isinstance(member.model, NameMatcher):  # the name is the whole text
+                    certain = features[:, PER_MEMBER * place] >= CERTAIN
+                    found[certain] = np.maximum(found[certain], np.log(CERTAIN / (1 - CERTAIN)))
+            return found
         scaled = np.nan_to_num(features[:, PER_MEMBER - 1 : -SHARED : PER_MEMBER].astype(np.float64))
         mean = np.clip(scaled, 0, 1).mean(axis=1) * 0.9999 + 0.00005
         logits: Floats = np.log(mean / (1 - mean))
@@ -569,6 +594,13 @@ class Ensemble(FittedModel):
 
     def _check_fitted(self) -> None:
         self._ready()
+
+
+def _known_beforehand(counts: NDArray[np.int64], Y: sparse.csr_array) -> NDArray[np.bool_] | None:
+    """Return which labels would be known without the held-out rows, given the other rows of each; None for all."""
+    used = np.bincount(Y.indices, minlength=counts.size) > 0
+    only_held_out = used & (counts == 0)
+    return None if np.sum(~used) >= only_held_out.sum() else ~only_held_out
 
 
 def _fit_fusion(

@@ -1,0 +1,82 @@
+"""Labels that a Tagger of several members gets after training, by their names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ensemble_problem import mixed_rows
+
+from tagwood import NameMatcher, Tagger, load
+from tagwood.data.vocab import LabelVocab
+from tagwood.metrics import evaluate
+from tagwood.tagger.fitting import label_sets
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Training and test rows, of which a tenth of the labels is left out, and the names of those left out."""
+    texts, labels, names = mixed_rows(1500, 200)
+    later = {str(name) for name in np.random.default_rng(0).choice(names, 20, replace=False)}
+    named = [[names[label] for label in row if names[label] not in later] for row in labels]
+    return texts, named, sorted(later)
+
+
+@pytest.fixture(scope="module")
+def tagger(problem):
+    texts, labels, _ = problem
+    tagger = Tagger(quality="balanced").fit(texts[:1000], labels[:1000])
+    assert "NameMatcher" in [member.name for member in tagger.members() if member.used]
+    return tagger
+
+
+def first_right(tagger, texts, labels):
+    Y, _ = label_sets(labels, tagger.vocab_, on_unknown="skip")
+    rows = np.flatnonzero(np.diff(Y.indptr))
+    return evaluate(Y[rows], tagger.rank([texts[row] for row in rows], 5), metrics=["P@1"])["P@1"]
+
+
+def test_new_labels_are_found_by_name_and_others_lose_nothing(problem, tagger, tmp_path):
+    texts, labels, later = problem
+    before = first_right(tagger, texts[1000:], labels[1000:])
+    grown = load(tagger.save(tmp_path / "model")).update_labels(texts={name: name for name in later})
+    assert grown.label_texts_ is None
+    assert all(name in tags.names for name, tags in zip(later, grown.tag(later, 5), strict=True))
+    assert first_right(grown, texts[1000:], labels[1000:]) >= before - 0.002
+    again = load(grown.save(tmp_path / "grown"))
+    assert again.tag(later, promise="f1") == grown.tag(later, promise="f1")
+
+
+def test_all_names_of_new_and_known_labels_are_found(problem, tagger, tmp_path):
+    grown = load(tagger.save(tmp_path / "model"))
+    table = grown.vocab_.add(
+        ["scooter"], languages={"de": ["Roller"]}, alternatives=[["kick bike", "629.22"]]
+    )
+    first = table.name(0)
+    grown.update_labels(vocab=table, rename={first: "Erstes"})
+    for text in ("scooter", "Roller", "kick bike", "629.22"):
+        assert "scooter" in grown.tag_one(text, 5).names
+    assert "Erstes" in grown.tag_one("Erstes", 5).names
+    assert "Erstes" in grown.tag_one(first, 5).names
+    assert "scooter" in grown.explain("a kick bike", "scooter").to_text()
+
+
+def test_all_names_of_the_table_are_learned():
+    texts, labels, names = mixed_rows(600, 50)
+    vocab = LabelVocab.from_names(
+        names,
+        languages={"de": [f"deutsch{i}" for i in range(50)]},
+        alternatives=[[f"other{i}"] for i in range(50)],
+    )
+    tagger = Tagger(model=NameMatcher(threads=1)).fit(
+        texts, [[names[i] for i in row] for row in labels], vocab=vocab
+    )
+    for text in ("name7", "deutsch7", "other7"):
+        assert tagger.tag_one(text, 1).names == ["name7"]
+
+
+def test_names_without_words_leave_the_other_members():
+    texts, labels, _ = mixed_rows(700, 30)
+    names = ["+" * (label + 1) for label in range(30)]
+    tagger = Tagger().fit(texts, [[names[label] for label in row] for row in labels])
+    assert "NameMatcher" not in [member.name for member in tagger.members()]
+    assert len(tagger.tag_one(texts[0], 3)) == 3
