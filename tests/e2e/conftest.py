@@ -24,6 +24,16 @@ def tagger():
 
 
 @pytest.fixture(scope="session")
+def fused_server():
+    """A service of a fused model."""
+    texts, labels = catalogue()
+    tagger = Tagger(model=LinearTree(arity=4, max_leaf_size=4, threads=1), quality="balanced")
+    server = PageServer(tagger.fit(texts, labels, vocab=vocabulary()))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
 def group_tagger():
     texts, labels, groups = boxes()
     return small_tagger().fit(texts, labels, groups)

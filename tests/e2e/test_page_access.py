@@ -58,6 +58,18 @@ def test_axe_finds_nothing_serious(visit, server, group_server, scheme, rules):
     assert violations(page, rules) == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_about_members(visit, fused_server, scheme):
+    page = visit(fused_server, color_scheme=scheme)
+    page.get_by_label("Text to tag").fill(ABSTRACT)
+    page.locator(".label-main").first.click()
+    page.locator(".member").first.wait_for()
+    assert violations(page) == []
+    page.goto(f"{fused_server.url}#/model")
+    page.locator(".chart").first.wait_for()
+    assert violations(page) == []
+
+
 def test_axe_finds_nothing_serious_on_empty_and_failed_pages(visit, server):
     page = visit(server)
     page.get_by_text("No text yet").wait_for()

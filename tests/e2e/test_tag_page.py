@@ -74,6 +74,19 @@ def test_a_text_that_cannot_keep_the_promise_is_flagged(page):
     expect(page.get_by_text("The promise cannot be kept for this text")).to_be_visible()
 
 
+def test_a_label_of_a_fused_model_shows_what_each_member_found(visit, fused_server):
+    page = visit(fused_server)
+    write(page, ABSTRACT)
+    row(page, "Beekeeping").locator(".label-main").click()
+    used = [one.name for one in fused_server.tagger.members() if one.used]
+    expect(page.locator(".member .word-name")).to_have_text(used)
+    expect(page.locator(".member", has_text="LinearTree")).to_contain_text("of its ranking, for ")
+    expect(page.locator(".why")).to_contain_text("for a label that no member finds")
+    page.get_by_role("link", name="Model", exact=True).click()
+    members = page.get_by_role("region", name="Members")
+    expect(members.get_by_role("rowheader")).to_have_text([one.name for one in fused_server.tagger.members()])
+
+
 def test_a_label_shows_its_words_and_path(page):
     write(page, ABSTRACT)
     label = row(page, "Beekeeping").locator(".label-main")

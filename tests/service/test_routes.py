@@ -215,6 +215,22 @@ def test_the_model_page_has_measures_of_held_out_rows(client, tagger):
     assert facts["limits"]["texts"] == 20
 
 
+def test_a_fused_model_tells_what_its_members_bring_and_found(settings):
+    texts, labels = make_library(520)
+    fused = Tagger(model=LinearTree(threads=1), quality="balanced").fit(texts, labels)
+    with TestClient(create_app(fused, settings), base_url="http://localhost") as client:
+        facts = client.get("/v1/model").json()
+        schemas.ModelResponse.model_validate(facts)
+        assert facts["members"] == [one._asdict() for one in fused.members()]
+        assert (facts["quality"], facts["measured_rows"]) == ("balanced", 520)
+        assert 'quality = "balanced"' in facts["recipe"]
+        found = client.post("/v1/explain", json={"text": texts[0], "label": labels[0][0]}).json()
+    schemas.ExplainResponse.model_validate(found)
+    assert [one["member"] for one in found["members"]] == [one.name for one in fused.members() if one.used]
+    total = found["base"] + sum(one["contribution"] for one in found["members"])
+    assert total == pytest.approx(found["log_odds"])
+
+
 def test_feedback_is_a_line_that_can_be_trained_on(client, settings):
     body = {
         "text": "oak 木",

@@ -8,8 +8,10 @@ import pytest
 from ensemble_problem import mixed_rows
 
 from tagwood import Ensemble, LabelVocab, LinearTree, Tagger
+from tagwood.cli.app import run
 from tagwood.models.name_matcher import NameMatcher
 from tagwood.models.neighbours import Centroids, Neighbours
+from tagwood.recipe import recipe_of
 
 MEMBERS = ["LinearTree", "Neighbours", "Centroids", "NameMatcher"]
 
@@ -143,6 +145,55 @@ def test_a_stored_model_explains_as_before(fused, problem, tmp_path):
     again = Tagger.load(tmp_path / "model")
     text, label = problem[0][3], problem[1][3][0]
     assert again.explain(text, label) == fused.explain(text, label)
+
+
+def test_the_overview_and_show_keep_members_quality_and_measures(fused, tmp_path, capsys):
+    fused.save(tmp_path / "model")
+    facts = Tagger.load(tmp_path / "model").overview()
+    assert [one["name"] for one in facts["members"]] == MEMBERS
+    assert (facts["quality"], facts["simpler_because"], facts["measured_rows"]) == ("balanced", "", 700)
+    assert facts["metrics"] == fused.measures_.values
+    assert facts["tree"]["features"] == fused.encoder_.n_features
+    assert run(["show", str(tmp_path / "model")]) == 0
+    shown = capsys.readouterr().out
+    assert "nDCG@5 alone" in shown
+    assert all(name in shown for name in MEMBERS)
+    assert 'quality = "balanced"' in shown
+    assert run(["show", str(tmp_path / "model"), "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["members"] == facts["members"]
+    assert values["quality"]["nDCG@5"] == pytest.approx(facts["metrics"]["nDCG@5"], abs=1e-4)
+
+
+def test_the_command_explains_members(fused, problem, tmp_path, capsys):
+    fused.save(tmp_path / "model")
+    assert run(["explain", str(tmp_path / "model"), problem[0][1]]) == 0
+    shown = capsys.readouterr().out
+    assert "What each member adds to the log odds" in shown
+    assert "most similar training texts" in shown
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"quality": "balanced"},
+        {"model": LinearTree(threads=1, C=2.0)},
+        {"model": LinearTree(threads=1, C=2.0), "quality": "balanced"},
+        {"model": Ensemble([LinearTree(threads=1), LinearTree(threads=1, C=2.0)])},
+    ],
+)
+@pytest.mark.parametrize("n_rows", [60, 520])
+def test_a_stored_tagger_has_the_quality_and_kind_of_model_it_was_given(settings, n_rows, problem, tmp_path):
+    tagger = Tagger(**settings).fit(problem[0][:n_rows], problem[1][:n_rows])
+    tagger.save(tmp_path / "model")
+    again = Tagger.load(tmp_path / "model")
+    assert again.effective_quality == tagger.effective_quality
+    assert again.simpler_because_ == tagger.simpler_because_
+    assert type(again.model) is type(tagger.model)
+    if isinstance(tagger.model, LinearTree):
+        assert again.model.C == 2.0
+        assert recipe_of(again).to_toml() == recipe_of(tagger).to_toml()
 
 
 def test_a_single_model_has_no_members(problem):

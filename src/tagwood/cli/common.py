@@ -197,6 +197,20 @@ def say(message: str) -> None:
     _console(stderr=True).print(message, markup=False, highlight=False)
 
 
+def member_lines(tagger: Tagger) -> list[str]:
+    """Return a small table of what each member of the model brings; nothing for a single model."""
+    members = tagger.members()
+    if not members:
+        return []
+    head = f"{'member':<16}{'nDCG@5 alone':>14}{'lost without':>14}{'CPU s':>8}"
+    rows = [
+        f"{one.name:<16}{100 * one.alone:>14.1f}{100 * one.lost:>14.1f}{one.seconds:>8.1f}"
+        + ("" if one.used else "  left out: it does not help")
+        for one in members
+    ]
+    return [head, *rows]
+
+
 def facts_table(facts: Mapping[str, object]) -> RenderableType:
     """Return a two-column table of names and values."""
     columns = {"name": {"style": "bold", "no_wrap": True}, "value": TEXT}

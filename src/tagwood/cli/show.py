@@ -1,4 +1,4 @@
-"""`tagwood show`: describe a model. In: a model folder. Out: passport, recipe, tree, largest labels."""
+"""`tagwood show`: describe a model. In: a model folder. Out: passport, members, recipe, tree, largest labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def show(
     language: common.LanguageOption = None,
     json: common.JsonFlag = False,
 ) -> None:
-    """Show a model: passport, recipe, label tree, most frequent labels, calibration."""
+    """Show a model: passport, quality and members, recipe, label tree, most frequent labels, calibration."""
     tagger = common.load_tagger(model)
     if label is not None:
         found = tagger.senses(label, language=language)
@@ -36,7 +36,11 @@ def show(
         return
     facts["passport"]["size"] = common.show_bytes(facts["passport"].pop("bytes"))
     passport = {name.replace("_", " "): value for name, value in facts["passport"].items()}
-    common.print_data(common.facts_table(passport | facts["labels"] | facts["tree"] | facts["probabilities"]))
+    parts = (facts[part] for part in ("labels", "tree", "quality", "probabilities"))
+    common.print_data(common.facts_table(passport | {name: v for part in parts for name, v in part.items()}))
+    if facts["members"]:
+        lines = "\n".join(common.member_lines(tagger))
+        typer.echo(f"\nMembers, measured on held-out rows\n{_indented(lines)}")
     typer.echo(f"\nLargest labels\n{_listed(facts['largest_labels'])}")
     if facts["recipe"] is not None:
         typer.echo(f"\nRecipe\n{_indented(facts['recipe'])}")
@@ -71,6 +75,8 @@ def describe_tagger(tagger: Tagger, folder: Path, limit: int) -> dict[str, Any]:
         },
         "largest_labels": [{"label": one.name, "rows": one.rows} for one in largest_labels(tagger, limit)],
         "tree": {name.replace("_", " "): value for name, value in tree.items()},
+        "quality": _quality_facts(tagger),
+        "members": [one._asdict() for one in tagger.members()],
         "probabilities": _probability_facts(tagger),
         "recipe": _recipe_text(tagger),
     }
@@ -84,6 +90,16 @@ def draw_tree(tagger: Tagger, depth: int) -> str:
     text = model.trees_[0].tree.to_text(tagger.vocab_.name, max_depth=depth - 1)
     lines = text.splitlines()
     return "\n".join(lines[:60] + ([f"... {len(lines) - 60:,} more lines"] if len(lines) > 60 else []))
+
+
+def _quality_facts(tagger: Tagger) -> dict[str, Any]:
+    facts: dict[str, Any] = {"quality": tagger.effective_quality}
+    if tagger.simpler_because_:
+        facts["one model only, because"] = tagger.simpler_because_
+    if tagger.measures_ is not None:
+        facts["rows measured"] = tagger.measures_.n_rows
+        facts |= {name: round(value, 4) for name, value in tagger.measures_.values.items()}
+    return facts
 
 
 def _probability_facts(tagger: Tagger) -> dict[str, Any]:

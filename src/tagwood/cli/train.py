@@ -101,7 +101,7 @@ def train(
     )
     if tagger.simpler_because_:
         common.say(f"Trained with quality fast: {tagger.simpler_because_}.")
-    for line in member_lines(tagger):
+    for line in common.member_lines(tagger):
         common.say(line)
     if tagger.measures_ is None:
         common.say(
@@ -161,20 +161,6 @@ def summarise(tagger: Tagger, folder: Path) -> dict[str, Any]:
         "test_rows": 0 if tagger.measures_ is None else tagger.measures_.n_rows,
         "metrics": None if tagger.measures_ is None else tagger.measures_.values,
     }
-
-
-def member_lines(tagger: Tagger) -> list[str]:
-    """Return a small table of what each member of the model brings; nothing for a single model."""
-    members = tagger.members()
-    if not members:
-        return []
-    head = f"{'member':<16}{'nDCG@5 alone':>14}{'lost without':>14}{'CPU s':>8}"
-    rows = [
-        f"{one.name:<16}{100 * one.alone:>14.1f}{100 * one.lost:>14.1f}{one.seconds:>8.1f}"
-        + ("" if one.used else "  left out: it does not help")
-        for one in members
-    ]
-    return [head, *rows]
 
 
 def one_line(tagger: Tagger) -> str:

@@ -293,11 +293,26 @@ class ParetoCurve(BaseModel):
     points: list[ParetoPoint]
 
 
+class MemberFacts(BaseModel):
+    """What a member of an ensemble brings, in nDCG@5 on held-out rows."""
+
+    name: str
+    alone: float = Field(description="Of the member's own ranking.")
+    lost: float = Field(description="What all members together lose without it.")
+    used: bool = Field(
+        description="Whether it is part of the ensemble; members that do not help are left out."
+    )
+    seconds: float = Field(description="CPU seconds of its training.")
+
+
 class ModelResponse(BaseModel):
     """What the model is, how good it is, and the limits of requests."""
 
     model: str = Field(description="Short hash of the model.")
     kind: str = Field(examples=["LinearTree"])
+    quality: str = Field(description="fast, balanced or best, as it was asked for.")
+    simpler_because: str = Field(description="Why the model is simpler than that; empty if it is not.")
+    members: list[MemberFacts] = Field(description="Members of an ensemble; empty for other models.")
     passport: dict[str, Any] = Field(description="When and how it was trained, notes, versions, bytes.")
     labels: int
     labels_in_training: int
@@ -307,6 +322,7 @@ class ModelResponse(BaseModel):
     tree: dict[str, Any] | None = Field(description="Sizes of the label tree.")
     recipe: str | None = Field(description="All settings, as TOML for `tagwood train --recipe`.")
     metrics: dict[str, float] | None = Field(description="On the held-out rows, between 0 and 1.")
+    measured_rows: int = Field(description="Number of held-out rows that the metrics were measured on.")
     calibration: CalibrationReport | None
     pareto: ParetoCurve | None
     missing: dict[str, str] = Field(description="Why metrics, calibration or pareto are null.")

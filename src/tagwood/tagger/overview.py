@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tagwood.metrics.matching import match
 from tagwood.tagger.browsing import TreeBrowser
-from tagwood.tagger.fitting import Probabilities
+from tagwood.tagger.fitting import Probabilities, linear_tree_of
 from tagwood.tagger.stored import FittedTagger, LabelBrief, brief_label
 
 PROMISES = (
@@ -32,12 +32,17 @@ _NO_PARETO = "The shape of the tree was not tuned for this model (tagwood train 
 def overview(tagger: FittedTagger, trees: list[TreeBrowser], language: str | None = None) -> dict[str, Any]:
     """Return the facts of a model as JSON values; see `Tagger.overview`."""
     counts, vocab, known = tagger.label_counts_, tagger.vocab_, tagger.probabilities_
-    tuned = pareto(tagger.model_)
+    tuned = pareto(linear_tree_of(tagger.model_))
     missing = {} if tuned is not None else {"pareto": _NO_PARETO}
+    if tagger.measures_ is None:
+        missing["metrics"] = _NO_ROWS
     if known is None:
-        missing |= {"metrics": _NO_ROWS, "calibration": _NO_ROWS}
+        missing["calibration"] = _NO_ROWS
     return {
         "kind": type(tagger.model_).__name__,
+        "quality": tagger.effective_quality,
+        "simpler_because": tagger.simpler_because_,
+        "members": [one._asdict() for one in tagger.members()],
         "labels": len(vocab),
         "labels_in_training": int(np.count_nonzero(counts)),
         "labels_masked": int(vocab.removed_mask().sum()),
@@ -45,6 +50,7 @@ def overview(tagger: FittedTagger, trees: list[TreeBrowser], language: str | Non
         "languages": list(vocab.languages),
         "tree": tree_sizes(tagger, trees),
         "metrics": None if tagger.measures_ is None else tagger.measures_.values,
+        "measured_rows": 0 if tagger.measures_ is None else tagger.measures_.n_rows,
         "calibration": None if known is None else calibration(known),
         "pareto": tuned,
         "missing": missing,
@@ -69,7 +75,7 @@ def tree_sizes(tagger: FittedTagger, trees: list[TreeBrowser]) -> dict[str, Any]
         "leaves": tree.n_leaves,
         "depth": trees[0].max_depth,
         "labels_per_leaf": round(tree.labels.size / tree.n_leaves, 1),
-        "features": int(getattr(tagger.model_, "n_features_", 0)),
+        "features": int(getattr(linear_tree_of(tagger.model_) or tagger.model_, "n_features_", 0)),
     }
 
 

@@ -21,7 +21,7 @@ from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.features.base import Encoder
 from tagwood.groups.impute import Imputed
 from tagwood.models.base import LabelModel
-from tagwood.models.ensemble import Ensemble
+from tagwood.models.ensemble import Ensemble, MemberReport
 from tagwood.ranking import Ranking
 from tagwood.storage import State, restore
 from tagwood.tagger.fitting import GroupRule, Measures, Probabilities, SetRules
@@ -41,8 +41,18 @@ class FittedTagger(Protocol):
     n_rows_: int
     probabilities_: Probabilities | None
     measures_: Measures | None
+    simpler_because_: str
     label_texts_: LabelTexts | None
     examples_: ExampleTexts | None
+
+    @property
+    def effective_quality(self) -> str:
+        """The quality in force."""
+        ...
+
+    def members(self) -> list[MemberReport]:
+        """Return what each member of an `Ensemble` brings."""
+        ...
 
     def rank(
         self,
@@ -304,7 +314,7 @@ def tagger_state(tagger: Any) -> State:
             parts[name] = part.state()
     params: dict[str, Any] = {name: asdict(getattr(tagger, name)) for name in _SETTINGS}
     params |= {name: getattr(tagger, name) for name in ("keep_texts", "seed")}
-    params["quality"] = tagger.quality
+    params |= {"quality": tagger.quality, "model_given": tagger.model is not None}
     params["simpler_because"] = tagger.simpler_because_
     params["measures"] = None if tagger.measures_ is None else list(tagger.measures_)
     params |= {name: getattr(tagger, f"{name}_") for name in ("n_rows", "fingerprint", "training_seconds")}
@@ -325,11 +335,12 @@ def restored_settings(state: State) -> dict[str, Any]:
     }
 
 
-def base_model(model: Any, quality: str | None) -> Any:
-    """Return what a Tagger with a fitted model was given as `model`: None, or an unfitted copy, where it was fused."""
-    if quality == "fast" or not isinstance(model, Ensemble):
-        return model
-    return None if quality is None else model.members_[0].fresh().model
+def base_model(state: State, model: Any) -> Any:
+    """Return what a stored Tagger with a fitted model was given as `model`: None, or a copy where it was fused."""
+    if not state.param("model_given", bool):
+        return None
+    fused = state.params.get("quality") in ("balanced", "best") and isinstance(model, Ensemble)
+    return model.members_[0].fresh().model if fused else model
 
 
 def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:

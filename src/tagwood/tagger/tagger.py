@@ -477,7 +477,7 @@ class Tagger(Params):
         """Rebuild from the stored form."""
         settings = restored_settings(state)
         parts = restored_parts(state, settings["encoder"], settings["model"])
-        settings["model"] = base_model(settings["model"], settings["quality"])
+        settings["model"] = base_model(state, settings["model"])
         tagger = cls(**settings)
         for name, value in parts.items():
             setattr(tagger, name, value)

@@ -9,7 +9,7 @@ const SHARE = { min: 0, max: 1, ticks: [0, 0.25, 0.5, 0.75, 1], format: (value) 
 
 /** Build the page. */
 export function build({ model }) {
-  const element = h("div", { class: "stack model-page" }, facts(model), metrics(model), h("div", { class: "tiles" }, reliability(model), sets(model), pareto(model)), promises(model), passport(model));
+  const element = h("div", { class: "stack model-page" }, facts(model), metrics(model), members(model), h("div", { class: "tiles" }, reliability(model), sets(model), pareto(model)), promises(model), passport(model));
   return { element, heading: "Model", lead: "What this model is, and its quality on texts that it was not trained on." };
 }
 
@@ -29,6 +29,7 @@ function facts(model) {
     model.labels_masked > 0 && figure(count(model.labels_masked), "masked labels"),
     Number.isFinite(seconds) && figure(duration(seconds), "training time"),
     figure(model.kind, "model type"),
+    figure(model.quality, "quality setting"),
   );
 }
 
@@ -37,11 +38,38 @@ function why(model, name) {
 }
 
 function metrics(model) {
-  const note = "In percent, on texts that were held out from training.";
+  const note = `In percent, on ${count(model.measured_rows)} texts that were held out from training.`;
   if (!model.metrics) return card("Quality", null, why(model, "metrics"));
   const one = ([name, value]) =>
     h("div", { class: "metric" }, h("dt", null, name), h("dd", null, decimal(value * 100, 1), h("span", { class: "bar", "aria-hidden": "true", vars: { "--w": `${value * 100}%` } })));
   return card("Quality", note, h("dl", { class: "metrics" }, Object.entries(model.metrics).map(one)));
+}
+
+/** What each member of a fused model brings; for a single model, why it is alone. */
+function members(model) {
+  if (model.members.length === 0) {
+    return model.simpler_because ? card("Members", `One model only: ${model.simpler_because}.`) : null;
+  }
+  const row = (one) =>
+    h(
+      "tr",
+      null,
+      h("th", { scope: "row" }, one.name),
+      h("td", { class: "number" }, decimal(one.alone * 100, 1)),
+      h("td", { class: "number" }, decimal(one.lost * 100, 1)),
+      h("td", null, one.used ? "yes" : "no, it does not help"),
+      h("td", { class: "number" }, decimal(one.seconds, 1)),
+    );
+  return card(
+    "Members",
+    "Several models answer together. nDCG@5 in percent, on held-out texts: of each member alone, and what all lose without it.",
+    table("Members", ["Member", "Alone", "Lost without it", "Used", "CPU seconds"], model.members.map(row)),
+  );
+}
+
+function table(title, names, rows) {
+  const head = h("tr", null, names.map((name) => h("th", { scope: "col" }, name)));
+  return h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": title }, h("table", { class: "table" }, h("thead", null, head), h("tbody", null, rows)));
 }
 
 function reliability(model) {
@@ -111,7 +139,7 @@ function promises(model) {
   return card(
     "What can be promised",
     "The steps of the slider, measured on held-out texts.",
-    h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "What can be promised" }, h("table", { class: "table" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, model.calibration.promises.map(row)))),
+    table("What can be promised", names, model.calibration.promises.map(row)),
   );
 }
 

@@ -1,4 +1,5 @@
-// Why a label was suggested, or why not: words for and against, the path through the tree, similar texts.
+// Why a label was suggested, or why not: what each member found, words for and against, the path through the tree,
+// similar texts.
 import { bdi, h } from "../dom.js";
 import { count, cut, decimal, percent, plural } from "../format.js";
 
@@ -11,6 +12,7 @@ export function explanationCard(found) {
     "div",
     { class: "why" },
     h("p", { class: "why-verdict" }, verdictWords(found)),
+    memberList(found),
     wordBars(found.words),
     found.paths.map((path) => pathList(path, found.paths.length > 1)),
     similarTexts(found.similar),
@@ -19,8 +21,37 @@ export function explanationCard(found) {
 }
 
 function verdictWords(found) {
-  const { words } = found.verdict;
+  // The list of members below tells what each of them did not find.
+  const words = found.verdict.reason === "not found" ? "not suggested: no member found it." : found.verdict.words;
   return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+function signed(value) {
+  return `${value < 0 ? "−" : "+"}${decimal(Math.abs(value), 2)}`;
+}
+
+/** What each member of a fused model found, with its contribution as a bar. */
+function memberList(found) {
+  if (found.members.length === 0) return null;
+  const most = Math.max(...found.members.map((one) => Math.abs(one.contribution)), 1e-9);
+  const row = (one) =>
+    h(
+      "li",
+      { class: one.contribution < 0 ? "word word-against member" : "word member" },
+      h("span", { class: "word-name" }, one.member),
+      one.place === null
+        ? h("span", { class: "quiet" }, "did not find it")
+        : h("span", { class: "word-bar", "aria-hidden": "true", vars: { "--w": `${(Math.abs(one.contribution) / most) * 100}%` } }),
+      h("span", { class: "word-weight" }, signed(one.contribution)),
+      h("span", { class: "member-reason" }, bdi(one.reason)),
+    );
+  return h(
+    "section",
+    null,
+    h("h3", null, "What each member found"),
+    h("ul", { class: "words" }, found.members.map(row)),
+    h("p", { class: "quiet" }, `Log odds: ${signed(found.base)} for a label that no member finds, ${signed(found.log_odds)} for this one (${percent(found.model_score)} before calibration).`),
+  );
 }
 
 /** The strongest words, as bars to the right (for) and to the left (against). */
@@ -37,7 +68,7 @@ export function wordBars(words) {
       { class: weight > 0 ? "word" : "word word-against" },
       h("span", { class: "word-name" }, bdi(word)),
       h("span", { class: "word-bar", "aria-hidden": "true", vars: { "--w": `${(Math.abs(weight) / most) * 100}%` } }),
-      h("span", { class: "word-weight" }, `${weight > 0 ? "+" : "−"}${decimal(Math.abs(weight), 2)}`),
+      h("span", { class: "word-weight" }, signed(weight)),
     );
   return h(
     "section",
