@@ -123,6 +123,9 @@ def test_text_html_and_json_show_members(fused, problem):
     for one in found.members:
         assert f"{one.contribution:+7.3f}  {one.member}" in text
         assert f"<td>{one.member}</td>" in html
+    near = reasons(found)["Neighbours"].texts[0]
+    assert f"  {near.similarity:.2f}  {near.text}" in text
+    assert f"<td>{near.similarity:.2f}</td><td>{near.text}</td>" in html
     assert f"to {found.log_odds:+.3f} (probability {found.model_score:.3f} before calibration)" in text
     assert [one["member"] for one in values["members"]] == [one.member for one in found.members]
     assert values["base"] + sum(one["contribution"] for one in values["members"]) == pytest.approx(

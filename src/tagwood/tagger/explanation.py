@@ -183,7 +183,11 @@ class Explanation:
         if self.members:
             widest = max(len(one.member) for one in self.members)
             lines += ["", f"{self._sum_words()}:"]
-            lines += [f"  {m.contribution:+7.3f}  {m.member:<{widest}}  {m.reason}" for m in self.members]
+            for one in self.members:
+                lines.append(f"  {one.contribution:+7.3f}  {one.member:<{widest}}  {one.reason}")
+                lines += [
+                    f"{'':{widest + 13}}{text.similarity:.2f}  {shorten(text.text)}" for text in one.texts
+                ]
         if self.words:
             where = ", summed over the path" if self.paths else f": {self.read_as}" if self.read_words else ""
             lines += ["", f"Words for (+) and against (-) it{where}:"]
@@ -209,7 +213,10 @@ class Explanation:
         link = _link(self.uri or "")
         parts = [f"<h2>{name}</h2>{link}", f"<p>{escape(self.verdict.words)}</p>"]
         if self.members:
-            rows = "".join(_row(f"{m.contribution:+.3f}", m.member, m.reason) for m in self.members)
+            rows = ""
+            for m in self.members:
+                rows += _row(f"{m.contribution:+.3f}", m.member, m.reason)
+                rows += "".join(_row("", f"{one.similarity:.2f}", shorten(one.text)) for one in m.texts)
             parts.append(f"<h3>Members</h3><p>{escape(self._sum_words())}</p><table>{rows}</table>")
         if self.words:
             rows = "".join(_row(f"{weight:+.3f}", word) for word, weight in self._extremes())

@@ -44,6 +44,7 @@ function memberList(found) {
         : h("span", { class: "word-bar", "aria-hidden": "true", vars: { "--w": `${(Math.abs(one.contribution) / most) * 100}%` } }),
       h("span", { class: "word-weight" }, signed(one.contribution)),
       h("span", { class: "member-reason" }, bdi(one.reason)),
+      one.texts.slice(0, 2).map((text) => h("span", { class: "member-reason member-text", dir: "auto" }, `${decimal(text.similarity, 2)} · ${cut(text.text, 110)}`)),
     );
   return h(
     "section",
