@@ -94,9 +94,14 @@ def train(
     facts = summarise(tagger, folder)
     if json:
         common.print_json(facts)
-        return
+    else:
+        print_summary(tagger, facts)
+
+
+def print_summary(tagger: Tagger, facts: dict[str, Any]) -> None:
+    """Print what was trained, what each member brings, and the measures of held-out rows."""
     common.say(
-        f"{folder}: {facts['rows']:,} rows, {facts['labels']:,} labels, "
+        f"{facts['model']}: {facts['rows']:,} rows, {facts['labels']:,} labels, "
         f"{facts['seconds']:.1f} s, {common.show_bytes(facts['bytes'])}"
     )
     if tagger.simpler_because_:

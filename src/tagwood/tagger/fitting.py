@@ -209,19 +209,16 @@ def _texts(texts: Iterable[str]) -> list[str]:
 
 @dataclass
 class Probabilities:
-    """A calibrator with the held-out rows that set rules are fitted on."""
+    """A calibrator, or None where scores are probabilities, with the held-out rows that set rules are fitted on."""
 
-    calibrator: Calibrator
+    calibrator: Calibrator | None
     held_out: Ranking
     truth: sparse.csr_array
     rules: dict[str, SetRule] = field(default_factory=dict)
 
     @classmethod
-    def fit(cls, ranking: Ranking, Y: sparse.csr_array, counts: NDArray[np.int64] | None) -> Probabilities:
-        """Learn from the rankings of held-out rows, their true labels and the training rows of each label.
-
-        Without `counts`, each score becomes a probability by itself, whatever the scores beside it.
-        """
+    def fit(cls, ranking: Ranking, Y: sparse.csr_array, counts: NDArray[np.int64]) -> Probabilities:
+        """Learn from the rankings of held-out rows, their true labels and the training rows of each label."""
         order = np.random.default_rng(0).permutation(ranking.n_rows)  # rows may alternate
         first, second = np.sort(order[::2]), np.sort(order[1::2])
         calibrator = Calibrator().fit(ranking.rows(first), Y[first], frequencies=counts)
@@ -248,7 +245,10 @@ class Probabilities:
         }
         params = {"n_labels": self.held_out.n_labels}
         return State(
-            "Probabilities", params=params, arrays=arrays, parts={"calibrator": self.calibrator.state()}
+            "Probabilities",
+            params=params,
+            arrays=arrays,
+            parts={} if self.calibrator is None else {"calibrator": self.calibrator.state()},
         )
 
     @classmethod
@@ -262,7 +262,7 @@ class Probabilities:
         true = state.array("truth_labels", np.int32, (None,))
         ones = np.ones(true.size, dtype=np.float32)
         truth = check_labels(sparse.csr_array((ones, true, ends), shape=(indptr.size - 1, n_labels)))
-        calibrator = Calibrator.from_state(state.part("calibrator"))
+        calibrator = Calibrator.from_state(state.part("calibrator")) if "calibrator" in state.parts else None
         return cls(calibrator, Ranking(indptr, labels, scores, n_labels), truth)
 
 
@@ -282,7 +282,9 @@ class Choice(NamedTuple):
     reason: str = ""
 
 
-def choose_model(quality: str, base: LabelModel, encoder: Encoder, data: Dataset, seed: int) -> Choice:
+def choose_model(
+    quality: str, base: LabelModel, encoder: Encoder, data: Dataset, sets: SetRules, seed: int
+) -> Choice:
     """Return the unfitted model of a quality for given data."""
     if quality == "fast":
         return Choice(base)
@@ -301,7 +303,7 @@ def choose_model(quality: str, base: LabelModel, encoder: Encoder, data: Dataset
     if any(character.isalnum() for name in data.vocab.names or () for character in name):
         members.append(NameMatcher(threads=threads))
     shared = None if all(takes_texts(member) for member in members) else encoder
-    return Choice(Ensemble(members, encoder=shared, seed=seed, threads=threads))
+    return Choice(Ensemble(members, encoder=shared, refit=sets.refit, seed=seed, threads=threads))
 
 
 def linear_tree_of(model: object) -> TreeRanker | None:
@@ -369,7 +371,9 @@ def _learn_ensemble(data: Dataset, plan: Plan, report: Progress) -> Learned:
     if held is None:
         return Learned(parts, None, None)
     report("probabilities", 0.0)
-    probabilities = Probabilities.fit(held.ranking, held.truth, None)
+    probabilities = Probabilities(
+        None, held.ranking, check_labels(held.truth)
+    )  # its scores are probabilities
     return Learned(parts, probabilities, measure(held.ranking, held.truth))
 
 

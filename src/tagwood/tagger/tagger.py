@@ -185,7 +185,9 @@ class Tagger(Params):
         data = training_data(X, y, groups, vocab)
         base = LinearTree() if self.model is None else self.model
         encoder = default_encoder(base) if self.encoder is None else self.encoder
-        model, self.simpler_because_ = choose_model(self.effective_quality, base, encoder, data, self.seed)
+        model, self.simpler_because_ = choose_model(
+            self.effective_quality, base, encoder, data, self.sets, self.seed
+        )
         plan = Plan(encoder, model, self.groups, self.sets, self.seed)
         parts, self.probabilities_, self.measures_ = learn(data, plan, progress)
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab

@@ -160,6 +160,9 @@ class Ensemble(FittedModel):
         Share of the rows that are held out, at most 6,000; 0 for none. Up to 5,000 rows, each is held out once.
     prune
         Leave out members that do not help. The first one always stays: explanations rest on it.
+    refit
+        Fit the members again on all rows. False keeps those that have not seen the held-out rows, where these were held
+        out together: the probabilities of `held_out_` are then exactly those of the model.
     seed
         Of the choice of held-out rows; members have their own.
     threads
@@ -197,6 +200,7 @@ class Ensemble(FittedModel):
         candidates: int = 40,
         holdout: float = 0.2,
         prune: bool = True,
+        refit: bool = True,
         seed: int = 0,
         threads: int | None = None,
     ) -> None:
@@ -206,6 +210,7 @@ class Ensemble(FittedModel):
         self.candidates = candidates
         self.holdout = holdout
         self.prune = prune
+        self.refit = refit
         self.seed = seed
         self.threads = threads
 
@@ -252,20 +257,21 @@ class Ensemble(FittedModel):
         splits = [] if self.fusion == "mean" else plan_splits(Y, self.holdout, self.seed)
         names = label_texts if label_names is None else label_names
         options = {"label_texts": label_texts, "label_names": names, "progress": progress}
-        used = list(range(len(members)))
+        used, fitted = list(range(len(members))), members
         seconds = np.zeros(len(members))
         if splits:
-            trial, seconds = self._rank_held_out(members, inputs, Y, splits, options, report)
+            trial, fitted, seconds = self._rank_held_out(members, inputs, Y, splits, options, report)
             report("fusion", 0.0)
             used, ranking = self._learn(trial, [member.name for member in members])
             held = np.concatenate([split.held for split in splits])
             self.held_out_ = HeldOut(held, ranking, Y[held])
-        self.members_ = []
-        for number, place in enumerate(used):
-            report(f"{members[place].name}, all rows", number / len(used))
-            start = process_time()
-            self.members_.append(members[place].fresh().fit(inputs.of[place], Y, options))
-            seconds[place] += process_time() - start
+        self.members_ = [fitted[place] for place in used]
+        if self.refit or len(splits) != 1:
+            for number, place in enumerate(used):
+                report(f"{members[place].name}, all rows", number / len(used))
+                start = process_time()
+                self.members_[number] = fitted[place].fresh().fit(inputs.of[place], Y, options)
+                seconds[place] += process_time() - start
         self.report_ = [one._replace(seconds=float(seconds[i])) for i, one in enumerate(self.report_)]
         self.label_counts_ = np.bincount(Y.indices, minlength=self.n_labels_).astype(np.int64)
         return self
@@ -410,7 +416,7 @@ class Ensemble(FittedModel):
             parts["fusion"] = self.fusion_.state()
         init = {
             name: getattr(self, name)
-            for name in ("fusion", "candidates", "holdout", "prune", "seed", "threads")
+            for name in ("fusion", "candidates", "holdout", "prune", "refit", "seed", "threads")
         }
         params = {
             "init": init,
@@ -473,10 +479,10 @@ class Ensemble(FittedModel):
         splits: list[Split],
         options: dict[str, Any],
         report: Progress,
-    ) -> tuple[_Trial, Floats]:
-        """Fit members without the held-out rows of each split; return the candidates of those rows, and CPU times."""
+    ) -> tuple[_Trial, list[Member], Floats]:
+        """Fit members without the held-out rows of each split; return these rows' candidates, members and CPU times."""
         seconds = np.zeros(len(members))
-        trials = []
+        trials, fitted = [], members
         for number, split in enumerate(splits):
             train = inputs.some(split.train)
             fitted = []
@@ -490,7 +496,7 @@ class Ensemble(FittedModel):
             scaled = np.round(counts * (Y.shape[0] / split.train.size)).astype(np.int64)
             allowed = _known_beforehand(counts, Y)
             trials.append(self._trial(fitted, inputs.some(split.held), Y[split.held], scaled, allowed))
-        return _joined(trials), seconds
+        return _joined(trials), fitted, seconds
 
     def _trial(
         self,
