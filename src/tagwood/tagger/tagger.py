@@ -439,8 +439,8 @@ class Tagger(Params):
         added = len(self.vocab_) - self.label_counts_.size
         self.label_counts_ = np.append(self.label_counts_, np.zeros(added, dtype=np.int64))
         described = teach_labels(self.model_, self.vocab_, described, before)
-        if self.probabilities_ is not None:
-            calibrator = self.probabilities_.calibrator
+        calibrator = None if self.probabilities_ is None else self.probabilities_.calibrator
+        if calibrator is not None:
             calibrator.grow(int(getattr(self.model_, "n_labels_", calibrator.n_labels_)))
         if described:
             known = {} if self.label_texts_ is None else self.label_texts_.to_dict()
