@@ -184,3 +184,23 @@ def test_use_before_fit_and_names_of_hashed_features_are_refused():
         TfidfEncoder().transform(["a"])
     with pytest.raises(InputError, match="Fit with hash_bits=None"):
         TfidfEncoder(hash_bits=8, min_df=1).fit(TREES).feature_names()
+
+
+def test_titles_count_as_often_as_given():
+    texts = ["On oaks\nashes and elms", "oaks", "elms\n", "\nashes and oaks and elms"]
+    repeated = [
+        "On oaks\nOn oaks\nOn oaks\nashes and elms",
+        "oaks",
+        "elms\n",
+        "\n\n\nashes and oaks and elms",
+    ]
+    weighted = TfidfEncoder(ngrams=(1, 1), min_df=1, title_weight=3, threads=1)
+    plain = TfidfEncoder(ngrams=(1, 1), min_df=1, threads=1)
+    expected = plain.fit(repeated).transform(repeated).toarray()
+    assert np.array_equal(weighted.fit(iter(texts)).transform(texts).toarray(), expected)
+    assert np.array_equal(weighted.fit_transform(texts).toarray(), expected)
+    again = TfidfEncoder.from_state(weighted.state())
+    assert np.array_equal(again.transform(iter(texts)).toarray(), expected)
+    for wrong in (0, 11, 1.5, "two"):
+        with pytest.raises(InputError, match="title_weight must be"):
+            TfidfEncoder(title_weight=wrong).fit(texts)

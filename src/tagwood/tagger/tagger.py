@@ -50,6 +50,7 @@ from tagwood.tagger.fitting import (
     label_sets,
     learn,
     training_data,
+    with_title_weight,
 )
 from tagwood.tagger.overview import overview
 from tagwood.tagger.reasons import Question, explain_tag
@@ -185,6 +186,7 @@ class Tagger(Params):
         data = training_data(X, y, groups, vocab)
         base = LinearTree() if self.model is None else self.model
         encoder = default_encoder(base) if self.encoder is None else self.encoder
+        encoder = with_title_weight(encoder, data, self.seed)
         model, self.simpler_because_ = choose_model(
             self.effective_quality, base, encoder, data, self.sets, self.seed
         )
