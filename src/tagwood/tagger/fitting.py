@@ -300,8 +300,13 @@ def choose_model(
     threads = getattr(base, "threads", None)
     members: list[Any] = [base]
     if quality == "best" and isinstance(base, LinearTree):
-        more = LinearTree(**{**base.get_params(deep=False), "n_trees": max(base.n_trees, _BEST_TREES)})
-        members = [more, Disentangled(base, copies="auto", threads=threads)]
+        n_trees = max(base.n_trees, _BEST_TREES)
+        own = base.get_params(deep=False)
+        more, others = (
+            LinearTree(**{**own, "n_trees": n_trees, "seed": base.seed + number * n_trees})
+            for number in range(2)
+        )
+        members = [more, Disentangled(others, copies="auto", threads=threads)]
     if isinstance(encoder, TfidfEncoder):  # others may have negative features
         members += [Neighbours(threads=threads), Centroids(threads=threads)]
     if any(character.isalnum() for name in data.vocab.names or () for character in name):
