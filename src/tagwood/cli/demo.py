@@ -67,7 +67,7 @@ def demo(
             }
         )
     else:
-        common.say(f"Trained a linear tree in {tagger.training_seconds_:.1f} s.")
+        common.say(f"Trained in {tagger.training_seconds_:.1f} s.")
         common.print_data(report.to_table())
         common.print_data(_answer_table(answers))
         if output is not None:
