@@ -20,6 +20,7 @@ def check(
     ] = None,
     data_format: common.FormatOption = None,
     vocab: common.VocabOption = None,
+    text_columns: common.TextColumnsOption = None,
     skip_bad: common.SkipBadOption = False,
     json: common.JsonFlag = False,
 ) -> None:
@@ -28,11 +29,13 @@ def check(
     from tagwood.data.statistics import compute_statistics
 
     bad = BadLines(skip=skip_bad)
-    train = read_dataset(data, data_format, vocab=None if vocab is None else read_vocab(vocab), skip_bad=bad)
+    common_options: dict[str, Any] = {"skip_bad": bad, "text_columns": common.column_names(text_columns)}
+    table = None if vocab is None else read_vocab(vocab)
+    train = read_dataset(data, data_format, vocab=table, **common_options)
     other = None
     if test is not None:
         options: dict[str, Any] = {"on_unknown": "add", "split": "test" if test.is_dir() else None}
-        other = read_dataset(test, data_format, vocab=train.vocab, skip_bad=bad, **options)
+        other = read_dataset(test, data_format, vocab=train.vocab, **common_options, **options)
     found = compute_statistics(train, other)
     if json:
         common.print_json(found.to_dict() | {"bad_lines": bad.count})

@@ -62,6 +62,13 @@ SetOption = Annotated[
 GroupsOption = Annotated[
     str | None, typer.Option("--groups", help="Column with the group of each row; 'group' by default.")
 ]
+TextColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--text-columns",
+        help="Columns that make the text, separated by commas, the title first, such as title,abstract.",
+    ),
+]
 GroupLabelsOption = Annotated[
     Path | None,
     typer.Option(
@@ -120,16 +127,23 @@ def read_rows(
     docs_limit: int | None,
     groups: str | None = None,
     group_labels: Path | None = None,
+    text_columns: str | None = None,
 ) -> Dataset:
     """Read a dataset that must have texts and labels; labels of groups may come from another file."""
     from tagwood.data import read_dataset, read_vocab
 
     table = None if vocab is None else read_vocab(vocab)
     if group_labels is not None:
-        rows = _read_group_rows(data, group_labels, data_format, groups, table)
+        rows = _read_group_rows(data, group_labels, data_format, groups, table, column_names(text_columns))
     else:
         rows = read_dataset(
-            data, data_format, vocab=table, on_unknown=on_unknown, skip_bad=skip_bad, groups=groups
+            data,
+            data_format,
+            vocab=table,
+            on_unknown=on_unknown,
+            skip_bad=skip_bad,
+            groups=groups,
+            text_columns=column_names(text_columns),
         )
     if rows.texts is None:
         raise InputError(
@@ -140,11 +154,19 @@ def read_rows(
     return labelled_rows(rows, data, docs_limit)
 
 
-def read_truth(tagger: Tagger, data: Path, data_format: str | None) -> Dataset:
+def column_names(text: str | None) -> list[str]:
+    """Return the names of an option with commas between them."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def read_truth(
+    tagger: Tagger, data: Path, data_format: str | None, text_columns: str | None = None
+) -> Dataset:
     """Read texts to measure a model on; labels that it does not know are added to the table and count as missed."""
     from tagwood.data import read_dataset
 
-    rows = read_dataset(data, data_format, vocab=tagger.vocab_, on_unknown="add")
+    columns = column_names(text_columns)
+    rows = read_dataset(data, data_format, vocab=tagger.vocab_, on_unknown="add", text_columns=columns)
     if rows.texts is None:
         raise InputError(f"{data} must hold texts", given="features only")
     return rows
@@ -159,7 +181,12 @@ def labelled_rows(rows: Dataset, data: Path, limit: int | None) -> Dataset:
 
 
 def _read_group_rows(
-    data: Path, table: Path, data_format: str | None, groups: str | None, vocab: LabelVocab | None
+    data: Path,
+    table: Path,
+    data_format: str | None,
+    groups: str | None,
+    vocab: LabelVocab | None,
+    text_columns: list[str],
 ) -> Dataset:
     """Read rows without labels of their own, and give each the labels of its group."""
     from tagwood.data import read_records
@@ -167,7 +194,7 @@ def _read_group_rows(
     from tagwood.tagger.fitting import training_data
 
     labels = read_group_labels(table)
-    rows = list(read_records(data, data_format, groups=groups))
+    rows = list(read_records(data, data_format, groups=groups, text_columns=text_columns))
     missing = labels.keys() - {row.group for row in rows}
     if missing:
         raise InputError(

@@ -54,6 +54,7 @@ def eval_command(
     format: Annotated[  # noqa: A002  the option is called --format
         str | None, typer.Option(help="Format of the datasets; detected by default.")
     ] = None,
+    text_columns: common.TextColumnsOption = None,
     metrics_file: Annotated[
         Path | None, typer.Option("--metrics-file", "-M", help="File to write the report to, as JSON.")
     ] = None,
@@ -72,7 +73,7 @@ def eval_command(
     options: dict[str, Any] = {"confidence": confidence, "slices": slices, "seed": seed}
     options["propensity"] = check_options(metric, propensity, slices, trained=model or train is not None)
     if model:
-        data = rank_truth(predictions, truth, train, format, limit, metric)
+        data = rank_truth(predictions, truth, train, format, limit, metric, text_columns)
     else:
         data = read_data(predictions, truth, train, format, limit)
     if data.n_unknown:
@@ -206,6 +207,7 @@ def rank_truth(
     data_format: str | None,
     limit: int | None,
     metrics: list[str] | None,
+    text_columns: str | None = None,
 ) -> EvalData:
     """Rank the texts of a dataset with a model and return what is measured."""
     import numpy as np
@@ -214,7 +216,7 @@ def rank_truth(
     from tagwood.metrics import LabelCounts, parse_metrics
 
     tagger = common.load_tagger(model)
-    rows = common.read_truth(tagger, truth, data_format)
+    rows = common.read_truth(tagger, truth, data_format, text_columns)
     texts, n_labels = rows.texts or (), rows.n_labels
     training: sparse.csr_array | LabelCounts
     if train is not None:

@@ -12,7 +12,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -65,6 +65,7 @@ def predict(
         str | None,
         typer.Option("--format", help="Format of FILE or stdin; detected by default, lines on stdin."),
     ] = None,
+    text_columns: common.TextColumnsOption = None,
     jobs: common.JobsOption = None,
     force: common.ForceFlag = False,
     json: common.JsonFlag = False,
@@ -86,7 +87,7 @@ def predict(
         return
     done = 0
     with open_writer(output, overwrite=force, to=to) as write, common.progress("Tagging") as advance:
-        documents = read_documents(source, data_format)
+        documents = read_documents(source, data_format, common.column_names(text_columns))
         while batch := list(islice(documents, BATCH)):
             write(batch, tagger.tag([document.text for document in batch], **options))
             done += len(batch)
@@ -118,21 +119,23 @@ class Document(NamedTuple):
     id: str = ""
 
 
-def read_documents(source: str, data_format: str | None) -> Iterator[Document]:
+def read_documents(
+    source: str, data_format: str | None, text_columns: Sequence[str] = ()
+) -> Iterator[Document]:
     """Yield the texts of a source: ``-`` is stdin, an existing file is read, anything else is a text.
 
-    `data_format` is that of a file or of stdin; ``"lines"`` is a text per line.
+    `data_format` is that of a file or of stdin; ``"lines"`` is a text per line. `text_columns` make the text of a row.
     """
     if source == "-":
         if data_format in (None, "lines"):
             return _lines(sys.stdin, "standard input")
-        return _spooled(data_format or "")
+        return _spooled(data_format or "", text_columns)
     if not is_path(source):
         return iter([Document(source)])
     path = Path(source)
     if data_format == "lines" or (data_format is None and path.is_file() and _ending(path) in _LINE_ENDINGS):
         return _plain_file(path)
-    return _records(path, data_format or _guess_format(path))
+    return _records(path, data_format or _guess_format(path), text_columns)
 
 
 def is_path(source: str) -> bool:
@@ -166,14 +169,14 @@ def _ending(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
-def _records(path: Path, data_format: str) -> Iterator[Document]:
+def _records(path: Path, data_format: str, text_columns: Sequence[str]) -> Iterator[Document]:
     from tagwood.data import read_records
 
-    for record in read_records(path, data_format):
+    for record in read_records(path, data_format, text_columns=text_columns):
         yield Document(record.text, record.id)
 
 
-def _spooled(data_format: str) -> Iterator[Document]:
+def _spooled(data_format: str, text_columns: Sequence[str]) -> Iterator[Document]:
     """Yield the rows of a table on standard input, from a copy: Parquet has its directory at the end."""
     from tagwood.data import FORMATS as KNOWN
 
@@ -184,7 +187,7 @@ def _spooled(data_format: str) -> Iterator[Document]:
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         try:
-            yield from _records(path, data_format)
+            yield from _records(path, data_format, text_columns)
         except DataError as error:
             raise DataError(error.reason, path=path.name, line=error.line, hint=error.hint) from error
 

@@ -51,6 +51,7 @@ def train(
     vocab: common.VocabOption = None,
     on_unknown: common.UnknownOption = "error",
     groups: common.GroupsOption = None,
+    text_columns: common.TextColumnsOption = None,
     group_labels: common.GroupLabelsOption = None,
     corrections: Annotated[
         Path | None, typer.Option(help="Corrected labels of grouped rows, as stored by tagwood serve.")
@@ -84,7 +85,8 @@ def train(
     tagger = common.choose_recipe(recipe, [*(settings or []), *changes], jobs).tagger()
     check_replaceable(output, overwrite=force)
     allowed = None if max_ram is None else _memory_limit(max_ram)
-    rows = common.read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit, groups, group_labels)
+    limits = (skip_bad, docs_limit, groups, group_labels, text_columns)
+    rows = common.read_rows(data, data_format, vocab, on_unknown, *limits)
     if corrections is not None:
         rows = _with_corrections(rows, corrections)
     check_budget(rows, tagger, allowed, force=force)

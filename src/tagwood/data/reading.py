@@ -8,7 +8,7 @@ not at all. What a format cannot store about its labels is in a label table besi
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ from tagwood.data.records import ReadOptions, Record
 from tagwood.data.vocab import LabelVocab
 from tagwood.data.vocab_files import read_vocab, write_vocab
 from tagwood.errors import DataError, InputError
+
+_WITH_COLUMNS = ("jsonl", "csv", "tsv", "parquet")
 
 
 class SkippedLinesWarning(UserWarning):
@@ -36,6 +38,7 @@ def read_dataset(
     skip_bad: bool | BadLines = False,
     split: str | None = None,
     groups: str | None = None,
+    text_columns: Sequence[str] = (),
     separator: str | None = None,
     encoding: str = "utf-8",
 ) -> Dataset:
@@ -59,6 +62,9 @@ def read_dataset(
         ``"train"`` or ``"test"`` for a folder with both; default: the training split.
     groups
         Name of the column or field with the group of each row; default: ``group`` and similar names.
+    text_columns
+        Columns or fields that make the text, the title first; default: a title, if there is one, and ``text`` or a
+        similar name. Only for JSON lines, CSV, TSV and Parquet.
     separator
         Separator of the labels of a cell in CSV and TSV; default: ``;`` or ``|``, whichever comes first.
     encoding
@@ -71,7 +77,10 @@ def read_dataset(
     if vocab is None and (table := _table_path(path, folder=chosen.folder)).is_file():
         vocab = read_vocab(table)
     bad = skip_bad if isinstance(skip_bad, BadLines) else BadLines(skip=skip_bad)
-    options = ReadOptions(bad, vocab, on_unknown, encoding, separator, split, groups=groups)
+    columns = _check_columns(text_columns, chosen)
+    options = ReadOptions(
+        bad, vocab, on_unknown, encoding, separator, split, groups=groups, text_columns=columns
+    )
     dataset = chosen.read(path, options)
     if groups is not None and dataset.groups is None:
         raise DataError(
@@ -95,6 +104,7 @@ def read_records(
     skip_bad: bool | BadLines = False,
     split: str | None = None,
     groups: str | None = None,
+    text_columns: Sequence[str] = (),
     separator: str | None = None,
     encoding: str = "utf-8",
 ) -> Iterator[Record]:
@@ -108,7 +118,10 @@ def read_records(
         raise DataError(f"the format {chosen.name!r} contains features, not texts", path=path)
     _check_options(split, separator, encoding)
     bad = skip_bad if isinstance(skip_bad, BadLines) else BadLines(skip=skip_bad)
-    options = ReadOptions(bad, None, "error", encoding, separator, split, need_labels=False, groups=groups)
+    columns = _check_columns(text_columns, chosen)
+    options = ReadOptions(
+        bad, None, "error", encoding, separator, split, need_labels=False, groups=groups, text_columns=columns
+    )
     return chosen.records(path, options)
 
 
@@ -175,6 +188,16 @@ def _check_options(split: str | None, separator: str | None, encoding: str) -> N
         "".encode(encoding)
     except LookupError as error:
         raise InputError("encoding must be one that Python knows", given=repr(encoding)) from error
+
+
+def _check_columns(names: Sequence[str], chosen: Format) -> Sequence[str]:
+    if isinstance(names, str) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise InputError("text_columns must be a list of names", given=repr(names))
+    if names and chosen.name not in _WITH_COLUMNS:
+        raise InputError(
+            f"text_columns are for the formats {', '.join(_WITH_COLUMNS)}", given=f"the format {chosen.name}"
+        )
+    return names
 
 
 def _table_path(path: Path, *, folder: bool) -> Path:

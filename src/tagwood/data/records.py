@@ -39,13 +39,30 @@ def pick(names: Iterable[str], role: tuple[str, ...]) -> str | None:
     return next((lower[name] for name in role if name in lower), None)
 
 
-def join_text(content: Mapping[str, Any]) -> str | None:
-    """Return title and body of a row, joined by a line break; None if it has neither field."""
+def join_text(content: Mapping[str, Any], chosen: Sequence[str] = ()) -> str | None:
+    """Return title and body of a row, or the chosen fields, joined by line breaks; None if it has none of them.
+
+    The first of the chosen fields is the title: one line, which is empty where the row does not have the field.
+    """
+    if chosen:
+        names = [pick(content, (name.lower().strip(),)) for name in chosen]
+        title, *others = ("" if name is None else _field_text(name, content[name]) for name in names)
+        text = "\n".join([" ".join(title.split()), *filter(None, others)])
+        return None if not any(names) else text if text.strip() else ""
     columns = [name for name in (pick(content, TITLE), pick(content, BODY)) if name is not None]
     for name in columns:
         if content[name] is not None and not isinstance(content[name], str):
             raise DataError(f"{name!r} is not text")
     return "\n".join(content[name] for name in columns if content[name]) if columns else None
+
+
+def _field_text(name: str, value: Any) -> str:
+    """Return a field of text, or of a list of texts such as keywords."""
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return ", ".join(value)
+    if value is not None and not isinstance(value, str):
+        raise DataError(f"{name!r} is not text")
+    return value or ""
 
 
 class Named(NamedTuple):
@@ -77,6 +94,7 @@ class ReadOptions:
     split: str | None = None
     need_labels: bool = True
     groups: str | None = None
+    text_columns: Sequence[str] = ()
 
     @property
     def group_role(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ and ``document_id``. Those of the extreme classification repository (XC) are ``u
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,9 +72,9 @@ def parse_object(line: str) -> dict[str, Any]:
     return content
 
 
-def text_of(content: dict[str, Any]) -> str:
-    """Return title and text of an object, or raise `DataError`."""
-    text = join_text(content)
+def text_of(content: dict[str, Any], chosen: Sequence[str] = ()) -> str:
+    """Return title and text of an object, or the chosen fields, or raise `DataError`."""
+    text = join_text(content, chosen)
     if text is None:
         raise DataError(f"has no text field among {', '.join(map(repr, list(content)[:8])) or 'no fields'}")
     return text
@@ -110,7 +110,7 @@ def _parse(line: str, options: ReadOptions) -> Record:
             hint=f"Name it one of {', '.join(LABELS)}; a row without labels has an empty list.",
         )
     return Record(
-        text_of(content),
+        text_of(content, options.text_columns),
         [] if field is None else labels_of(content[field]),
         _string(content, pick(content, ID)),
         _string(content, pick(content, options.group_role)),

@@ -52,11 +52,12 @@ def records(path: Path, options: ReadOptions) -> Iterator[Record]:
             cell = content[label_column] if label_column is not None else ""
             uris = label_column is not None and label_column.strip().lower() == "subject_uris"
             labels = parse_uris(cell) if uris else cells_of.parse(cell)
+            text = join_text(content, options.text_columns) or ""
         except DataError as error:
             options.bad.report(DataError(error.reason, path=path, line=line))
             continue
         yield Record(
-            join_text(content) or "",
+            text,
             labels,
             content[id_column] if id_column is not None else "",
             content[group_column] if group_column is not None else "",
@@ -148,6 +149,7 @@ def parquet_records(path: Path, options: ReadOptions) -> Iterator[Record]:
             header = file.schema_arrow.names
             _check_header(path, header, options)
             roles = (*TITLE, *BODY, *LABELS, *ID, *options.group_role)
+            roles += tuple(name.lower().strip() for name in options.text_columns)
             # Other columns, for example vectors, may be large.
             wanted = [name for name in header if pick([name], roles) is not None]
             row, cells = 0, LabelCells(options.separator)
@@ -194,14 +196,17 @@ def _parquet_record(content: dict[str, Any], row: int, cells: LabelCells, option
 
     value, name, group = map(value_of, (LABELS, ID, options.group_role))
     labels = cells.parse(value) if isinstance(value, str) else labels_of(value)
-    text = join_text(content) or ""
+    text = join_text(content, options.text_columns) or ""
     return Record(text, labels, "" if name is None else str(name), "" if group is None else str(group), row)
 
 
 def _check_header(path: Path, header: list[str], options: ReadOptions, line: int | None = None) -> None:
     shown = ", ".join(map(repr, header[:12])) or "nothing"
     problem, hint = None, None
-    if join_text(dict.fromkeys(header, "")) is None:
+    missing = [name for name in options.text_columns if pick(header, (name.lower().strip(),)) is None]
+    if missing:
+        problem = f"no column {', '.join(map(repr, missing))} among {shown}"
+    elif join_text(dict.fromkeys(header, ""), options.text_columns) is None:
         problem = f"no column for text or title among {shown}"
         hint = None if line is None else "The first line must name the columns."
     elif options.need_labels and pick(header, LABELS) is None:
