@@ -32,13 +32,9 @@ BENCHMARKS = (
 
 def main() -> None:
     names = list(dict.fromkeys(name for name, *_ in BENCHMARKS))
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default all")
-    parser.add_argument(
-        "--publish", action="store_true", help="write to docs/benchmarks, not build/benchmarks"
-    )
+    parser.add_argument("--publish", action="store_true", help="write to docs/benchmarks, not build/benchmarks")
     arguments = parser.parse_args()
     chosen = arguments.names or names
     if set(chosen) - set(names):

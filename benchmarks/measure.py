@@ -53,9 +53,7 @@ def run_job(
     return result
 
 
-def fastest(
-    jobs: dict[str, Callable[[], object]], turns: tuple[int, int], seconds: float = 0.0
-) -> dict[str, float]:
+def fastest(jobs: dict[str, Callable[[], object]], turns: tuple[int, int], seconds: float = 0.0) -> dict[str, float]:
     """Return the wall milliseconds of the fastest run of each job; the jobs take turns.
 
     `turns` are the fewest and most runs of each job; between these, no more start after `seconds`.

@@ -111,9 +111,7 @@ def amazon_problems(scale: float = 1.0) -> list[Problem]:
         "3m-few": synthetic.amazon_3m_few,
     }
     return [
-        synthetic_problem(
-            f"amazon-{name}-like{tail}", lambda make=make: make(scale), f"synthetic, scale {scale:g}"
-        )
+        synthetic_problem(f"amazon-{name}-like{tail}", lambda make=make: make(scale), f"synthetic, scale {scale:g}")
         for name, make in kinds.items()
     ]
 
@@ -157,9 +155,7 @@ def _text_problem(name: str, n_grams: int = 1, hubs: bool = True) -> Problem:
     words = f"word 1-{n_grams}-grams" if n_grams > 1 else "words"
     words = f"TF-IDF of {words}, min_df 2"
     if not hubs:
-        return Problem(
-            f"{name}-no-hubs", make, folder, words=f"{words}; labels on over 1 % of the rows left out"
-        )
+        return Problem(f"{name}-no-hubs", make, folder, words=f"{words}; labels on over 1 % of the rows left out")
     return Problem(name, make, folder, words=words)
 
 

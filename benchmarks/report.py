@@ -72,11 +72,7 @@ class Page:
     def write(self, out: Path, blocks: Iterable[str]) -> None:
         """Write the page: the published introduction, then the blocks."""
         source = self.published / f"{self.name}.md"
-        head = (
-            source.read_text(encoding="utf-8").partition(MARKER)[0]
-            if source.exists()
-            else f"# {self.name}\n\n"
-        )
+        head = source.read_text(encoding="utf-8").partition(MARKER)[0] if source.exists() else f"# {self.name}\n\n"
         out.mkdir(parents=True, exist_ok=True)
         text = "\n\n".join(block for block in blocks if block)
         (out / f"{self.name}.md").write_text(f"{head}{MARKER}\n\n{text}\n", encoding="utf-8")
@@ -92,9 +88,7 @@ def replace_row(rows: list[dict[str, Any]], row: dict[str, Any], key: Sequence[s
     [{'set': 'a', 'P@1': 3}, {'set': 'b', 'P@1': 2}]
     """
     same = [[one.get(name) for name in key] == [row.get(name) for name in key] for one in rows]
-    return [row if match else one for match, one in zip(same, rows, strict=True)] + (
-        [] if any(same) else [row]
-    )
+    return [row if match else one for match, one in zip(same, rows, strict=True)] + ([] if any(same) else [row])
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -23,9 +23,7 @@ from tagwood._check import check_float, check_int
 from tagwood.errors import InputError
 
 _CHUNK_TOKENS = 4_000_000
-_SHIFTS = np.array(
-    [0, 4, 8, 12], dtype=np.uint64
-)  # own words, then words shared by 16, 256, 4,096 neighbours
+_SHIFTS = np.array([0, 4, 8, 12], dtype=np.uint64)  # own words, then words shared by 16, 256, 4,096 neighbours
 _LEVEL_SHARES = np.array([0.4, 0.3, 0.15, 0.15])
 _LEVEL_WORDS = np.array([24, 48, 96, 192], dtype=np.uint64)  # distinct words per label and per neighbourhood
 _STOP_WORDS = 30  # flattens the head of the background words, as stop-word removal does
@@ -100,9 +98,7 @@ def power_law(
     check_float(noise, "noise", low=0, high=0.95)
     slots = round(n_train * labels_per_row * _DUPLICATES)
     if slots < n_labels:
-        raise InputError(
-            f"n_train * labels_per_row must be at least the {n_labels:,} labels", given=f"{slots:,}"
-        )
+        raise InputError(f"n_train * labels_per_row must be at least the {n_labels:,} labels", given=f"{slots:,}")
     rng = np.random.default_rng(seed)
     counts = _zipf_counts(n_labels, slots, exponent)[rng.permutation(n_labels)]
     test_counts = rng.multinomial(round(n_test * labels_per_row * _DUPLICATES), counts / counts.sum())
@@ -243,9 +239,7 @@ def _draw_chunk(
     lengths = 1 + rng.poisson(rng.gamma(4.0, 1.03 * words.nnz_per_row / 4.0, size=n_rows))
     n_tokens = int(lengths.sum())
     row = np.repeat(np.arange(n_rows), lengths)
-    pick = labels.indptr[row] + (rng.random(n_tokens, dtype=np.float32) * sizes[row] * 0.999999).astype(
-        np.int64
-    )
+    pick = labels.indptr[row] + (rng.random(n_tokens, dtype=np.float32) * sizes[row] * 0.999999).astype(np.int64)
     background = rng.random(n_tokens, dtype=np.float32) < words.noise
     background |= sizes[row] == 0
     pick[background] = 0

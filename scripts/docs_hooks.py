@@ -50,11 +50,7 @@ def public_names() -> str:
     blocks = ["## tagwood", *(f"::: {home(top, name)}" for name in exported)]
     for place, title in MODULES.items():
         module = import_module(f"tagwood.{place}")
-        own = [
-            name
-            for name, found in vars(module).items()
-            if getattr(found, "__module__", "") == module.__name__
-        ]
+        own = [name for name, found in vars(module).items() if getattr(found, "__module__", "") == module.__name__]
         names = getattr(module, "__all__", [name for name in own if not name.startswith("_")])
         names = [name for name in names if name not in exported]
         blocks += [f"## tagwood.{place}", f"{title}.", *(f"::: {home(module, name)}" for name in names)]

@@ -125,14 +125,9 @@ def test_a_tree_builder_is_known_to_the_linear_tree(tmp_path, capsys):
 def test_mistakes_are_named(capsys, tmp_path):
     with pytest.raises(InputError, match="no installed package registers 'nearer'"):
         load_plugin("models", "nearer")
-    with pytest.raises(
-        InputError, match=r"no_such_module:Broken, registered as 'broken'.*must be importable"
-    ):
+    with pytest.raises(InputError, match=r"no_such_module:Broken, registered as 'broken'.*must be importable"):
         load_plugin("encoders", "broken")
     assert run(["train", str(LIBRARY), "-O", str(tmp_path / "m"), "--model", "nearst"]) == 2
     assert "Did you mean 'nearest'?" in capsys.readouterr().err
-    assert (
-        run(["train", str(LIBRARY), "-O", str(tmp_path / "m"), "--model", "nearest", "--set", "model.C=1"])
-        == 2
-    )
+    assert run(["train", str(LIBRARY), "-O", str(tmp_path / "m"), "--model", "nearest", "--set", "model.C=1"]) == 2
     assert "unknown setting for the model 'nearest'; got 'C'" in capsys.readouterr().err

@@ -52,9 +52,7 @@ def test_the_recipe_of_a_tagger_makes_the_same_tagger():
 
 
 def test_every_setting_of_every_part_has_a_key():
-    assert set(recipe_of(Tagger()).sections["features"]) == set(TfidfEncoder().get_params(deep=False)) - {
-        "threads"
-    }
+    assert set(recipe_of(Tagger()).sections["features"]) == set(TfidfEncoder().get_params(deep=False)) - {"threads"}
     flat = {key for keys in KEYS.values() for key in keys}
     assert set(LinearTree().get_params(deep=False)) - {"solver"} <= flat
 

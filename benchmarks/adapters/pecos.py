@@ -85,8 +85,7 @@ class TextDriver(TextAdapter):
         found = tree.predict(X, beam_size=BEAM, only_topk=TEXT_LABELS, threads=threads)
         labels, scores = found.indices.tolist(), found.data.tolist()
         return [
-            [(names[labels[i]], scores[i]) for i in range(begin, end)]
-            for begin, end in pairwise(found.indptr.tolist())
+            [(names[labels[i]], scores[i]) for i in range(begin, end)] for begin, end in pairwise(found.indptr.tolist())
         ]
 
 

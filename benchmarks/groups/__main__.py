@@ -64,9 +64,7 @@ def scaling(X: sparse.csr_array, Y: sparse.csr_array) -> dict[str, object]:
         x, y = X[:n_rows], Y[:n_rows]
         groups = random_groups(x.shape[0], size)
         labels = sparse.csr_array(groups.T @ y)
-        seconds = least_cpu_seconds(
-            lambda x=x, g=groups, t=labels: impute_labels(x, g, t, threads=1), repeats=3
-        )
+        seconds = least_cpu_seconds(lambda x=x, g=groups, t=labels: impute_labels(x, g, t, threads=1), repeats=3)
         points.append({"rows": int(x.shape[0]), "size": size, "cpu_seconds": seconds})
     work = np.log([p["rows"] * p["size"] for p in points])
     slope = float(np.polyfit(work, np.log([p["cpu_seconds"] for p in points]), 1)[0])

@@ -110,11 +110,7 @@ def _remarks(rows: list[dict[str, Any]]) -> Iterator[str]:
     nodes = [f"{row['title']} {row['nodes_per_row']:.1f}" for row in rows if "nodes_per_row" in row]
     if nodes:
         yield f"Nodes evaluated per row: {'; '.join(nodes)}."
-    steps = [
-        (row.get(f"{step}_wall", 0), row.get(f"{step}_others", 0))
-        for row in rows
-        for step in ("train", "batch")
-    ]
+    steps = [(row.get(f"{step}_wall", 0), row.get(f"{step}_others", 0)) for row in rows for step in ("train", "batch")]
     busy = max((others for wall, others in steps if wall > LONG_ENOUGH), default=0)
     if busy > QUIET:
         yield f"Other processes used up to {busy:.1f} cores meanwhile: repeat this on a quiet machine."

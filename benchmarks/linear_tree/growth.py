@@ -84,8 +84,7 @@ def page_blocks(content: dict[str, Any]) -> Iterator[str]:
     yield machine_line(content["machine"])
     for name, series in content["series"].items():
         cells = [
-            [f"{p['n_train']:,}", f"{p['n_labels']:,}", *(number(p[f]) for f in FIGURES)]
-            for p in series["points"]
+            [f"{p['n_train']:,}", f"{p['n_labels']:,}", *(number(p[f]) for f in FIGURES)] for p in series["points"]
         ]
         slopes = [f"{series['slopes'][f]:.2f}" if f in series["slopes"] else "" for f in FIGURES]
         yield f"## {name.capitalize()} grow"

@@ -26,8 +26,7 @@ def measure_seeds(runner: Runner, problems: Sequence[Problem], seeds: int, out: 
     tools = [tool for tool in TOOLS if tool.name in COMPARED]
     results = {
         problem.name: {
-            tool.title: [runner.run(seeded(tool, seed), problem)[0] for seed in range(seeds)]
-            for tool in tools
+            tool.title: [runner.run(seeded(tool, seed), problem)[0] for seed in range(seeds)] for tool in tools
         }
         for problem in problems
     }
@@ -50,9 +49,7 @@ def page_blocks(results: dict[str, dict[str, list[dict[str, Any]]]]) -> Iterator
     """Yield a table per problem."""
     for name, found in results.items():
         values = {tool: {m: [row[m] for row in rows] for m in MEASURES} for tool, rows in found.items()}
-        cells = [
-            [tool, *(f"{mean(v[m]):.2f} ({stdev(v[m]):.2f})" for m in MEASURES)] for tool, v in values.items()
-        ]
+        cells = [[tool, *(f"{mean(v[m]):.2f} ({stdev(v[m]):.2f})" for m in MEASURES)] for tool, v in values.items()]
         base, ours = values.values()
         gaps = [mean(ours[m]) - mean(base[m]) for m in MEASURES]
         errors = [((stdev(ours[m]) ** 2 + stdev(base[m]) ** 2) / len(base[m])) ** 0.5 for m in MEASURES]

@@ -20,16 +20,12 @@ from tagwood.metrics import LabelCounts, compare, evaluate
 PAGE = Page("benchmarks", "metrics")
 
 
-def make_problem(
-    n_rows: int, n_labels: int, k: int, seed: int = 0
-) -> tuple[sparse.csr_array, Ranking, LabelCounts]:
+def make_problem(n_rows: int, n_labels: int, k: int, seed: int = 0) -> tuple[sparse.csr_array, Ranking, LabelCounts]:
     """Return true labels, a ranking with about two fifths of hits, and the label counts."""
     rng = np.random.default_rng(seed)
     draw = ((n_labels - k) * rng.random((n_rows, k)) ** 2.5).astype(np.int64)
     rows = np.repeat(np.arange(n_rows), k)
-    Y = sparse.csr_array(
-        (np.ones(rows.size, dtype=np.float32), (rows, draw.ravel())), shape=(n_rows, n_labels)
-    )
+    Y = sparse.csr_array((np.ones(rows.size, dtype=np.float32), (rows, draw.ravel())), shape=(n_rows, n_labels))
     other = ((n_labels - k) * rng.random((n_rows, k)) ** 2.5).astype(np.int64)
     labels = np.where(rng.random((n_rows, k)) < 0.4, draw, other)
     labels.sort(axis=1)
@@ -37,9 +33,7 @@ def make_problem(
         labels[:, column] = np.maximum(labels[:, column], labels[:, column - 1] + 1)
     labels = rng.permuted(labels, axis=1)
     scores = np.sort(rng.random((n_rows, k), dtype=np.float32), axis=1)[:, ::-1]
-    ranking = Ranking(
-        np.arange(0, n_rows * k + 1, k), labels.ravel().astype(np.int32), scores.ravel(), n_labels
-    )
+    ranking = Ranking(np.arange(0, n_rows * k + 1, k), labels.ravel().astype(np.int32), scores.ravel(), n_labels)
     counts = LabelCounts(np.bincount(Y.indices, minlength=n_labels), n_rows)
     return Y, ranking, counts
 
@@ -59,9 +53,7 @@ def measure(n_rows: int, n_labels: int) -> dict[str, float]:
     }
     found = {}
     for title, metrics in jobs.items():
-        found[title] = least_cpu_seconds(
-            lambda m=metrics: evaluate(Y, ranking, metrics=m, train_labels=counts), 3
-        )
+        found[title] = least_cpu_seconds(lambda m=metrics: evaluate(Y, ranking, metrics=m, train_labels=counts), 3)
     some = np.arange(min(n_rows, 20_000))
     y, first, second = Y[some], ranking.rows(some), ranking.rows(some[::-1])
     found["P@5, PSP@5 with 1,000 bootstrap repeats, 20,000 rows"] = least_cpu_seconds(
@@ -87,9 +79,7 @@ def main() -> None:
 def page_blocks(result: dict[str, Any]) -> Iterator[str]:
     """Yield the table."""
     yield f"A ranking of {result['n_rows']:,} × 5, {result['n_labels']:,} labels. {machine_line(result['machine'])}"
-    yield table(
-        ["metrics", "CPU s"], [[title, f"{value:.2f}"] for title, value in result["cpu_seconds"].items()]
-    )
+    yield table(["metrics", "CPU s"], [[title, f"{value:.2f}"] for title, value in result["cpu_seconds"].items()])
 
 
 if __name__ == "__main__":

@@ -85,9 +85,7 @@ def measure(sets: Sequence[Set], threads: int) -> list[dict[str, Any]]:
         began = time.perf_counter()
         job = {"data": str(path), "rows": one.rows, "settings": list(one.settings), "threads": threads}
         log = CACHE / "logs" / "plan" / "worker.txt"
-        result = run_job(
-            Path(sys.executable), "benchmarks.planning.worker", job, log, threads=threads, minutes=20
-        )
+        result = run_job(Path(sys.executable), "benchmarks.planning.worker", job, log, threads=threads, minutes=20)
         print(f"{one.role}: {one.title}: {time.perf_counter() - began:.0f} s", flush=True)
         found.append({"set": one.name, "title": one.title, "role": one.role, **result})
     return found
@@ -170,11 +168,7 @@ def _table(runs: list[dict[str, Any]], knobs: bool = False) -> str:
     for run in runs:
         found, ratio = run["measured"], run["ratios"]
         row = [run["title"].replace(", 20,000 rows", "") if knobs else run["title"]]
-        row += (
-            [f"{found[m]:.1f}" for m in ("P@1", "P@5")]
-            if knobs
-            else [f"{run[n]:,}" for n in ("rows", "labels")]
-        )
+        row += [f"{found[m]:.1f}" for m in ("P@1", "P@5")] if knobs else [f"{run[n]:,}" for n in ("rows", "labels")]
         for name, (_, key, unit) in quantities.items():
             row += [number(unit * found[key]), f"{ratio[name]:.2f}"]
         if not knobs:

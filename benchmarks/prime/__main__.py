@@ -63,8 +63,7 @@ def measure_steps(encoder: str, centroids: str, n_rows: int, n_labels: int, repe
         "tokens": int(queries.ids.size + labels.ids.size),
         "ms": times,
         "ratio": times["step"] / times["encoder"],
-        "ratio_with_optimizer": (times["step"] + times["optimizer"])
-        / (times["encoder"] + times["optimizer"]),
+        "ratio_with_optimizer": (times["step"] + times["optimizer"]) / (times["encoder"] + times["optimizer"]),
     }
 
 
@@ -205,9 +204,7 @@ def main() -> None:
     parser = PAGE.parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, to try it out")
     parser.add_argument("--part", choices=["times", "memory"], help="memory adds to earlier results")
-    parser.add_argument(
-        "--encoders", nargs="+", default=list(ENCODERS[:2]), choices=ENCODERS, help="minilm is slow"
-    )
+    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS[:2]), choices=ENCODERS, help="minilm is slow")
     options = parser.parse_args()
     found = PAGE.load(options.out, {}) if options.part == "memory" else {}
     if options.part != "memory":

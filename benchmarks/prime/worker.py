@@ -82,9 +82,7 @@ def main() -> None:
     job = json.loads(sys.argv[1])
     texts = make_texts(job["rows"], job["n_labels"])
     encoder = TextEncoder("bag", dimension=job["dimension"], threads=1)
-    model = PrototypeModel(
-        encoder=encoder, centroids="momentum", epochs=1, batch_size=job["batch"], threads=1
-    )
+    model = PrototypeModel(encoder=encoder, centroids="momentum", epochs=1, batch_size=job["batch"], threads=1)
     with Meter() as meter:
         model.fit(texts.texts, texts.Y, label_texts=texts.label_texts)
     Path(job["answer"]).write_text(json.dumps(meter.as_dict("fit")))

@@ -82,9 +82,7 @@ def main() -> None:
         "versions": {name: version(name) for name in ("tagwood", *(() if options.no_annif else ("annif",)))},
     }
     if any(row.errors for row in [*rows, *([long_load] if long_load else [])]):
-        print(
-            "! There were errors: see the logs in .cache/bench/service before you publish this.", flush=True
-        )
+        print("! There were errors: see the logs in .cache/bench/service before you publish this.", flush=True)
     PAGE.save(options.out, content)
     PAGE.write(options.out, page_blocks(content))
 
@@ -105,9 +103,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=30, help="of each measurement")
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument(
-        "--minutes", type=float, default=10, help="of load for the memory measurement; 0 skips it"
-    )
+    parser.add_argument("--minutes", type=float, default=10, help="of load for the memory measurement; 0 skips it")
     parser.add_argument("--no-annif", action="store_true")
     return parser.parse_args()
 
@@ -118,9 +114,7 @@ def find_wrk() -> str:
         subprocess.run(["apt-get", "install", "-y", "wrk"], check=False, capture_output=True)
     found = shutil.which("wrk")
     if found is None:
-        raise SystemExit(
-            "wrk is needed, and apt-get could not install it; install the Debian package 'wrk' by hand."
-        )
+        raise SystemExit("wrk is needed, and apt-get could not install it; install the Debian package 'wrk' by hand.")
     return found
 
 
@@ -130,9 +124,7 @@ def prepare(n_rows: int | None) -> Prepared:
     from tagwood.data import read_dataset, read_vocab
 
     if not DATA.is_dir():
-        raise SystemExit(
-            f"the data of yso-titles must be in {DATA.relative_to(ROOT.parent)}, beside the repository"
-        )
+        raise SystemExit(f"the data of yso-titles must be in {DATA.relative_to(ROOT.parent)}, beside the repository")
     vocab = read_vocab(DATA / "labels.tsv.gz")
     train = read_dataset(DATA / "train.jsonl.gz", vocab=vocab)
     if n_rows is not None:
@@ -211,9 +203,7 @@ def tagwood_command(model: Path, workers: int, flags: list[str]) -> Any:
     def start(port: int) -> subprocess.Popen[bytes]:
         options = ["--port", str(port), "--workers", str(workers), "--no-feedback", *flags]
         with (WORK / "tagwood.log").open("w") as log:
-            return subprocess.Popen(
-                [sys.executable, "-c", code, "serve", str(model), *options], stdout=log, stderr=log
-            )
+            return subprocess.Popen([sys.executable, "-c", code, "serve", str(model), *options], stdout=log, stderr=log)
 
     return start
 
@@ -294,17 +284,13 @@ def read_wrk(said: str, title: str, connections: int, seconds: int) -> Load:
     rate, count = re.search(r"Requests/sec:\s+([\d.]+)", said), re.search(r"(\d+) requests in", said)
     assert rate is not None
     assert count is not None
-    return Load(
-        title, connections, seconds, float(rate[1]), percentile(50), percentile(99), int(count[1]), errors
-    )
+    return Load(title, connections, seconds, float(rate[1]), percentile(50), percentile(99), int(count[1]), errors)
 
 
 def page_blocks(content: dict[str, Any]) -> Iterator[str]:
     """Yield the table and the memory under load."""
     rows = content["rows"]
-    base = {
-        row["connections"]: row["requests_per_second"] for row in rows if row["title"].startswith("Annif")
-    }
+    base = {row["connections"]: row["requests_per_second"] for row in rows if row["title"].startswith("Annif")}
     header = ["service", "connections", "requests/s", "against Annif", "p50 ms", "p99 ms", "errors"]
     yield table(
         header,

@@ -24,9 +24,7 @@ limit=100
 """
 
 
-def prepare(
-    folder: Path, names: Sequence[str], texts: Sequence[str], labels: Sequence[Sequence[int]]
-) -> Path:
+def prepare(folder: Path, names: Sequence[str], texts: Sequence[str], labels: Sequence[Sequence[int]]) -> Path:
     """Make a data folder with vocabulary, project and trained model, or return an earlier one."""
     done = folder / "trained"
     python = interpreter("annif")

@@ -42,12 +42,8 @@ def measure_plans(rows: int, steps: int, kind: str, seconds: float) -> dict[str,
     """Return times of all plans of a batch: at once, and row by row."""
     rng = np.random.default_rng(0)
     sizes = draw_sizes(kind, rows, steps, rng)
-    left = torch.nn.functional.normalize(
-        torch.from_numpy(rng.standard_normal((rows, steps, 100))).float(), dim=2
-    )
-    right = torch.nn.functional.normalize(
-        torch.from_numpy(rng.standard_normal((rows, max(sizes), 100))).float(), dim=2
-    )
+    left = torch.nn.functional.normalize(torch.from_numpy(rng.standard_normal((rows, steps, 100))).float(), dim=2)
+    right = torch.nn.functional.normalize(torch.from_numpy(rng.standard_normal((rows, max(sizes), 100))).float(), dim=2)
     costs = 1.0 - left @ right.transpose(1, 2)
     real = torch.arange(max(sizes)) < torch.tensor(sizes)[:, None]
     table = costs.numpy()
@@ -62,9 +58,7 @@ def measure_plans(rows: int, steps: int, kind: str, seconds: float) -> dict[str,
     )
     batch, plain = transport_plan(costs, real), loop_plans(costs, sizes)
     own = [transport_plan(costs[i : i + 1, :, :n], real[i : i + 1, :n])[0] for i, n in enumerate(sizes)]
-    apart = [
-        max(float((batch[i, :, :n] - o[i]).abs().max()) for i, n in enumerate(sizes)) for o in (own, plain)
-    ]
+    apart = [max(float((batch[i, :, :n] - o[i]).abs().max()) for i, n in enumerate(sizes)) for o in (own, plain)]
     return {
         "rows": rows, "steps": steps, "sizes": kind, **times, "difference": apart[0], "difference_plain": apart[1]
     }  # fmt: skip
@@ -100,9 +94,7 @@ def measure_loss(rows: int, steps: int, seconds: float) -> dict[str, Any]:
 
     jobs = {
         "floor": clean(lambda: floor(logits, embeddings, gradient)),
-        "ours": clean(
-            lambda: set_loss(logits, targets, embeddings, empty=N_LABELS, options=options).backward()
-        ),
+        "ours": clean(lambda: set_loss(logits, targets, embeddings, empty=N_LABELS, options=options).backward()),
         "loop": clean(lambda: loop_loss(logits, labels, embeddings, N_LABELS).backward()),
     }
     times = fastest(jobs, TURNS, seconds)
@@ -174,9 +166,7 @@ def measure(scale: float) -> dict[str, Any]:
     seconds = {what: scale * value for what, value in SECONDS.items()}
     result: dict[str, Any] = {"machine": machine(), "torch": torch.__version__, "threads": 1}
     result["plans"] = [
-        measure_plans(*shape, kind, seconds["plans"])
-        for kind in ("about 5", "1 to steps")
-        for shape in SHAPES
+        measure_plans(*shape, kind, seconds["plans"]) for kind in ("about 5", "1 to steps") for shape in SHAPES
     ]
     result["loss"] = [measure_loss(*shape, seconds["loss"]) for shape in SHAPES]
     result["matching"] = [measure_matching(*shape, seconds["matching"]) for shape in SHAPES]

@@ -39,10 +39,7 @@ TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "tagwood, Huffman": ("tagwood", {"tree": "huffman"}),
     "tagwood, Fano": ("tagwood", {"tree": "fano"}),
     "tagwood, balanced": ("tagwood", {"tree": "balanced"}),
-    **{
-        f"tagwood, λ={lam:.2f}": ("tagwood", {"lam": float(lam)})
-        for lam in lambda_grid([0.25, 0.5, 1, 2, 6, 30])
-    },
+    **{f"tagwood, λ={lam:.2f}": ("tagwood", {"lam": float(lam)}) for lam in lambda_grid([0.25, 0.5, 1, 2, 6, 30])},
 }
 COLUMNS = {
     "train_cpu": "train CPU s", "speed": "million words per CPU s", "P@1": "P@1", "P@3": "P@3", "P@5": "P@5",
@@ -154,9 +151,7 @@ def page_blocks(stored: dict[str, Any]) -> Iterator[str]:
             f"{result['n_train']:,} texts of {result['n_words'] / result['n_train']:.0f} words{cut}; "
             f"{result['n_labels']:,} labels, {result['labels_per_row']:.1f} per text; {result['n_test']:,} test texts."
         )
-        yield table(
-            ["", *COLUMNS.values()], [[row["title"], *(_cell(row, c) for c in COLUMNS)] for row in rows]
-        )
+        yield table(["", *COLUMNS.values()], [[row["title"], *(_cell(row, c) for c in COLUMNS)] for row in rows])
         yield from _remarks(rows)
 
 

@@ -82,8 +82,7 @@ class Runs:
             train_labels=self.rows.Y, propensity=self.rows.propensity,
         )  # fmt: skip
         values = {
-            one.name: [round(100 * v, 3) for v in (one.second, one.difference, one.low, one.high)]
-            + [one.p_value]
+            one.name: [round(100 * v, 3) for v in (one.second, one.difference, one.low, one.high)] + [one.p_value]
             for one in found.differences
         }
         tree = model.trees_[0].tree
@@ -146,11 +145,7 @@ def separated(model: LinearTree, rows: Rows, most: int = 300) -> dict[str, Any]:
         for part in members[label] if copies.size > 1 else ():
             own = of_label.indices[of_label.indptr[part] : of_label.indptr[part + 1]].astype(np.int64)
             pairs = np.tile(np.arange(own.size), copies.size), np.repeat(copies, own.size)
-            best = (
-                weights.score_copies(csr_parts(rows.X[own]), *pairs, 1)
-                .reshape(copies.size, -1)
-                .argmax(axis=0)
-            )
+            best = weights.score_copies(csr_parts(rows.X[own]), *pairs, 1).reshape(copies.size, -1).argmax(axis=0)
             homes.add(int(np.bincount(best).argmax()))
         told += len(homes) > 1
     looked = min(most, len(fused))
@@ -275,9 +270,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=list(SETS))
     parser.add_argument("--k", nargs="+", type=int, default=list(range(2, 9)))
     parser.add_argument("--modes", nargs="+", default=list(MODES))
-    parser.add_argument(
-        "--models", nargs="+", default=list(TABLE4), help="beside the base, for real and time"
-    )
+    parser.add_argument("--models", nargs="+", default=list(TABLE4), help="beside the base, for real and time")
     parser.add_argument("--repeats", type=int, default=3, help="of timed fits")
     parser.add_argument("--dense-data", default="tate-subjects")
     parser.add_argument("--rows", type=int, default=12_000, help="training rows with embeddings")

@@ -48,9 +48,7 @@ def rows_of(name: str) -> Rows:
         return _passages()
     with np.load(SHARED / "images" / f"{name}.npz") as file:
         X, y, X_test, y_test = (file[k] for k in ("x_train", "y_train", "x_test", "y_test"))
-    X, X_test = (
-        sparse.csr_array(m.reshape(len(m), -1).astype(np.float32) / np.float32(255)) for m in (X, X_test)
-    )
+    X, X_test = (sparse.csr_array(m.reshape(len(m), -1).astype(np.float32) / np.float32(255)) for m in (X, X_test))
     return Rows(X[HELD_OUT:], y[HELD_OUT:], X[:HELD_OUT], y[:HELD_OUT], X_test, y_test)
 
 

@@ -98,9 +98,7 @@ def _figure3(store: Store, out: Path) -> Iterator[str]:
         "groups, AS assigns each output to a row first."
     )
     yield "![Errors of both estimators](eagle_figure3.svg)"
-    rows = [
-        [f"{m.x:g}", f"{m.y:.2f}", f"{a.y:.2f}"] for m, a in zip(curves["NoAS"], curves["AS"], strict=True)
-    ]
+    rows = [[f"{m.x:g}", f"{m.y:.2f}", f"{a.y:.2f}"] for m, a in zip(curves["NoAS"], curves["AS"], strict=True)]
     yield table(["σ2", "NoAS", "AS"], rows)
 
 
@@ -121,9 +119,7 @@ def _figure4(store: Store, out: Path) -> Iterator[str]:
     for axis, words in axes.items():
         found = select(store, "figure4", axis)
         loss = {(k[2], float(k[1])): 100 * (1 - v["P@1"] / best["P@1"]) for k, v in found.items()}
-        curves = {
-            m: [Mark(x, loss[m, x]) for x in sorted({k[1] for k in loss}) if (m, x) in loss] for m in xmc.MAIN
-        }
+        curves = {m: [Mark(x, loss[m, x]) for x in sorted({k[1] for k in loss}) if (m, x) in loss] for m in xmc.MAIN}
         curves = {m: marks for m, marks in curves.items() if marks}
         if not curves:
             continue

@@ -81,9 +81,7 @@ def docstrings() -> tuple[Problem, list[str], list[str]]:
     """Return the docstring corpus, and for each training passage its docstring and its page (class or module)."""
     train, test = pydocs.build(pydocs.CORE_PACKAGES)
     encoder = TfidfEncoder(ngrams=(1, 1), threads=THREADS)
-    problem = Problem(
-        encoder.fit_transform(train.texts), train.labels, encoder.transform(test.texts), test.labels
-    )
+    problem = Problem(encoder.fit_transform(train.texts), train.labels, encoder.transform(test.texts), test.labels)
     names = list(train.groups or ())
     return problem, names, [name.rpartition(".")[0] or name for name in names]
 
@@ -147,6 +145,4 @@ def _labels(names: list[set[str]], ids: dict[str, int]) -> sparse.csr_array:
     lists = [sorted(ids[name] for name in row) for row in names]
     indptr = np.cumsum([0, *map(len, lists)])
     columns = np.concatenate([np.array(row, dtype=np.int32) for row in lists])
-    return sparse.csr_array(
-        (np.ones(columns.size, dtype=np.float32), columns, indptr), shape=(len(lists), len(ids))
-    )
+    return sparse.csr_array((np.ones(columns.size, dtype=np.float32), columns, indptr), shape=(len(lists), len(ids)))

@@ -176,9 +176,7 @@ def regression(
     return {"NoAS": float(root[0] / root[2]), "AS": float(root[1] / root[2])}
 
 
-def _errors(
-    random: np.random.Generator, n_groups: int, size: int, width: int, deviation: float
-) -> list[float]:
+def _errors(random: np.random.Generator, n_groups: int, size: int, width: int, deviation: float) -> list[float]:
     """Return the errors of NoAS, AS and least squares with known pairs, as in equation (3)."""
     B = random.normal(size=(width, width))
     B /= np.linalg.norm(B, 2)

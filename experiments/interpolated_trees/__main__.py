@@ -55,15 +55,12 @@ def figure1(problem: Problem) -> dict[str, Any]:
     shares = np.linspace(0.1, 1, 10)
     places = np.ceil(shares * first.size).astype(int) - 1
     points = [
-        {"rows": round(float(s), 2), "labels": first[p] / frequency.size}
-        for s, p in zip(shares, places, strict=True)
+        {"rows": round(float(s), 2), "labels": first[p] / frequency.size} for s, p in zip(shares, places, strict=True)
     ]
     return {"part": "figure1", "data": problem.name, "points": points}
 
 
-def figure3(
-    problem: Problem, arity: int, variant: str, seeds: int, leaf: int = 100
-) -> Iterator[dict[str, Any]]:
+def figure3(problem: Problem, arity: int, variant: str, seeds: int, leaf: int = 100) -> Iterator[dict[str, Any]]:
     """Yield one point of a curve per λ: precision, depth, nodes; mean and spread over the seeds.
 
     f̃ counts above λ=1 only, so `greedy` shares its first points with `marginal`.

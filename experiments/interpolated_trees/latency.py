@@ -69,9 +69,7 @@ def _on_test_rows(problem: Problem, base: LinearTree, lam: float, seeds: int) ->
         rankings = [model.rank(problem.X_test, k=5, search="exact") for model in models]
         hits.append([first_hits(problem.Y_test, ranking) for ranking in rankings])
         values: dict[str, float] = {}
-        for role, model, ranking, times in zip(
-            ("base", "new"), models, rankings, _times(problem, models), strict=True
-        ):
+        for role, model, ranking, times in zip(("base", "new"), models, rankings, _times(problem, models), strict=True):
             depths = model.trees_[0].tree.label_depths()
             report = evaluate(problem.Y_test, ranking, metrics=METRICS, label_depths=depths)
             beam = evaluate(problem.Y_test, model.rank(problem.X_test, k=5), metrics=["P@1"])["P@1"]

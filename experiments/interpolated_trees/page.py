@@ -70,8 +70,7 @@ def _percent(row: dict[str, Any]) -> dict[str, Any]:
 
 def _figure1(rows: list[dict[str, Any]], out: Path) -> Iterator[str]:
     curves = {
-        row["data"]: [Mark(100 * point["labels"], 100 * point["rows"]) for point in row["points"]]
-        for row in rows
+        row["data"]: [Mark(100 * point["labels"], 100 * point["rows"]) for point in row["points"]] for row in rows
     }
     chart = Chart("", "most frequent labels, %", "rows with one of them, %", curves)
     (out / "interpolated_trees_figure1.svg").write_text(chart_svg(chart), encoding="utf-8")
@@ -91,9 +90,7 @@ def _figures(data: str, rows: list[dict[str, Any]], out: Path) -> Iterator[str]:
         yield f"Figures 2 and 3, {nodes}, leaves of up to {leaf} labels, {mine[0]['seeds']} seed(s):"
         for k in (1, 3) if len(variants) > 1 else (1,):
             curves = {v: _curve([row for row in mine if row["variant"] == v], k) for v in variants}
-            yield _picture(
-                f"{data}_{arity}_{leaf}_P{k}", f"P@{k} against depth@{k} on {data}", k, curves, out
-            )
+            yield _picture(f"{data}_{arity}_{leaf}_P{k}", f"P@{k} against depth@{k} on {data}", k, curves, out)
         for variant in variants:
             yield f"`{variant}`\n\n{columns_table([row for row in mine if row['variant'] == variant], CURVE, '.4g')}"
     if codes := [row for row in rows if row["part"] == "figure4"]:
@@ -107,9 +104,7 @@ def _figures(data: str, rows: list[dict[str, Any]], out: Path) -> Iterator[str]:
 
 
 def _curve(rows: list[dict[str, Any]], k: int) -> list[Mark]:
-    return [
-        Mark(row[f"depth@{k}"], row[f"P@{k}"], f"{row['lam']:.2g}" if row["lam"] >= 0 else "") for row in rows
-    ]
+    return [Mark(row[f"depth@{k}"], row[f"P@{k}"], f"{row['lam']:.2g}" if row["lam"] >= 0 else "") for row in rows]
 
 
 def _picture(name: str, words: str, k: int, curves: dict[str, list[Mark]], out: Path) -> str:

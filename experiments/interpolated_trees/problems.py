@@ -25,9 +25,7 @@ SETS = (
 class Problem:
     """A set as features and labels, with its label features; labels without training rows are left out."""
 
-    def __init__(
-        self, name: str, n_rows: int | None, threads: int, encoder: TfidfEncoder | None = None
-    ) -> None:
+    def __init__(self, name: str, n_rows: int | None, threads: int, encoder: TfidfEncoder | None = None) -> None:
         self.name, self.threads = name, threads
         train, test = read_splits(name)
         if train.texts is None:

@@ -214,6 +214,4 @@ def _extremes(out: Path) -> Iterator[str]:
              "yes" if one["finite"] else "no"]
             for one in found
         ]  # fmt: skip
-        yield table(
-            ["kind", "steps", "learning rate", "mean loss of the first and last epoch", "all finite"], rows
-        )
+        yield table(["kind", "steps", "learning rate", "mean loss of the first and last epoch", "all finite"], rows)

@@ -139,9 +139,7 @@ def scheme_change(scheme: str, sizes: Any) -> Settings:
     return {} if choose_scheme(sizes) == scheme else {"loss__scheme": scheme}
 
 
-def runs_of(
-    result: dict[str, Any], data: str, model: str, change: Settings | None = None, seeds: int = 3
-) -> list[Run]:
+def runs_of(result: dict[str, Any], data: str, model: str, change: Settings | None = None, seeds: int = 3) -> list[Run]:
     """Return the runs of a model with some settings on a set, by seed."""
     keys = [key_of(data, model, change or {}, seed) for seed in range(seeds)]
     return [result["runs"][key] for key in keys if key in result["runs"]]

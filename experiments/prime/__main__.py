@@ -115,9 +115,7 @@ def _kept_all(name: str, found: runs.Found, seed: int, kind: str) -> dict[str, R
 def _keep(key: str, ranking: Ranking) -> None:
     KEPT.mkdir(parents=True, exist_ok=True)
     top = ranking.top(5)
-    np.savez_compressed(
-        _path(key), indptr=top.indptr, labels=top.labels, scores=top.scores, n_labels=top.n_labels
-    )
+    np.savez_compressed(_path(key), indptr=top.indptr, labels=top.labels, scores=top.scores, n_labels=top.n_labels)
 
 
 def _path(key: str) -> Path:

@@ -82,8 +82,7 @@ def read_set(name: str, n_train: int | None = None, n_test: int | None = None) -
         parts.append([rows[row] for row in chosen])
     texts = [[str(row["text"])[:LETTERS] for row in part] for part in parts]
     matrices = [
-        label_matrix([[ids[key] for key in row["labels"] if key in ids] for row in part], len(ids))
-        for part in parts
+        label_matrix([[ids[key] for key in row["labels"] if key in ids] for row in part], len(ids)) for part in parts
     ]
     if name == "debian-depends":
         usual = np.bincount(matrices[0].indices, minlength=len(ids)) <= HUB * len(parts[0])
@@ -121,9 +120,7 @@ def label_matrix(rows: list[list[int]], n_labels: int) -> sparse.csr_array:
     indptr = np.cumsum([0, *(len(row) for row in rows)])
     indices = np.array([label for row in rows for label in row], dtype=np.int32)
     shape = (len(rows), n_labels)
-    return check_labels(
-        sparse.csr_array((np.ones(indices.size, dtype=np.float32), indices, indptr), shape=shape)
-    )
+    return check_labels(sparse.csr_array((np.ones(indices.size, dtype=np.float32), indices, indptr), shape=shape))
 
 
 def _label_texts(folder: Path) -> dict[str, str]:

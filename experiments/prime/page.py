@@ -117,11 +117,7 @@ def _choice(store: Store, name: str, row: str) -> str:
         for seed, one in enumerate(found)
         if one.get("trials")
     ]
-    return (
-        "What PRIME chose, with nDCG@5 of its trials on held-out rows: " + "; ".join(lines) + "."
-        if lines
-        else ""
-    )
+    return "What PRIME chose, with nDCG@5 of its trials on held-out rows: " + "; ".join(lines) + "." if lines else ""
 
 
 def _differences(store: Store, name: str) -> str:

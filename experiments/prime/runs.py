@@ -169,9 +169,7 @@ def run_ensemble(name: str, row: str, seed: int, kind: str = "bag") -> Found:
     """Train the ensemble of tree and PRIME by one line: on nine tenths of the rows, calibrated on the others."""
     data = the_set(name)
     prime = new_model(rows_of(name, kind)[row], encoder_of(name, seed, kind), seed)
-    both = Ensemble([LinearTree(seed=seed, threads=1), prime]).fit(
-        data.texts, data.Y, label_texts=data.label_texts
-    )
+    both = Ensemble([LinearTree(seed=seed, threads=1), prime]).fit(data.texts, data.Y, label_texts=data.label_texts)
     record, ranking = _measured(name, both)
     return {"tree + PRIME": ({**record, "lost": [round(one.lost, 4) for one in both.report_]}, ranking)}
 

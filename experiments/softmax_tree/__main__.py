@@ -188,9 +188,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=list(SETS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, nargs="+", default=[5, 25])
-    parser.add_argument(
-        "--grid", type=float, nargs="+", default=list(GRID), help="λ′ of the interpolated trees"
-    )
+    parser.add_argument("--grid", type=float, nargs="+", default=list(GRID), help="λ′ of the interpolated trees")
     parser.add_argument("--rows", type=int, help="use only ROWS training rows")
     parser.add_argument("--threads", type=int, default=1, help="1 gives the same figures every time")
     parser.add_argument("--report", action="store_true", help="only write the page from earlier results")
@@ -199,9 +197,7 @@ def main() -> None:
     for name, epochs in [] if args.report else product(args.data, args.epochs):
         for point in measure_set(name, args.rows, epochs=epochs, **options):
             print(json.dumps(point, ensure_ascii=False), flush=True)
-            PAGE.save(
-                args.out, replace_row(PAGE.load(args.out, []), point, ("data", "epochs", "tree", "lam"))
-            )
+            PAGE.save(args.out, replace_row(PAGE.load(args.out, []), point, ("data", "epochs", "tree", "lam")))
     PAGE.write(args.out, page_blocks(PAGE.load(args.out, []), args.out))
 
 

@@ -76,11 +76,7 @@ def feature_parts(X: Any, n_features: int) -> CsrParts:
 
     One pass in native code checks the matrix; only if that fails, `check_features` repairs it or raises an error.
     """
-    if (
-        isinstance(X, sparse.csr_array | sparse.csr_matrix)
-        and X.shape[1] == n_features
-        and X.dtype == np.float32
-    ):
+    if isinstance(X, sparse.csr_array | sparse.csr_matrix) and X.shape[1] == n_features and X.dtype == np.float32:
         indptr, indices, data = X.indptr, X.indices, X.data
         if indices.dtype == np.int32 and indptr.size == X.shape[0] + 1:
             indptr = indptr.astype(np.int64)
@@ -133,9 +129,7 @@ def _to_csr(value: Any, name: str) -> sparse.csr_array:
         try:
             matrix = sparse.csr_array(value)
         except ValueError as error:  # SciPy checks the ends of indptr
-            raise InputError(
-                f"{name} must be a valid CSR matrix", given=f"one with a wrong {error}"
-            ) from error
+            raise InputError(f"{name} must be a valid CSR matrix", given=f"one with a wrong {error}") from error
         _check_structure(matrix, name)
     else:
         matrix = sparse.csr_array(_dense(value, name))

@@ -23,9 +23,7 @@ def load_plugin(kind: str, name: str) -> Any:
     point = next((one for one in _points(kind) if one.name == name), None)
     if point is None:
         known = ", ".join(plugin_names(kind)) or "none"
-        raise InputError(
-            f"no installed package registers {name!r} in tagwood.{kind}", hint=f"Known: {known}."
-        )
+        raise InputError(f"no installed package registers {name!r} in tagwood.{kind}", hint=f"Known: {known}.")
     return _load(point)
 
 

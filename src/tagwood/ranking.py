@@ -245,8 +245,6 @@ def _check_ranking(ranking: Ranking) -> None:
     starts = indptr[1:-1]
     rises[starts[(starts > 0) & (starts < labels.size)] - 1] = False
     if rises.any():
-        raise InputError(
-            "scores of a ranking must fall inside each row", hint="Use Ranking.from_csr to sort them."
-        )
+        raise InputError("scores of a ranking must fall inside each row", hint="Use Ranking.from_csr to sort them.")
     if not _kernels.rows_distinct(indptr, labels):
         raise InputError("a label must occur at most once in a row of a ranking", given="a duplicate")

@@ -157,9 +157,7 @@ class Recipe:
         """Return an unfitted Tagger with these settings."""
         part = {name: dict(self.sections.get(name, {})) for name in KEYS}
         common = {name: part["model"][name] for name in _COMMON if name in part["model"]}
-        extra: dict[str, Any] = {
-            key: part["model"][key] for key in ("keep_texts", "seed") if key in part["model"]
-        }
+        extra: dict[str, Any] = {key: part["model"][key] for key in ("keep_texts", "seed") if key in part["model"]}
         # Who sets up a model gets that model; without settings of one, the default quality adds others to it.
         own = part["tree"].keys() | part["model"].keys() - {*_COMMON, "keep_texts"}
         extra["quality"] = part["model"].pop("quality", "fast" if own else "balanced")
@@ -235,9 +233,7 @@ def recipe_of(tagger: Tagger) -> Recipe:
     keys = KEYS if kind in LIGHT else {**KEYS, "tree": [], "model": ["kind", "quality", *own, "keep_texts"]}
     if features.get("kind", "tfidf") not in FEATURES:
         keys = {**keys, "features": list(features)}
-    return Recipe(
-        {name: {key: settings[name][key] for key in keys[name] if key in settings[name]} for name in keys}
-    )
+    return Recipe({name: {key: settings[name][key] for key in keys[name] if key in settings[name]} for name in keys})
 
 
 def _make_encoder(settings: Mapping[str, Any], model: LabelModel, common: Mapping[str, Any]) -> Encoder:
@@ -265,9 +261,7 @@ def _make_encoder(settings: Mapping[str, Any], model: LabelModel, common: Mappin
     if network.encoder not in ("small", "bag"):
         network.folder()  # raises for a wrong path before data are read
     return (
-        network
-        if kind == "text-encoder"
-        else ConcatEncoder([TfidfEncoder(**words), network], settings.get("weights"))
+        network if kind == "text-encoder" else ConcatEncoder([TfidfEncoder(**words), network], settings.get("weights"))
     )
 
 
@@ -335,11 +329,7 @@ def _with_parts(kind: Kind, values: Mapping[str, Any]) -> Any:
             setattr(model, name, dataclasses.replace(part, **table))
             continue
         encoder = next(
-            (
-                one
-                for one in typing.get_args(hints.get(name))
-                if isinstance(one, type) and issubclass(one, Params)
-            ),
+            (one for one in typing.get_args(hints.get(name)) if isinstance(one, type) and issubclass(one, Params)),
             None,
         )
         if encoder is None:
@@ -363,9 +353,7 @@ def _as_tables(values: Mapping[str, Any]) -> dict[str, Any]:
 def _with_copies(base: LinearTree, settings: Mapping[str, Any]) -> Disentangled:
     own = {key: value for key, value in settings.items() if key in _COPY_KEYS}
     where = {key.removeprefix(_PREFIX): value for key, value in settings.items() if key not in own}
-    return Disentangled(
-        base, **own, copy_settings=CopySettings(**where), seed=base.seed, threads=base.threads
-    )
+    return Disentangled(base, **own, copy_settings=CopySettings(**where), seed=base.seed, threads=base.threads)
 
 
 def _check_key(name: str, known: Iterable[str], what: str, where: str) -> None:

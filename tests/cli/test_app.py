@@ -76,10 +76,7 @@ def test_overview_loads_no_command_and_nothing_heavy():
         "print([m for m in sys.modules if m.split('.')[0] in ('torch', 'sklearn', 'pyarrow', 'ray')"
         " or m in ('tagwood.cli.demo', 'tagwood.cli.info', 'tagwood.cli.eval')], file=sys.stderr)"
     )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
-        == "[]\n"
-    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr == "[]\n"
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,7 @@ class Pair:
 
 
 def test_json_understands_numpy_paths_dataclasses_and_sets(capsys):
-    common.print_json(
-        {"a": np.float32(0.5), "b": np.arange(3), "c": Pair(1, Path("x")), "d": {"z", "y"}, "e": "ä"}
-    )
+    common.print_json({"a": np.float32(0.5), "b": np.arange(3), "c": Pair(1, Path("x")), "d": {"z", "y"}, "e": "ä"})
     text = capsys.readouterr().out
     assert json.loads(text) == {
         "a": 0.5,

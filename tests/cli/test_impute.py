@@ -102,9 +102,7 @@ def test_a_recipe_may_choose_the_baseline(folder, tmp_path):
     options = ["--groups", "box", "--recipe", str(tmp_path / "r.toml")]
     assert run(["impute", str(folder / "boxes.jsonl"), "-O", str(output), *options]) == 0
     lines = read_lines(output)
-    assert [label["label"] for label in lines[0]["labels"]] == [
-        label["label"] for label in lines[1]["labels"]
-    ]
+    assert [label["label"] for label in lines[0]["labels"]] == [label["label"] for label in lines[1]["labels"]]
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,7 @@ def test_instruction_set_follows_the_processor(monkeypatch, tmp_path, flags, nam
 @storage.storable("TestInfoModel")
 class Thing:
     def state(self) -> storage.State:
-        return storage.State(
-            "TestInfoModel", params={"width": 3}, arrays={"weights": np.ones(5, dtype=np.float32)}
-        )
+        return storage.State("TestInfoModel", params={"width": 3}, arrays={"weights": np.ones(5, dtype=np.float32)})
 
     @classmethod
     def from_state(cls, state: storage.State) -> "Thing":

@@ -202,9 +202,7 @@ def test_a_closed_pipe_ends_without_words(model, tmp_path):
         (["{empty}"], "The first line must name the columns"),
     ],
 )
-def test_mistakes_are_named_and_leave_nothing_behind(
-    model, tmp_path, monkeypatch, arguments, message, capsys
-):
+def test_mistakes_are_named_and_leave_nothing_behind(model, tmp_path, monkeypatch, arguments, message, capsys):
     stdin(monkeypatch, b'{"text": "oak"}\n{oops\n')
     (tmp_path / "texts.jsonl").write_bytes(packed("jsonl"))
     (tmp_path / "empty.csv").touch()

@@ -175,9 +175,7 @@ def test_labels_that_the_model_does_not_know_count_as_missed(model, tmp_path, ca
         (["show", "{data}"], "library.csv"),
     ],
 )
-def test_mistakes_are_named_with_exit_code_2_and_leave_nothing_behind(
-    folder, tmp_path, arguments, message, capsys
-):
+def test_mistakes_are_named_with_exit_code_2_and_leave_nothing_behind(folder, tmp_path, arguments, message, capsys):
     places = {
         "data": folder / "library.csv",
         "model": folder / "model",

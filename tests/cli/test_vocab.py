@@ -61,9 +61,7 @@ def test_list_shows_rows_names_and_uris(model, trained, capsys):
 
 def test_list_filters_names_in_all_languages_and_uris(skos, capsys):
     for needle in ("WALD", "urn:t", "ood"):
-        assert [one["name"] for one in as_json(capsys, "list", skos, "--filter", needle)["listed"]] == [
-            "woods"
-        ]
+        assert [one["name"] for one in as_json(capsys, "list", skos, "--filter", needle)["listed"]] == ["woods"]
     found = as_json(capsys, "list", skos, "--filter", "fish", "-L", "de")["listed"][0]
     assert (found["name"], found["notation"], found["broader"]) == ("Fischerei", "F", [1])
     assert found["languages"] == {"en": "fishing", "de": "Fischerei"}

@@ -92,9 +92,7 @@ def test_same_seed_same_bits(case, rows):
     assert bits(one.state()) == bits(two.state())
 
 
-@pytest.mark.parametrize(
-    "case", [name for name in cases() if CASES[name.values[0]].exact_threads], indirect=True
-)
+@pytest.mark.parametrize("case", [name for name in cases() if CASES[name.values[0]].exact_threads], indirect=True)
 @pytest.mark.parametrize("threads", [2, 3, None])
 def test_threads_do_not_matter(case, rows, threads):
     changed = case.make()

@@ -33,9 +33,7 @@ def texts():
 
 
 def words_to_labels(**options):
-    return Pipeline(
-        [("encoder", TfidfEncoder(threads=1)), ("model", LinearTree(threads=1).set_params(**options))]
-    )
+    return Pipeline([("encoder", TfidfEncoder(threads=1)), ("model", LinearTree(threads=1).set_params(**options))])
 
 
 def test_a_clone_has_equal_parameters_and_no_memory():
@@ -75,9 +73,7 @@ def precision_at_1(model, X, Y):
     return float(np.mean(Y[np.arange(Y.shape[0]), ranking.labels]))
 
 
-@pytest.mark.parametrize(
-    "scoring", [None, precision_at_1, make_scorer(f1_score, average="micro", zero_division=0.0)]
-)
+@pytest.mark.parametrize("scoring", [None, precision_at_1, make_scorer(f1_score, average="micro", zero_division=0.0)])
 @pytest.mark.parametrize(
     ("model", "grid"),
     [
@@ -98,9 +94,7 @@ def test_a_grid_search_over_nested_names(model, grid, scoring):
 def test_a_grid_search_through_a_pipeline(texts, scoring):
     words, Y = texts
     grid = {"model__C": [1e-4, 1.0], "encoder__ngrams": [(1, 1), (1, 2)]}
-    search = GridSearchCV(words_to_labels(), grid, scoring=scoring, cv=FOLDS, error_score="raise").fit(
-        words, Y
-    )
+    search = GridSearchCV(words_to_labels(), grid, scoring=scoring, cv=FOLDS, error_score="raise").fit(words, Y)
     assert search.best_score_ > 0.9
     if scoring is not None:  # the order of labels is easy here, even with a tiny C
         assert search.best_params_["model__C"] == 1.0
@@ -139,9 +133,7 @@ def test_cross_validation_uses_the_score_of_the_model(name):
 def test_models_are_sent_to_other_processes(texts):
     words, Y = texts
     alone = cross_val_score(words_to_labels(), words, Y.toarray(), cv=FOLDS)
-    assert (
-        cross_val_score(words_to_labels(), words, Y.toarray(), cv=FOLDS, n_jobs=2).tolist() == alone.tolist()
-    )
+    assert cross_val_score(words_to_labels(), words, Y.toarray(), cv=FOLDS, n_jobs=2).tolist() == alone.tolist()
 
 
 def test_predictions_by_cross_validation():

@@ -139,11 +139,7 @@ def test_detection_of_arbitrary_bytes_names_a_format_or_an_error(content):
 
 
 @quick
-@given(
-    content=st.one_of(
-        st.binary(max_size=200), st.lists(st.sampled_from([*PIECES, b"name", b"id"])).map(b"".join)
-    )
-)
+@given(content=st.one_of(st.binary(max_size=200), st.lists(st.sampled_from([*PIECES, b"name", b"id"])).map(b"".join)))
 def test_arbitrary_label_tables_give_a_vocabulary_or_a_named_error(content):
     with tempfile.TemporaryDirectory() as folder:
         for name in ("labels.tsv", "labels.csv"):

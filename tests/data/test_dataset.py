@@ -94,9 +94,7 @@ def test_labels_must_fit_the_vocabulary():
 
 
 def test_the_fingerprint_sees_every_part(data):
-    same = Dataset(
-        data.labels, TREES, texts=data.texts, features=data.features, groups=data.groups, ids=data.ids
-    )
+    same = Dataset(data.labels, TREES, texts=data.texts, features=data.features, groups=data.groups, ids=data.ids)
     assert same.fingerprint() == data.fingerprint()
     others = [
         data.rows([0, 1, 3, 2]),

@@ -185,8 +185,6 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path):
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "data-formats.md"
 
 
-@pytest.mark.parametrize(
-    "word", [*FORMATS, *fields.TITLE, *fields.BODY, *fields.LABELS, *fields.ID, *fields.GROUP]
-)
+@pytest.mark.parametrize("word", [*FORMATS, *fields.TITLE, *fields.BODY, *fields.LABELS, *fields.ID, *fields.GROUP])
 def test_the_docs_page_names_every_format_and_field(word):
     assert f"`{word}`" in PAGE.read_text(encoding="utf-8")

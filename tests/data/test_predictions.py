@@ -144,11 +144,7 @@ def test_broken_lines_are_named(tmp_path, line, message):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    st.one_of(
-        st.binary(max_size=80), st.text(alphabet='{}[]":,labelscor01.-e \n', max_size=60).map(str.encode)
-    )
-)
+@given(st.one_of(st.binary(max_size=80), st.text(alphabet='{}[]":,labelscor01.-e \n', max_size=60).map(str.encode)))
 def test_any_bytes_give_a_ranking_or_a_named_error(tmp_path, content):
     for name in ("any.jsonl", "any.npz"):
         (tmp_path / name).write_bytes(content)

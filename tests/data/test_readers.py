@@ -87,9 +87,7 @@ def test_bad_rows_are_skipped_and_counted(put):
     data = read_dataset(path, skip_bad=bad, format="repository")
     assert data.label_lists() == [[0], [1], [3]]
     assert (bad.count, [error.line for error in bad.first]) == (2, [3, 5])
-    with pytest.warns(
-        SkippedLinesWarning, match=r"left out 2 bad lines; the first: .*line 3: 'x' is not a list"
-    ):
+    with pytest.warns(SkippedLinesWarning, match=r"left out 2 bad lines; the first: .*line 3: 'x' is not a list"):
         read_dataset(path, "repository", skip_bad=True)
 
 
@@ -97,9 +95,7 @@ def test_blocks_of_any_size_give_the_same_rows(put, monkeypatch):
     path = put(a__txt=REPOSITORY)
     whole = read_dataset(path)
     for size in (7, 8, 11, 20):  # the first block holds the header
-        monkeypatch.setattr(
-            sparse_text, "read_blocks", lambda path, size=size: _pieces(path.read_bytes(), size)
-        )
+        monkeypatch.setattr(sparse_text, "read_blocks", lambda path, size=size: _pieces(path.read_bytes(), size))
         part = read_dataset(path, "repository")
         assert part.fingerprint() == whole.fingerprint()
 
@@ -181,9 +177,7 @@ def test_xc_json_reads_title_content_relevance_and_label_titles(tmp_path):
     with gzip.open(tmp_path / "trn.json.gz", "wt") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     with gzip.open(tmp_path / "lbl.json.gz", "wt") as file:
-        file.write(
-            '{"uid": "a", "title": "tree"}\n{"uid": "b", "title": "plant"}\n{"uid": "c", "title": "x"}\n'
-        )
+        file.write('{"uid": "a", "title": "tree"}\n{"uid": "b", "title": "plant"}\n{"uid": "c", "title": "x"}\n')
     data = read_dataset(tmp_path)
     assert (data.texts, data.ids) == (["Ash\nA tree.", "Oak"], ["7", "8"])
     assert names_of(data) == [["plant"], []]
@@ -192,9 +186,7 @@ def test_xc_json_reads_title_content_relevance_and_label_titles(tmp_path):
 
 
 def test_fasttext_labels_stand_anywhere(put):
-    data = read_dataset(
-        put(a__txt="__label__b __label__a how  much salt\n__label__a pepper __label__c too\nplain\n")
-    )
+    data = read_dataset(put(a__txt="__label__b __label__a how  much salt\n__label__a pepper __label__c too\nplain\n"))
     assert names_of(data) == [["b", "a"], ["a", "c"], []]
     assert data.texts == ["how  much salt", "pepper too", "plain"]
 
@@ -300,9 +292,7 @@ def test_json_ids_are_ids_and_strings_are_names(put):
 def test_unknown_labels_are_an_error_added_or_skipped(put):
     path = put(a__jsonl='{"text": "a", "labels": ["oak", "yew", "ash"]}\n')
     vocab = LabelVocab.from_names(["ash", "oak"])
-    with pytest.raises(
-        DataError, match=r"line 1: label 'yew' is not in the vocabulary. Allow unknown labels"
-    ):
+    with pytest.raises(DataError, match=r"line 1: label 'yew' is not in the vocabulary. Allow unknown labels"):
         read_dataset(path, vocab=vocab)
     added = read_dataset(path, vocab=vocab, on_unknown="add")
     assert (added.label_lists(), added.vocab.name(2), len(added.vocab)) == ([[0, 1, 2]], "yew", 3)

@@ -23,9 +23,7 @@ def test_bibtex_arrays(split, n_rows):
 def test_cooking_json_lines():
     assert detect_format(SHARED / "cooking-stackexchange" / "train.jsonl.gz") == "jsonl"
     train = read_dataset(SHARED / "cooking-stackexchange" / "train.jsonl.gz")
-    test = read_dataset(
-        SHARED / "cooking-stackexchange" / "test.jsonl.gz", vocab=train.vocab, on_unknown="add"
-    )
+    test = read_dataset(SHARED / "cooking-stackexchange" / "test.jsonl.gz", vocab=train.vocab, on_unknown="add")
     assert (train.n_rows, test.n_rows, test.n_labels) == (12_404, 3_000, 736)
 
 

@@ -67,8 +67,7 @@ def test_warnings_are_in_plain_words(train):
     words = compute_statistics(train, test).warnings
     assert words[0].startswith("Test rows that are also in the training set: 1 of 1 (100 %).")
     assert any(
-        line.startswith("Labels that appear only in the test set: 1 of 1 (100 %), with 1 assignment")
-        for line in words
+        line.startswith("Labels that appear only in the test set: 1 of 1 (100 %), with 1 assignment") for line in words
     )
     assert "Rows without labels: 1 of 6 (17 %)." in words
     assert any(line.startswith("Labels without any row: 2 of 5 (40 %).") for line in words)
@@ -76,11 +75,7 @@ def test_warnings_are_in_plain_words(train):
 
 
 def test_a_set_without_labels_or_rows_says_so_first():
-    assert (
-        compute_statistics(Dataset([[], []], VOCAB, texts=["a", "b"]))
-        .warnings[0]
-        .startswith("No row has a label")
-    )
+    assert compute_statistics(Dataset([[], []], VOCAB, texts=["a", "b"])).warnings[0].startswith("No row has a label")
     assert compute_statistics(Dataset([], VOCAB, texts=[])).warnings == ("There are no rows.",)
 
 

@@ -191,9 +191,7 @@ def test_labels_have_all_their_names():
 
 def test_alternative_names_are_read_from_and_written_to_tables(tmp_path):
     path = tmp_path / "labels.tsv"
-    path.write_text(
-        "uri\tlabel_en\talt_en\talt_de\tnotation\nu:1\tsea\tocean|deep\tMeer\t551.46\nu:2\toak\t\t\t\n"
-    )
+    path.write_text("uri\tlabel_en\talt_en\talt_de\tnotation\nu:1\tsea\tocean|deep\tMeer\t551.46\nu:2\toak\t\t\t\n")
     vocab = read_vocab(path)
     assert vocab.label_names() == [["sea", "ocean", "deep", "Meer", "551.46"], ["oak"]]
     write_vocab(vocab, tmp_path / "again.csv")

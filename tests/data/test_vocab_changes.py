@@ -13,9 +13,7 @@ def table(*rows, removed=(), **languages):
     """A table of "uri name" rows; "-" is no URI."""
     pairs = [row.split(" ", 1) for row in rows]
     uris = ["" if uri == "-" else uri for uri, _ in pairs]
-    vocab = LabelVocab.from_names(
-        [name for _, name in pairs], uris=uris if any(uris) else None, languages=languages
-    )
+    vocab = LabelVocab.from_names([name for _, name in pairs], uris=uris if any(uris) else None, languages=languages)
     return vocab.remove(removed) if removed else vocab
 
 

@@ -65,9 +65,7 @@ def test_the_language_of_the_main_names_can_be_chosen(trees):
         read_skos(trees, "fi")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("a.rdf", XML), ("a.xml", XML), ("a.nt", TRIPLES), ("a.ttl", TRIPLES)]
-)
+@pytest.mark.parametrize(("name", "text"), [("a.rdf", XML), ("a.xml", XML), ("a.nt", TRIPLES), ("a.ttl", TRIPLES)])
 @pytest.mark.parametrize("packed", [False, True])
 def test_every_syntax_says_the_same(tmp_path, name, text, packed):
     path = tmp_path / (f"{name}.gz" if packed else name)

@@ -63,9 +63,7 @@ def group_server(group_tagger, stored):
 @pytest.fixture(scope="module")  # while it lives, playwright keeps an event loop running in this thread
 def browser():
     if CHROMIUM is None:
-        pytest.skip(
-            "chromium is not installed; scripts/install-browser.sh installs it where that is possible"
-        )
+        pytest.skip("chromium is not installed; scripts/install-browser.sh installs it where that is possible")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         yield browser

@@ -106,14 +106,10 @@ def test_the_model_page_shows_figures_charts_and_passport(visit, server, tagger)
     expect(page.locator(".facts")).to_contain_text("44")
     expect(page.locator(".metrics")).to_contain_text("P@1")
     expect(page.get_by_role("img", name="Reliability: predicted and observed probability")).to_be_visible()
-    expect(
-        page.get_by_role("img", name="Precision and recall over the mean size of label sets")
-    ).to_be_visible()
+    expect(page.get_by_role("img", name="Precision and recall over the mean size of label sets")).to_be_visible()
     assert page.locator(".chart-line").count() == 4
     page.get_by_text("Numbers").first.click()
-    assert (
-        page.locator("figure table").first.locator("tbody tr").count() == page.locator(".chart-dot").count()
-    )
+    assert page.locator("figure table").first.locator("tbody tr").count() == page.locator(".chart-dot").count()
     promises = page.get_by_role("region", name="What can be promised")
     assert promises.locator("tbody tr").count() >= 5
     page.get_by_text("Recipe: all settings").click()

@@ -33,14 +33,10 @@ def prepare(page, route):
 def violations(page, rules=()):
     """Serious and critical violations that axe-core finds; by all rules, or by those named."""
     if not AXE.exists():
-        pytest.skip(
-            "axe-core is not installed; scripts/install-browser.sh installs it where that is possible"
-        )
+        pytest.skip("axe-core is not installed; scripts/install-browser.sh installs it where that is possible")
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
-    run = (
-        "rules => axe.run(document, {resultTypes: ['violations'], ...rules}).then(found => found.violations)"
-    )
+    run = "rules => axe.run(document, {resultTypes: ['violations'], ...rules}).then(found => found.violations)"
     found = page.evaluate(run, {"runOnly": list(rules)} if rules else {})
     bad = [one for one in found if one["impact"] in ("serious", "critical")]
     return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in bad for node in one["nodes"]]

@@ -38,9 +38,7 @@ def corpus():
 def demo_server(corpus, tmp_path_factory):
     train, _ = corpus
     folder = tmp_path_factory.mktemp("demo")
-    Tagger().fit(train.texts, train.labels, vocab=train.vocab).save(
-        folder / "model", notes="Made by tagwood demo"
-    )
+    Tagger().fit(train.texts, train.labels, vocab=train.vocab).save(folder / "model", notes="Made by tagwood demo")
     server = PageServer(folder / "model", ServiceSettings(feedback=folder / "feedback.jsonl"))
     yield server
     server.stop()

@@ -209,9 +209,7 @@ def test_a_label_that_looks_like_a_script_is_shown_as_text(page):
 def test_right_to_left_text_is_laid_out_and_tagged(page):
     write(page, ARABIC)
     assert suggested(page)[0] == "النحو العربي"
-    assert (
-        page.get_by_label("Text to tag").evaluate("element => getComputedStyle(element).direction") == "rtl"
-    )
+    assert page.get_by_label("Text to tag").evaluate("element => getComputedStyle(element).direction") == "rtl"
     row(page, "النحو العربي").locator(".label-main").click()
     page.locator(".editor-copy mark").first.wait_for()
     assert page.locator(".editor-copy").evaluate("element => getComputedStyle(element).direction") == "rtl"

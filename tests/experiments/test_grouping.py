@@ -42,9 +42,7 @@ def test_clusters_have_equal_sizes_and_hold_like_rows(blobs):
 
 
 def test_noise_leads_from_clusters_to_chance(blobs):
-    clean, half, chance = (
-        purity(clustered_groups(blobs[0], 4, noise=noise), blobs[1]) for noise in (0, 0.5, 1)
-    )
+    clean, half, chance = (purity(clustered_groups(blobs[0], 4, noise=noise), blobs[1]) for noise in (0, 0.5, 1))
     assert clean > half > chance
     assert chance == pytest.approx(purity(random_groups(256, 16), blobs[1]), abs=0.1)
 

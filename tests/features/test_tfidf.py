@@ -99,18 +99,12 @@ def test_hashing_without_collisions_equals_a_vocabulary():
 
 
 def test_character_ngrams_stand_beside_words_with_a_mark():
-    names = (
-        TfidfEncoder(ngrams=(1, 1), analyzer="word+char", char_ngrams=(3, 3), min_df=1)
-        .fit(["fir"])
-        .feature_names()
-    )
+    names = TfidfEncoder(ngrams=(1, 1), analyzer="word+char", char_ngrams=(3, 3), min_df=1).fit(["fir"]).feature_names()
     assert sorted(names) == sorted(["fir", "~ fi", "~fir", "~ir "])
 
 
 def test_state_round_trip_through_a_model_folder(tmp_path):
-    for place, options in enumerate(
-        ({"analyzer": "word+char", "max_df": 0.9}, {"hash_bits": 12, "threads": 1})
-    ):
+    for place, options in enumerate(({"analyzer": "word+char", "max_df": 0.9}, {"hash_bits": 12, "threads": 1})):
         encoder = TfidfEncoder(**options).fit(corpus(200))
         save(encoder, tmp_path / str(place))
         again = load(tmp_path / str(place))

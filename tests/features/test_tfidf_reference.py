@@ -52,9 +52,7 @@ def zipf_texts(n, rng):
 def test_equals_scikit_learn_on_ascii(ngrams, min_df, max_df, sublinear):
     rng = np.random.default_rng(1)
     train, test = zipf_texts(200, rng), zipf_texts(80, rng)
-    theirs = TfidfVectorizer(ngram_range=ngrams, min_df=min_df, max_df=max_df, sublinear_tf=sublinear).fit(
-        train
-    )
+    theirs = TfidfVectorizer(ngram_range=ngrams, min_df=min_df, max_df=max_df, sublinear_tf=sublinear).fit(train)
     ours = TfidfEncoder(ngrams, min_df=min_df, max_df=max_df, sublinear_tf=sublinear).fit(train)
     names = theirs.get_feature_names_out()
     assert_equal(ours.transform(test), ours.feature_names(), theirs.transform(test), names)
@@ -70,9 +68,7 @@ def test_equals_scikit_learn_on_european_letters(train):
     assume(any(theirs.build_analyzer()(text) for text in train))
     theirs.fit(train)
     ours = TfidfEncoder(min_df=1, threads=1).fit(train)
-    assert_equal(
-        ours.transform(train), ours.feature_names(), theirs.transform(train), theirs.get_feature_names_out()
-    )
+    assert_equal(ours.transform(train), ours.feature_names(), theirs.transform(train), theirs.get_feature_names_out())
 
 
 @settings(deadline=None)
@@ -99,9 +95,7 @@ def test_character_ngrams_equal_scikit_learns_inside_words(train, lengths):
         preprocessor=lambda text: " ".join(tokens(text)),
     ).fit(train)
     ours = TfidfEncoder(analyzer="char", char_ngrams=lengths, min_df=1, threads=1).fit(train)
-    assert_equal(
-        ours.transform(train), ours.feature_names(), theirs.transform(train), theirs.get_feature_names_out()
-    )
+    assert_equal(ours.transform(train), ours.feature_names(), theirs.transform(train), theirs.get_feature_names_out())
 
 
 @pytest.mark.shared
@@ -116,6 +110,4 @@ def test_equals_scikit_learn_on_real_texts(name, n):
     theirs = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True, preprocessor=fold_text)
     theirs.fit(texts)
     ours = TfidfEncoder().fit(texts)
-    assert_equal(
-        ours.transform(texts), ours.feature_names(), theirs.transform(texts), theirs.get_feature_names_out()
-    )
+    assert_equal(ours.transform(texts), ours.feature_names(), theirs.transform(texts), theirs.get_feature_names_out())

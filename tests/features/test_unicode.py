@@ -60,9 +60,5 @@ def test_ngrams_of_unspaced_characters_are_spelled_without_spaces():
     assert sorted(names) == sorted(["東", "京", "tower", "東京", "京 tower"])
 
 
-def test_without_folding_cases_and_forms_stay_apart():
-    assert words("Oak oak ﬁr fir É é", fold=False) == sorted(["Oak", "fir", "oak", "ﬁr"])
-
-
 def test_lone_surrogates_and_nul_separate_words():
     assert words("ab\ud800cd\0ef") == ["ab", "cd", "ef"]

@@ -11,9 +11,7 @@ VOCAB = LabelVocab.from_names(["oak", "sea", "sun"], uris=["http://x/0", "http:/
 
 
 def grouped():
-    return Dataset(
-        [[0, 1, 2], [0, 1, 2], [0], [1]], VOCAB, texts=["a", "b", "c", "d"], groups=["x", "x", "y", ""]
-    )
+    return Dataset([[0, 1, 2], [0, 1, 2], [0], [1]], VOCAB, texts=["a", "b", "c", "d"], groups=["x", "x", "y", ""])
 
 
 def test_a_corrected_row_leaves_its_group_and_keeps_its_labels():
@@ -29,9 +27,7 @@ def test_a_row_may_turn_out_to_have_no_label():
 
 
 def test_corrections_of_other_data_are_not_used():
-    data, used = apply_corrections(
-        grouped(), [Correction("x", "zzz", ("oak",)), Correction("y", "a", ("oak",))]
-    )
+    data, used = apply_corrections(grouped(), [Correction("x", "zzz", ("oak",)), Correction("y", "a", ("oak",))])
     assert used == 0
     assert data.label_lists() == grouped().label_lists()
 
@@ -53,9 +49,7 @@ def test_the_last_correction_of_a_text_counts(tmp_path):
     assert read_corrections(path) == [Correction("x", "a", ("http://x/1", "sun"))]
 
 
-@pytest.mark.parametrize(
-    "line", ["{", "[]", '{"text": "a"}', '{"from_group": "x", "text": "a", "labels": [5]}']
-)
+@pytest.mark.parametrize("line", ["{", "[]", '{"text": "a"}', '{"from_group": "x", "text": "a", "labels": [5]}'])
 def test_lines_that_are_no_corrections_are_named(tmp_path, line):
     path = tmp_path / "c.jsonl"
     path.write_text(line + "\n")

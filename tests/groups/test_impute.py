@@ -141,9 +141,7 @@ def test_every_group_keeps_each_of_its_labels(planted):
 def test_groups_of_one_row_give_the_row_all_labels():
     labels = [[1, 0, 1], [0, 1, 0]]
     for method in METHODS:
-        assert (
-            entries(impute_labels([[1.0, 0], [0, 1]], np.eye(2), np.array(labels), method=method)) == labels
-        )
+        assert entries(impute_labels([[1.0, 0], [0, 1]], np.eye(2), np.array(labels), method=method)) == labels
 
 
 def test_equally_close_rows_all_get_the_label_and_share_its_weight():
@@ -172,9 +170,7 @@ def test_rows_without_features_get_labels_only_where_all_rows_have_none():
 
 def test_labels_without_groups_and_groups_without_rows_or_labels_give_nothing():
     groups = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 0, 0]])
-    labels = np.array(
-        [[1, 0, 0], [1, 1, 0], [0, 0, 0]]
-    )  # group 1 has no rows, group 2 no labels, label 2 no group
+    labels = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0]])  # group 1 has no rows, group 2 no labels, label 2 no group
     X = [[1.0, 0], [0.5, 0.5], [0, 1], [1, 1]]
     for method in METHODS:
         found = impute_labels(X, groups, labels, method=method).labels
@@ -226,9 +222,7 @@ def test_order_of_the_rows_does_not_matter(planted):
     X, groups, labels, _ = planted
     order = np.random.default_rng(2).permutation(len(X))
     moved = impute_labels(X[order], groups[order], labels)
-    np.testing.assert_array_equal(
-        moved.labels.toarray(), impute_labels(X, groups, labels).labels.toarray()[order]
-    )
+    np.testing.assert_array_equal(moved.labels.toarray(), impute_labels(X, groups, labels).labels.toarray()[order])
 
 
 @pytest.mark.parametrize(
@@ -291,10 +285,7 @@ def test_shares_within_a_smaller_margin_are_those_of_imputing_with_it(seed, marg
 @pytest.mark.parametrize("shape", [(0, 2), (3, 0)])
 def test_nothing_stays_nothing(shape):
     found = impute_labels(np.ones((shape[0], 2)), np.ones((shape[0], 1)), np.ones((1, shape[1])))
-    assert (
-        keep_closest(found, GroupedLabels(np.ones((shape[0], 1)), np.ones((1, shape[1])))).labels.shape
-        == shape
-    )
+    assert keep_closest(found, GroupedLabels(np.ones((shape[0], 1)), np.ones((1, shape[1])))).labels.shape == shape
 
 
 def looped(scores, groups, labels):

@@ -67,8 +67,7 @@ def test_names_are_found_with_any_weights():
     for row, text in enumerate(texts):
         ours = set(found[indptr[row] : indptr[row + 1]].tolist())
         surely, possibly = (
-            {match[0] for match in reference.match_names(names, weight, bound, text)}
-            for bound in (0.60001, 0.59999)
+            {match[0] for match in reference.match_names(names, weight, bound, text)} for bound in (0.60001, 0.59999)
         )
         assert surely <= ours <= possibly
 

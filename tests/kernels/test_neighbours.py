@@ -60,9 +60,7 @@ def test_threads_and_batches_do_not_matter():
     index = _kernels.build_index(*_rows(2000, 50, 0.2, 0), 50)
     indptr, indices, data = _rows(200, 50, 0.2, 1)
     whole = _kernels.nearest_rows(*index, 2000, _NONE, indptr, indices, data, 7, 1)
-    for ours, other in zip(
-        whole, _kernels.nearest_rows(*index, 2000, _NONE, indptr, indices, data, 7, 2), strict=True
-    ):
+    for ours, other in zip(whole, _kernels.nearest_rows(*index, 2000, _NONE, indptr, indices, data, 7, 2), strict=True):
         np.testing.assert_array_equal(ours, other)
     one = slice(indptr[13], indptr[14])
     alone = _kernels.nearest_rows(

@@ -38,9 +38,7 @@ def made_problem(seed, n_rows, n_labels, n_nodes, width):
     max_copies=st.integers(1, 4),
 )
 @example(3119, (5, 4, 7, 2), False, 0.03, 2.0, 2.0, 2, 1)  # staying and moving are worth the same
-def test_labels_are_placed_as_by_the_twin(
-    seed, shape, brings_all, price, growth, most_work, least_gain, max_copies
-):
+def test_labels_are_placed_as_by_the_twin(seed, shape, brings_all, price, growth, most_work, least_gain, max_copies):
     problem = made_problem(seed, *shape)
     options = brings_all, price, growth, most_work, least_gain, max_copies
     labels, leaves = _kernels.place_labels(*problem, *options)

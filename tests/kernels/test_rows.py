@@ -35,9 +35,7 @@ def test_rows_are_normalised_as_by_the_twin(problem, threads):
 @given(matrices(), st.integers(1, 12), st.integers(1, 3))
 def test_the_largest_entries_are_those_of_the_twin(problem, k, threads):
     rows, _, _ = problem
-    for found, wanted in zip(
-        _kernels.top_k_rows(*rows, k, threads), reference.top_k_rows(*rows, k, 1), strict=True
-    ):
+    for found, wanted in zip(_kernels.top_k_rows(*rows, k, threads), reference.top_k_rows(*rows, k, 1), strict=True):
         np.testing.assert_array_equal(found, wanted)
 
 

@@ -90,9 +90,7 @@ def test_margins_are_right_in_feature_spaces_of_any_size(n_features, dtype):
     used = np.unique(np.concatenate([rng.integers(0, n_features, 200), [0, n_features - 1]]))
     W = np.zeros((3, n_features))
     W[:, used] = rng.normal(size=(3, used.size)) * (rng.random((3, used.size)) < 0.3)
-    model = assemble(
-        LabelTree.from_nested([0, 1, 2]), [trained_block(0, W, np.ones(3), dtype)], "sigmoid", dtype
-    )
+    model = assemble(LabelTree.from_nested([0, 1, 2]), [trained_block(0, W, np.ones(3), dtype)], "sigmoid", dtype)
     stored, _ = reference_blocks.read_node(model.arrays, 0, n_features)
     # Half of the features are in the block, half are not.
     features = np.unique(np.concatenate([used[::2], rng.integers(0, n_features, 100)])).astype(np.int32)
@@ -196,18 +194,14 @@ def test_rows_together_get_the_bits_of_rows_alone_for_any_number_of_threads(dtyp
     X = random_rows(rng, 2500, 30)  # more than the kernel takes at once
     together = search(_kernels, model, X, 7, exact=exact)
     for threads in (2, 3):
-        for one, many in zip(
-            together, search(_kernels, model, X, 7, exact=exact, threads=threads), strict=True
-        ):
+        for one, many in zip(together, search(_kernels, model, X, 7, exact=exact, threads=threads), strict=True):
             np.testing.assert_array_equal(one, many)
     for row in range(0, 2500, 61):
         span = slice(X.indptr[row], X.indptr[row + 1])
         single = (np.array([0, span.stop - span.start]), X.indices[span], X.data[span], X.n_cols)
         alone = search(_kernels, model, single, 7, exact=exact)
         for place, (part, whole) in enumerate(zip(alone, together, strict=True)):
-            if (
-                place == 3 and not exact
-            ):  # nodes evaluated: a beam visits up to three leaves of a row in one go
+            if place == 3 and not exact:  # nodes evaluated: a beam visits up to three leaves of a row in one go
                 assert part[0] <= whole[row] <= part[0] + 2
             else:
                 np.testing.assert_array_equal(part, whole.reshape(2500, -1)[row])
@@ -244,9 +238,7 @@ def test_nothing_allowed_means_nothing_found():
     rng = np.random.default_rng(4)
     model = random_weights(rng, random_tree(rng, 12), 5)
     for exact in (False, True):
-        found = search(
-            _kernels, model, random_rows(rng, 3, 5), 4, exact=exact, allowed=np.zeros(12, dtype=bool)
-        )
+        found = search(_kernels, model, random_rows(rng, 3, 5), 4, exact=exact, allowed=np.zeros(12, dtype=bool))
         assert found[2].tolist() == [0, 0, 0]
         assert set(found[0].tolist()) == {-1}
 

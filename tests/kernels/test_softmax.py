@@ -123,9 +123,7 @@ def test_wrong_array_types_are_refused_rather_than_copied():
     model = random_softmax(rng, tree, 3, 8, np.ones(4, dtype=bool))
     rows = random_bags(rng, 2, 3)
     with pytest.raises(TypeError):
-        _kernels.softmax_search(
-            model._replace(inputs=model.inputs.astype(np.float64)), 8, *rows[:3], 1, EVERYTHING, 1
-        )
+        _kernels.softmax_search(model._replace(inputs=model.inputs.astype(np.float64)), 8, *rows[:3], 1, EVERYTHING, 1)
     paths = label_paths(tree, number_decisions(tree, np.ones(4, dtype=bool)))
     model.inputs.flags.writeable = False
     labels = np.arange(3, dtype=np.int64), np.zeros(2, dtype=np.int32)

@@ -79,9 +79,7 @@ def test_one_split_by_frequency_equals_the_twin(seed, n_labels, lam, gamma, dire
 @given(seed=st.integers(0, 10**6), n_labels=st.integers(2, 300), max_leaf_size=st.integers(1, 50))
 @settings(deadline=None, max_examples=40)
 def test_halves_differ_by_at_most_one_and_hold_every_label_once(seed, n_labels, max_leaf_size):
-    order, begin, end, left = split(
-        _kernels, unit_rows(seed, n_labels, 9), max_leaf_size=max_leaf_size, seed=seed
-    )
+    order, begin, end, left = split(_kernels, unit_rows(seed, n_labels, 9), max_leaf_size=max_leaf_size, seed=seed)
     assert sorted(order) == list(range(n_labels))
     for node in range(left.size):
         size = end[node] - begin[node]

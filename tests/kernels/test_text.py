@@ -72,9 +72,7 @@ def test_spell_terms_and_tfidf_rows_equal_their_twins(rows, fold, n, threads, da
     keys, _ = _kernels.count_terms(*arrays, n, 1)
     keys = keys[: data.draw(st.integers(0, keys.size))]
     slots = _kernels.build_vocabulary(keys)
-    known = np.array(
-        data.draw(st.lists(st.integers(0, 1), min_size=keys.size, max_size=keys.size)), dtype=np.uint8
-    )
+    known = np.array(data.draw(st.lists(st.integers(0, 1), min_size=keys.size, max_size=keys.size)), dtype=np.uint8)
     args = (*arrays, n, slots, known, ord("~"), threads)
     assert_same(_kernels.spell_terms(*args), reference.spell_terms(*args))
     idf = np.linspace(1, 3, keys.size, dtype=np.float32)

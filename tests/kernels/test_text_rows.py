@@ -22,9 +22,7 @@ line = st.tuples(
     st.sampled_from([" ", "  ", "\t"]),
     st.sampled_from(["\n", "\r\n", " \n", ""]),
 ).map(lambda parts: parts[2].join([parts[0], *parts[1]]) + parts[3])
-text = st.one_of(
-    st.lists(line, max_size=4).map(lambda lines: "".join(lines).encode()), st.binary(max_size=60)
-)
+text = st.one_of(st.lists(line, max_size=4).map(lambda lines: "".join(lines).encode()), st.binary(max_size=60))
 
 
 def parse(function, content, last=True, max_rows=100, n_labels=10, n_features=10):

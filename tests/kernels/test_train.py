@@ -50,9 +50,7 @@ def test_a_node_has_the_rows_of_its_labels_with_the_largest_weight():
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_do_not_change_a_bit(threads):
     label_rows, tree = problem(0, 500, 200, 20)
-    for one, many in zip(
-        run(_kernels, label_rows, tree), run(_kernels, label_rows, tree, threads), strict=True
-    ):
+    for one, many in zip(run(_kernels, label_rows, tree), run(_kernels, label_rows, tree, threads), strict=True):
         np.testing.assert_array_equal(one, many)
 
 
@@ -96,9 +94,7 @@ class Blocks:
         per_output = rng.uniform(0.5, 2, len(sizes)).astype(np.float32)
         return np.repeat(per_output, sizes) if weights == "outputs" else NO_WEIGHTS
 
-    def train(
-        self, loss=0, cost=1.0, bias=1.0, tolerance=1e-4, threshold=0.0, dtype="float32", seed=0, threads=1
-    ):
+    def train(self, loss=0, cost=1.0, bias=1.0, tolerance=1e-4, threshold=0.0, dtype="float32", seed=0, threads=1):
         seeds = np.arange(len(self.seen), dtype=np.int64)
         options = (loss, cost, bias, tolerance, 3000, threshold, DTYPES.index(dtype), seed, threads)
         return _kernels.train_blocks(*self.X, *self.tasks, seeds, *options)
@@ -135,9 +131,7 @@ class Blocks:
     bias=st.sampled_from([0.0, 1.0, 2.5]),
     loss=st.sampled_from(list(LOSSES.values())),
 )
-def test_weights_equal_the_twin_at_a_tight_tolerance(
-    seed, n_rows, n_features, outputs, weights, cost, bias, loss
-):
+def test_weights_equal_the_twin_at_a_tight_tolerance(seed, n_rows, n_features, outputs, weights, cost, bias, loss):
     blocks = Blocks(seed, n_rows, n_features, outputs, weights)
     W, b = blocks.weights(loss=loss, cost=cost, bias=bias)
     twin_W, twin_b = blocks.twin(loss=loss, cost=cost, bias=bias)
@@ -160,9 +154,7 @@ def test_the_objective_is_that_of_the_twin(loss, weights):
             entry[blocks.positives[output]] = positive_weights[begin[output] : end[output]]
             costs = costs * entry[blocks.seen[0]]
         found = reference.primal_objective(np.append(W[output], b[output]), X, y, costs, LOSSES[loss])
-        best = reference.primal_objective(
-            np.append(best_W[output], best_b[output]), X, y, costs, LOSSES[loss]
-        )
+        best = reference.primal_objective(np.append(best_W[output], best_b[output]), X, y, costs, LOSSES[loss])
         assert best <= found * (1 + 1e-7)
         assert found == pytest.approx(best, rel=1e-5)
 
@@ -185,9 +177,7 @@ def test_weights_agree_with_scikit_learn(cost):
     hinge_W, hinge_b = blocks.weights(cost=cost)
     logistic_W, logistic_b = blocks.weights(loss=reference.LOGISTIC, cost=cost)
     for output, X, y, _ in blocks.outputs():
-        svc = LinearSVC(
-            loss="squared_hinge", dual=True, C=cost, intercept_scaling=1, tol=1e-8, max_iter=10**6
-        )
+        svc = LinearSVC(loss="squared_hinge", dual=True, C=cost, intercept_scaling=1, tol=1e-8, max_iter=10**6)
         svc.fit(X[:, :-1], y)
         np.testing.assert_allclose(hinge_W[output], svc.coef_[0], atol=2e-3)
         assert hinge_b[output] == pytest.approx(svc.intercept_[0], abs=2e-3)
@@ -290,9 +280,7 @@ def test_packing_gives_what_the_numpy_writer_gives(n_features):
         np.testing.assert_array_equal(trained[8].view(dtype), weights)
 
 
-@pytest.mark.parametrize(
-    "n_features", [1, 2, 3, 255, 256, 257, 65535, 65536, 65537, 70_000, 1 << 20, (1 << 31) - 1]
-)
+@pytest.mark.parametrize("n_features", [1, 2, 3, 255, 256, 257, 65535, 65536, 65537, 70_000, 1 << 20, (1 << 31) - 1])
 def test_hashes_of_features_have_no_collisions_and_can_be_undone(n_features):
     bits = reference_blocks.feature_bits(n_features)
     assert n_features <= 1 << bits
@@ -326,9 +314,7 @@ class Problem:
         Y = self.Y if self.entry_weights is None else self.Y * self.entry_weights
         labels = csr_parts(sparse.csr_array(Y.T))
         tree = self.tree
-        ptr, rows, weights = _kernels.node_rows(
-            *labels[:3], self.X.n_rows, tree.parent, tree.label_ptr, tree.labels, 1
-        )
+        ptr, rows, weights = _kernels.node_rows(*labels[:3], self.X.n_rows, tree.parent, tree.label_ptr, tree.labels, 1)
         weights = NO_WEIGHTS if self.entry_weights is None else weights
         halves = (self.second_half, width, followed or width, 3 if self.loss == 0 else 0, self.loss, 1.0, 1.0)
         return (*self.X, ptr, rows, weights, self.row_weights, tree.child_ptr, *halves)

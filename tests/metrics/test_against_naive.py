@@ -56,9 +56,7 @@ def at_k(rows, k, weights, depths):
         "nDCG": mean(ratio(dcg([label in t for label in r[:k]]), ideal[len(t)]) for t, r in rows),
         "PSP": ratio(sum(sum(g) for g, _, _ in gains), sum(sum(best) for _, best, _ in gains)),
         "PSR": ratio(sum(sum(g) / n for g, _, n in gains), sum(sum(best) / n for _, best, n in gains)),
-        "PSnDCG": ratio(
-            sum(dcg(g) / ideal[n] for g, _, n in gains), sum(dcg(best) / ideal[n] for _, best, n in gains)
-        ),
+        "PSnDCG": ratio(sum(dcg(g) / ideal[n] for g, _, n in gains), sum(dcg(best) / ideal[n] for _, best, n in gains)),
         "coverage": ratio(
             len({label for t, r in rows for label in r[:k] if label in t}),
             len({x for t, _ in rows for x in t}),
@@ -75,8 +73,7 @@ def of_sets(rows):
     counts = [(len(t & r), len(r), len(t)) for t, r in rows]
     labels = range(N_LABELS)
     by_label = [
-        (sum(x in t & r for t, r in rows), sum(x in r for _, r in rows), sum(x in t for t, _ in rows))
-        for x in labels
+        (sum(x in t & r for t, r in rows), sum(x in r for _, r in rows), sum(x in t for t, _ in rows)) for x in labels
     ]
     seen = [c for c in by_label if c[1] + c[2]]
     found = {"hamming": mean(len(t ^ r) / N_LABELS for t, r in rows)}
@@ -84,9 +81,7 @@ def of_sets(rows):
         found[f"micro-{what}"] = p_r_f1(*map(sum, zip(*counts, strict=True)))[what]
         found[f"example-{what}"] = mean(p_r_f1(*c)[what] for c in counts)
         found[f"macro-{what}"] = mean(p_r_f1(*c)[what] for c in seen)
-        found[f"weighted-{what}"] = ratio(
-            sum(p_r_f1(*c)[what] * c[2] for c in by_label), sum(c[2] for c in by_label)
-        )
+        found[f"weighted-{what}"] = ratio(sum(p_r_f1(*c)[what] * c[2] for c in by_label), sum(c[2] for c in by_label))
     return found
 
 

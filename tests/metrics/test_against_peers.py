@@ -116,9 +116,7 @@ def test_set_metrics_equal_scikit_learn(average):
     truth, predicted = (rng.random((2, 60, 12)) < 0.15).astype(int)
     seen = np.flatnonzero((truth + predicted).any(axis=0))
     labels = seen if average == "macro" else None  # scikit-learn counts labels that never occur as 0
-    expected = precision_recall_fscore_support(
-        truth, predicted, average=average, labels=labels, zero_division=0
-    )
+    expected = precision_recall_fscore_support(truth, predicted, average=average, labels=labels, zero_division=0)
     ours = "example" if average == "samples" else average
     report = evaluate_sets(truth, predicted, metrics=[f"{ours}-{what}" for what in ("P", "R", "F1")])
     np.testing.assert_allclose([m.value for m in report.measures], expected[:3], rtol=0, atol=1e-12)

@@ -55,9 +55,7 @@ def test_rows_without_labels_count_in_precision_but_not_in_recall():
 
 
 def test_when_no_row_has_labels_everything_is_zero():
-    report = evaluate(
-        [[], []], ranking([0], []), metrics=[m for m in ALL if m != "hamming"], propensity=[1.0] * 4
-    )
+    report = evaluate([[], []], ranking([0], []), metrics=[m for m in ALL if m != "hamming"], propensity=[1.0] * 4)
     assert {m.value for m in report.measures} == {0.0}
 
 
@@ -94,9 +92,7 @@ def test_threads_change_nothing_and_input_stays_as_it_was():
 def test_slices_share_out_precision_and_cut_recall_to_their_labels():
     truth, returned, _ = random_problem()
     counts = LabelCounts(np.arange(30), n_rows=100)
-    report = evaluate(
-        truth, returned, metrics=["P@5", "R@5", "micro-F1", "PSP@5"], train_labels=counts, slices=True
-    )
+    report = evaluate(truth, returned, metrics=["P@5", "R@5", "micro-F1", "PSP@5"], train_labels=counts, slices=True)
     assert [part.name for part in report.slices] == ["head", "torso", "tail"]
     assert sum(part.n_labels for part in report.slices) == 30
     precision = [part.measures[0].value for part in report.slices]
@@ -107,9 +103,7 @@ def test_slices_share_out_precision_and_cut_recall_to_their_labels():
     assert report.slices[2].measures[3].value == pytest.approx(
         evaluate(only_tail, returned, metrics=["PSP@5"], train_labels=counts)["PSP@5"]
     )
-    both = evaluate_sets(
-        only_tail, sparse.csr_array(returned.to_sets() * tail[None, :]), metrics=["micro-F1"]
-    )
+    both = evaluate_sets(only_tail, sparse.csr_array(returned.to_sets() * tail[None, :]), metrics=["micro-F1"])
     assert report.slices[2].measures[2].value == pytest.approx(both["micro-F1"])
 
 

@@ -38,9 +38,7 @@ def test_intervals_hold_the_value_and_depend_on_the_seed_only():
     truth, ranking = problem(noise=2.0)
     counts = LabelCounts.of(truth)
     reports = [
-        evaluate(
-            truth, ranking, metrics=EVERY, train_labels=counts, confidence=0.9, n_resamples=200, seed=seed
-        )
+        evaluate(truth, ranking, metrics=EVERY, train_labels=counts, confidence=0.9, n_resamples=200, seed=seed)
         for seed in (0, 0, 1)
     ]
     assert reports[0] == reports[1] != reports[2]
@@ -53,9 +51,7 @@ def test_intervals_hold_the_value_and_depend_on_the_seed_only():
 def test_the_interval_of_a_share_has_the_width_of_the_binomial():
     hits = np.arange(400) % 4 == 0
     truth = [[0]] * 400
-    found = evaluate(truth, hit_ranking(hits), metrics=["P@1"], confidence=0.95, n_resamples=4000).measure(
-        "P@1"
-    )
+    found = evaluate(truth, hit_ranking(hits), metrics=["P@1"], confidence=0.95, n_resamples=4000).measure("P@1")
     half = 1.96 * np.sqrt(0.25 * 0.75 / 400)
     assert found.low == pytest.approx(0.25 - half, abs=0.006)
     assert found.high == pytest.approx(0.25 + half, abs=0.006)
@@ -88,9 +84,7 @@ def test_resampled_values_are_those_of_the_drawn_rows(monkeypatch):
     monkeypatch.setattr(resampling, "_draw_rows", spy)
     values = []
     original = resampling.intervals
-    monkeypatch.setattr(
-        "tagwood.metrics.evaluation.intervals", lambda v, c: values.append(v) or original(v, c)
-    )
+    monkeypatch.setattr("tagwood.metrics.evaluation.intervals", lambda v, c: values.append(v) or original(v, c))
     counts = LabelCounts.of(truth)
     evaluate(truth, ranking, metrics=EVERY, train_labels=counts, confidence=0.9, n_resamples=12)
     for repeat, weights in enumerate(drawn):
@@ -125,9 +119,7 @@ def test_a_clear_gain_is_significant_and_its_interval_is_above_zero():
 def test_swapping_the_rankings_turns_the_sign():
     truth, first = problem(noise=3.0)
     _, second = problem(noise=2.5, seed=1)
-    there, back = (
-        compare(truth, *pair, metrics=["P@1"])["P@1"] for pair in ((first, second), (second, first))
-    )
+    there, back = (compare(truth, *pair, metrics=["P@1"])["P@1"] for pair in ((first, second), (second, first)))
     assert there.difference == -back.difference
     assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
     assert there.p_value == pytest.approx(back.p_value, abs=0.03)
@@ -150,9 +142,9 @@ def test_p_values_are_spread_evenly_when_nothing_differs():
     truth = [[0]] * 60
     rng = np.random.default_rng(0)
     p_values = [
-        compare(
-            truth, *(hit_ranking(rng.random(60) < 0.5) for _ in range(2)), metrics=["P@1"], n_resamples=99
-        )["P@1"].p_value
+        compare(truth, *(hit_ranking(rng.random(60) < 0.5) for _ in range(2)), metrics=["P@1"], n_resamples=99)[
+            "P@1"
+        ].p_value
         for _ in range(80)
     ]
     assert np.mean(np.array(p_values) <= 0.1) < 0.2
@@ -160,13 +152,9 @@ def test_p_values_are_spread_evenly_when_nothing_differs():
 
 
 def test_comparisons_are_shown_as_plain_values_and_markdown():
-    found = compare(
-        [[0]] * 4, hit_ranking([0, 0, 1, 1]), hit_ranking([1, 1, 1, 1]), metrics=["P@1"], n_resamples=50
-    )
+    found = compare([[0]] * 4, hit_ranking([0, 0, 1, 1]), hit_ranking([1, 1, 1, 1]), metrics=["P@1"], n_resamples=50)
     assert json.loads(json.dumps(found.to_dict()))["differences"][0]["difference"] == 0.5
-    assert (
-        found.to_markdown().splitlines()[0] == "| metric | first | second | difference | 95 % interval | p |"
-    )
+    assert found.to_markdown().splitlines()[0] == "| metric | first | second | difference | 95 % interval | p |"
     assert found.to_markdown().splitlines()[2].startswith("| P@1 | 50.00 | 100.00 | 50.00 | ")
 
 

@@ -88,9 +88,7 @@ def test_auto_stops_its_classifiers_sooner(toy):
     def scores(tolerance, tolerance_factor, leaf=8, copies="auto"):
         base = LinearTree(max_leaf_size=leaf, arity=2, solver=Solver(tolerance=tolerance))
         return (
-            Disentangled(
-                base, copies=copies, copy_settings=CopySettings(tolerance_factor=tolerance_factor), threads=1
-            )
+            Disentangled(base, copies=copies, copy_settings=CopySettings(tolerance_factor=tolerance_factor), threads=1)
             .fit(X, Y)
             .rank(X_test)
             .scores
@@ -105,9 +103,7 @@ def test_auto_stops_its_classifiers_sooner(toy):
 def test_auto_grows_no_more_than_allowed(toy):
     X, Y, _, _ = toy
     for growth in (1.0, 1.2, 1.5):
-        model = Disentangled(BASE, copies="auto", copy_settings=CopySettings(growth=growth), threads=1).fit(
-            X, Y
-        )
+        model = Disentangled(BASE, copies="auto", copy_settings=CopySettings(growth=growth), threads=1).fit(X, Y)
         assert model.copy_counts().sum() <= growth * Y.shape[1]
     assert 2 <= model.copy_counts().max() <= 3
 
@@ -201,9 +197,7 @@ def test_nodes_are_unchanged_only_with_the_same_rows_and_children(problem):
     rows, all_nodes = training.rows_of_nodes(tree), np.arange(tree.n_nodes)
     inner = np.flatnonzero(np.diff(tree.child_ptr) > 0)
     assert unchanged_nodes(rows, tree, rows, all_nodes).tolist() == inner.tolist()
-    last = int(
-        inner[-1]
-    )  # its children lose their rows: it and all nodes above have changed children or rows
+    last = int(inner[-1])  # its children lose their rows: it and all nodes above have changed children or rows
     shorter = rows.ptr.copy()
     child = int(tree.child_ptr[last])
     shorter[child + 1 :] -= 1
@@ -288,9 +282,7 @@ def test_the_first_tree_is_as_deep_as_the_base_would_be():
 @pytest.mark.parametrize("copies", [1, 2])
 def test_leaves_stay_even(toy, copies):
     X, Y, _, _ = toy
-    model = Disentangled(BASE, copies=copies, copy_settings=CopySettings(max_leaf_load=1.0), threads=1).fit(
-        X, Y
-    )
+    model = Disentangled(BASE, copies=copies, copy_settings=CopySettings(max_leaf_load=1.0), threads=1).fit(X, Y)
     sizes = np.diff(model.trees_[0].tree.label_ptr)
     assert sizes.max() <= 12
 

@@ -59,9 +59,7 @@ def test_qualifiers_in_brackets_are_not_part_of_a_name(model):
 def test_plurals_are_matched(model):
     assert best(model, "two fir trees") == [2]
     assert best(model, "OAKS") == [0]
-    assert best(model, "an oak and two fir trees by the seas") == best(
-        model, "an oak and two fir tree by the sea"
-    )
+    assert best(model, "an oak and two fir trees by the seas") == best(model, "an oak and two fir tree by the sea")
     model.add_labels(["Electric scooter", "Lily"])
     assert best(model, "electric scooters") == [5]
     assert best(model, "lilies") == [6]
@@ -74,16 +72,11 @@ def test_a_stemmer_of_a_language(tmp_path):
     texts = ["die alten Häuser", "ein Haus", "das Meer", "Meere und Häuser"]
     y = [[0], [0], [1], [0, 1]]
     names = ["Haus", "Meer", "Wanderung"]
-    german = NameMatcher(language="german", threads=1).fit(
-        [*texts, "Wanderungen"], [*y, []], label_names=names
-    )
+    german = NameMatcher(language="german", threads=1).fit([*texts, "Wanderungen"], [*y, []], label_names=names)
     assert best(german, "Wanderungen") == [2]
     german.add_labels(["Nachtigall"])
     assert best(german, "zwei Nachtigallen") == [3]
-    assert (
-        best(NameMatcher(threads=1).fit([*texts, "Wanderungen"], [*y, []], label_names=names), "Wanderungen")
-        == []
-    )
+    assert best(NameMatcher(threads=1).fit([*texts, "Wanderungen"], [*y, []], label_names=names), "Wanderungen") == []
     assert best(NameMatcher(language="de", threads=1).fit(texts, y, label_names=names), "Meere") == [1]
 
 
@@ -184,9 +177,7 @@ def test_shortened_arrays_are_refused(model, name):
     arrays = {**index.arrays, name: index.arrays[name][:-1]}
     forged = State(index.kind, params=index.params, arrays=arrays, parts=index.parts)
     with pytest.raises(InputError):
-        NameMatcher.from_state(
-            State(state.kind, params=state.params, arrays=state.arrays, parts={"index": forged})
-        )
+        NameMatcher.from_state(State(state.kind, params=state.params, arrays=state.arrays, parts={"index": forged}))
 
 
 def test_as_many_stored_names_as_labels_of_names(model):
@@ -258,9 +249,7 @@ def test_words_of_names_may_be_apart_and_incomplete():
     texts = ["law of the sea and the land", "the law", "of the sea"] * 4
     model = NameMatcher(threads=1).fit(texts, [[0], [], []] * 4, label_names=["Law of the sea", "Fir"])
     assert best(model, "the sea has a law") == [0]
-    strict = NameMatcher(min_coverage=1.0, threads=1).fit(
-        texts, [[0], [], []] * 4, label_names=["Law of the sea"]
-    )
+    strict = NameMatcher(min_coverage=1.0, threads=1).fit(texts, [[0], [], []] * 4, label_names=["Law of the sea"])
     assert best(strict, "sea law") == []
     assert best(strict, "the law of sea") == [0]
     for wrong in (0.1, 1.1, "all"):
@@ -279,10 +268,7 @@ def test_fit_is_deterministic_whatever_the_threads():
     rng = np.random.default_rng(0)
     words = [f"word{i}" for i in range(80)]
     texts = [" ".join(rng.choice(words, 12)) for _ in range(400)]
-    y = [
-        [int(word[4:]) for word in set(text.split()) if int(word[4:]) < 30 and rng.random() < 0.5]
-        for text in texts
-    ]
+    y = [[int(word[4:]) for word in set(text.split()) if int(word[4:]) < 30 and rng.random() < 0.5] for text in texts]
     names = [f"word{i} word{i + 1}" if i % 3 else f"word{i}" for i in range(30)]
     states = [NameMatcher(threads=n).fit(texts, y, label_names=names) for n in (1, 1, 2, None)]
     first = states[0]

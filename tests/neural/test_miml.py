@@ -156,9 +156,7 @@ def test_same_seed_same_bits(model, boxes):
     other = MimlNetwork(training=QUICK, threads=1, seed=1).fit(X, Y, groups=groups)
     for name, array in model.state().arrays.items():
         assert array.tobytes() == again.state().arrays[name].tobytes()
-    assert (
-        other.state().arrays["aspects_weight"].tobytes() != model.state().arrays["aspects_weight"].tobytes()
-    )
+    assert other.state().arrays["aspects_weight"].tobytes() != model.state().arrays["aspects_weight"].tobytes()
 
 
 @pytest.mark.parametrize("attention", ["eagle", "none"])
@@ -191,9 +189,7 @@ def test_the_best_epoch_is_kept_and_progress_is_told(boxes):
         return float(np.mean(half.rank(X, k=1).labels == kinds))
 
     model = MimlNetwork(training=Training(epochs=3), threads=1)
-    model.fit(
-        X, Y, groups=groups, evaluate=accuracy, progress=lambda line, share: lines.append((line, share))
-    )
+    model.fit(X, Y, groups=groups, evaluate=accuracy, progress=lambda line, share: lines.append((line, share)))
     assert model.history_.measures[model.history_.best_epoch] == max(model.history_.measures)
     assert accuracy(model) == max(model.history_.measures)
     assert lines[-1][1] == 1.0
@@ -228,9 +224,7 @@ def test_misuse_of_data_is_named(model, boxes):
     fresh = MimlNetwork(threads=1)
     with pytest.raises(InputError, match="groups must have one row for each of the 399 rows of X; got 400"):
         fresh.fit(X[1:], Y, groups=groups)
-    with pytest.raises(
-        InputError, match="groups with rows, and groups with labels; got 400 rows in 100 groups, 0"
-    ):
+    with pytest.raises(InputError, match="groups with rows, and groups with labels; got 400 rows in 100 groups, 0"):
         fresh.fit(X, 0 * Y, groups=groups)
     with pytest.raises(NotFittedError):
         fresh.rank(X)

@@ -120,9 +120,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(tmp_path, stop_at):
     history = train(second, watched, problem.step, settings, folder=tmp_path, **options)
     assert torch.equal(weights_of(second), weights_of(whole))
     assert (history.losses, history.measures, history.steps) == (expected.losses, expected.measures, 12)
-    assert plans == list(
-        range((stop_at + 3) // 4, 3)
-    )  # the plan of the epoch it stopped in came from the file
+    assert plans == list(range((stop_at + 3) // 4, 3))  # the plan of the epoch it stopped in came from the file
     assert not (tmp_path / "checkpoint.pt").exists()
 
 
@@ -160,9 +158,7 @@ def test_early_stopping_keeps_the_best_weights():
 
 def test_progress_says_where_the_run_is():
     problem, settings, reports = Problem(), Training(epochs=2, batch_size=25), []
-    train(
-        problem.module(), shuffled(50, 25), problem.step, settings, progress=lambda *one: reports.append(one)
-    )
+    train(problem.module(), shuffled(50, 25), problem.step, settings, progress=lambda *one: reports.append(one))
     lines, shares = zip(*reports, strict=True)
     assert shares == (0.25, 0.5, 0.75, 1.0)
     assert lines[0].startswith("network: epoch 1, loss ")

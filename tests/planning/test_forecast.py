@@ -126,9 +126,7 @@ def test_an_ensemble_may_become_one_tree(data):
 
 
 def test_limits_that_nothing_keeps_are_named(data):
-    with pytest.raises(
-        InputError, match=r"no settings are within these limits; got model size up to .*allowed 0.1 kB"
-    ):
+    with pytest.raises(InputError, match=r"no settings are within these limits; got model size up to .*allowed 0.1 kB"):
         point(data, Recipe(), model_bytes=100)
 
 
@@ -150,9 +148,7 @@ def test_quantities_have_units(text, units, plain, value):
 
 @pytest.mark.parametrize("text", ["", "x", "-1GB", "0", "1 parsec", "nan", "1e9", "MB", "1GB2", "inf"])
 def test_other_quantities_are_refused(text):
-    with pytest.raises(
-        InputError, match="--max-ram must be a number above 0 with a unit, such as 500MB or 4GB"
-    ):
+    with pytest.raises(InputError, match="--max-ram must be a number above 0 with a unit, such as 500MB or 4GB"):
         parse_quantity(text, "--max-ram", BYTES, "mb")
 
 

@@ -79,9 +79,7 @@ def test_charts_need_finite_marks():
 @pytest.mark.parametrize(("measure", "words"), [("p50", "latency"), ("nodes", "work")])
 def test_a_sweep_becomes_charts_with_the_recommended_mark(measure, words):
     points = tuple(
-        SweepPoint(
-            lam, {**MEASURES, f"exact_{measure}_1": cost, f"beam_{measure}_1": cost + 1}, 0.0, 0.0, 0.0
-        )
+        SweepPoint(lam, {**MEASURES, f"exact_{measure}_1": cost, f"beam_{measure}_1": cost + 1}, 0.0, 0.0, 0.0)
         for lam, cost in [(0.0, 9.0), (0.5, 7.0)]
     )
     charts = sweep_charts(TreeSweep(points, f"exact_{measure}_1"))

@@ -152,9 +152,7 @@ def test_context_depends_neither_on_other_rows_nor_on_further_candidates():
     found = fitted.transform(together)
     for row in range(30):
         assert fitted.transform(together.rows([row])) == found.rows([row])
-    longer = Ranking.from_lists(
-        [[*row, *((label, -1.0) for label in range(40, 45))] for row in together], n_labels=45
-    )
+    longer = Ranking.from_lists([[*row, *((label, -1.0) for label in range(40, 45))] for row in together], n_labels=45)
     short = Ranking.from_lists(list(together), n_labels=45)
     train, truth = ranked_problem(500)
     wide = Calibrator("context").fit(Ranking.from_lists(list(train), n_labels=45), truth)

@@ -49,9 +49,7 @@ def resampled_rules(rule, n_rows, n_times, **options):
 def test_promises_are_broken_no_more_often_than_said(rule, confidence, allowed):
     tried = list(resampled_rules(rule, 600, 60, confidence=confidence))
     found = [f for f in tried if f.kept]
-    exact = [
-        precision_at(f.threshold, f.max_size) if rule[0] == "p" else recall_at(f.threshold) for f in found
-    ]
+    exact = [precision_at(f.threshold, f.max_size) if rule[0] == "p" else recall_at(f.threshold) for f in found]
     broken = np.sum(np.array(exact) < parse_rule(rule).value) / len(tried)
     assert len(found) > 0.9 * len(tried)
     assert broken <= allowed
@@ -158,9 +156,7 @@ def test_thresholds_and_top_need_no_rows_to_learn_from():
         assert review.tolist() == [False, True]
 
 
-@pytest.mark.parametrize(
-    "rule", ["precision>=0.85", "recall>=0.8", "f1", "row-f1", "threshold>=0.5", "top-3"]
-)
+@pytest.mark.parametrize("rule", ["precision>=0.85", "recall>=0.8", "f1", "row-f1", "threshold>=0.5", "top-3"])
 def test_saved_and_loaded_gives_the_same_sets(rule, tmp_path):
     found = fit_set_rule(rule, POOL.rows(np.arange(500)), TRUTH[:500])
     tagwood.save(found, tmp_path / "rule")
@@ -190,9 +186,7 @@ def test_mistyped_rules_name_the_nearest_form(text, nearest):
         parse_rule(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["precision>=1", "recall>=0", "precision>=90", "top-0", "", None, 0.9, "\x00"]
-)
+@pytest.mark.parametrize("text", ["precision>=1", "recall>=0", "precision>=90", "top-0", "", None, 0.9, "\x00"])
 def test_impossible_rules_are_refused(text):
     with pytest.raises(InputError, match="rule must"):
         parse_rule(text)

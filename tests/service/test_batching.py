@@ -22,9 +22,7 @@ def run(tagger, requests, *, enabled=True):
     return asyncio.run(work()), sizes
 
 
-REQUESTS = [
-    ([f"oak {number}", "sea"][: 1 + number % 2], TagOptions(k=1 + number % 3)) for number in range(30)
-]
+REQUESTS = [([f"oak {number}", "sea"][: 1 + number % 2], TagOptions(k=1 + number % 3)) for number in range(30)]
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -55,9 +55,7 @@ def test_several_processes_do_not_mix_their_lines(tmp_path):
         one.join()
         assert one.exitcode == 0
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert sorted((line["worker"], line["number"]) for line in lines) == [
-        (w, n) for w in range(2) for n in range(50)
-    ]
+    assert sorted((line["worker"], line["number"]) for line in lines) == [(w, n) for w in range(2) for n in range(50)]
 
 
 def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):

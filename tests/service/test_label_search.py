@@ -90,9 +90,7 @@ def test_labels_without_names_are_found_by_number():
     assert len(query.search("", 5)) == 5
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "\0", "...", "x" * 500, "\U0001f333", "a" * 119 + "é", "%", "\u0301"]
-)
+@pytest.mark.parametrize("text", ["", " ", "\0", "...", "x" * 500, "\U0001f333", "a" * 119 + "é", "%", "\u0301"])
 def test_any_text_may_be_typed(text):
     assert isinstance(make([*NAMES, "+", "\U0001f333"]).search(text, 5), list)
 

@@ -26,9 +26,7 @@ def asked(tagger, tmp_path_factory):
     return schemathesis.openapi.from_asgi("/openapi.json", create_app(tagger, settings))
 
 
-@pytest.mark.parametrize(
-    ("route", "mode"), CASES, ids=lambda value: getattr(value, "path", None) or value.name
-)
+@pytest.mark.parametrize(("route", "mode"), CASES, ids=lambda value: getattr(value, "path", None) or value.name)
 def test_generated_requests_get_documented_answers(asked, route, mode):
     @hypothesis_settings(
         max_examples=5,

@@ -127,9 +127,7 @@ def test_open_requests_are_answered_when_the_service_ends(models, tmp_path):
         working = [pool.submit(ask, service.address, "/v1/suggest", {"texts": texts}) for _ in range(4)]
 
         def arrived():
-            counted = (
-                ask(service.address, "/metrics")[1].decode().rpartition("_in_flight ")[2].partition("\n")[0]
-            )
+            counted = ask(service.address, "/metrics")[1].decode().rpartition("_in_flight ")[2].partition("\n")[0]
             return int(float(counted)) + sum(one.done() for one in working) >= 4
 
         service.wait_for(arrived)

@@ -37,9 +37,7 @@ def test_suggestions_are_those_of_the_tagger(client, tagger):
     texts = ["oak and elm", "salt of the sea", ""]
     answer = suggest(client, texts=texts, k=3).json()
     for found, tags in zip(answer["results"], tagger.tag(texts, 3), strict=True):
-        assert [(one["id"], one["name"], one["uri"]) for one in found["labels"]] == [
-            tuple(tag)[:3] for tag in tags
-        ]
+        assert [(one["id"], one["name"], one["uri"]) for one in found["labels"]] == [tuple(tag)[:3] for tag in tags]
         assert [one["score"] for one in found["labels"]] == pytest.approx([tag.score for tag in tags])
     assert answer["calibrated"] is True
 
@@ -207,9 +205,7 @@ def test_the_model_page_has_measures_of_held_out_rows(client, tagger):
         sum(point["count"] for point in facts["calibration"]["reliability"])
         == tagger.probabilities_.held_out.labels.size
     )
-    kept = [
-        one for one in facts["calibration"]["promises"] if one["kept"] and one["promise"].startswith("recall")
-    ]
+    kept = [one for one in facts["calibration"]["promises"] if one["kept"] and one["promise"].startswith("recall")]
     assert kept
     assert all(one["recall"] >= float(one["promise"][-3:]) for one in kept)
     assert facts["limits"]["texts"] == 20
@@ -263,9 +259,7 @@ def test_a_service_without_a_file_refuses_feedback(tagger):
 
 def test_feedback_that_cannot_be_stored_is_not_acknowledged(tagger, tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    with TestClient(
-        create_app(tagger, ServiceSettings(feedback=tmp_path / "file" / "feedback.jsonl"))
-    ) as client:
+    with TestClient(create_app(tagger, ServiceSettings(feedback=tmp_path / "file" / "feedback.jsonl"))) as client:
         problem(client.post("/v1/feedback", json={"text": "x"}), 507, "not-stored")
         assert client.get("/health").status_code == 200
 

@@ -154,9 +154,7 @@ def model():
 
 @pytest.fixture
 def rows():
-    return sparse.random_array(
-        (4, 6), density=0.5, format="csr", dtype=np.float32, rng=np.random.default_rng(1)
-    )
+    return sparse.random_array((4, 6), density=0.5, format="csr", dtype=np.float32, rng=np.random.default_rng(1))
 
 
 @pytest.fixture

@@ -49,9 +49,7 @@ def test_a_flip_in_the_saved_folder_itself_is_refused_in_spite_of_its_stamp(save
         load(saved)
 
 
-@pytest.mark.parametrize(
-    "old, new", [(b"  ", b" \t"), (b",\n", b", "), ("ü".encode(), b"\\u00fc"), (b"7", b"07")]
-)
+@pytest.mark.parametrize("old, new", [(b"  ", b" \t"), (b",\n", b", "), ("ü".encode(), b"\\u00fc"), (b"7", b"07")])
 def test_rewriting_the_manifest_with_the_same_meaning_is_refused(saved, old, new, refused):
     raw = (saved / "manifest.json").read_bytes()
     place = raw.rindex(old)
@@ -126,14 +124,10 @@ def test_an_edit_of_any_field_is_refused(saved, copy_of, toys, refused):
     assert len(fields) > 40
     for field in fields:
         folder = copy_of(saved)
-        toys.edit_manifest(
-            folder, lambda value, field=field: toys.set_field(value, field, another), new_checksum=False
-        )
+        toys.edit_manifest(folder, lambda value, field=field: toys.set_field(value, field, another), new_checksum=False)
         refused(folder, "edited|format|not the manifest")
         folder = copy_of(saved)
-        toys.edit_manifest(
-            folder, lambda value, field=field: toys.drop_field(value, field), new_checksum=False
-        )
+        toys.edit_manifest(folder, lambda value, field=field: toys.drop_field(value, field), new_checksum=False)
         refused(folder)
 
 

@@ -186,9 +186,7 @@ def test_processes_that_save_and_load_the_same_folder_always_see_a_whole_model(t
     """
     folder = tmp_path / "m"
     assert start("save(constant(1), sys.argv[1])", folder).communicate(timeout=60) == ("", "")
-    workers = [start(save_code, folder, value, exchange) for value in (1, 2)] + [
-        start(load_code, folder, exchange)
-    ]
+    workers = [start(save_code, folder, value, exchange) for value in (1, 2)] + [start(load_code, folder, exchange)]
     results = [worker.communicate(timeout=100) for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0, 0], results
     assert results[2][0] == "60\n"

@@ -189,17 +189,13 @@ def test_a_wrong_argument_is_refused_and_nothing_is_written(tmp_path, model, opt
 
 
 def test_only_registered_classes_are_saved(tmp_path, toys):
-    with pytest.raises(
-        InputError, match="save takes a model of a class registered with storable; got a dict"
-    ):
+    with pytest.raises(InputError, match="save takes a model of a class registered with storable; got a dict"):
         save({}, tmp_path / "m")
 
     class Child(toys.Linear):
         pass
 
-    with pytest.raises(
-        InputError, match=r"state\(\) of Child must return a State of its class's registered kind"
-    ):
+    with pytest.raises(InputError, match=r"state\(\) of Child must return a State of its class's registered kind"):
         save(Child(np.zeros((1, 1), dtype=np.float32)), tmp_path / "m")
 
 

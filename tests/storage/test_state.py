@@ -51,18 +51,14 @@ def test_names_are_plain(name):
             make()
 
 
-@pytest.mark.parametrize(
-    "array", [[1, 2], np.array(["a"]), np.array([None]), np.zeros(2, dtype=complex), 3.0]
-)
+@pytest.mark.parametrize("array", [[1, 2], np.array(["a"]), np.array([None]), np.zeros(2, dtype=complex), 3.0])
 def test_an_array_that_cannot_be_stored_is_refused_by_name(array):
     with pytest.raises(InputError, match="array 'w' of X must be a NumPy array"):
         State("X", arrays={"w": array})
 
 
 def test_a_part_must_be_a_state():
-    with pytest.raises(
-        InputError, match=r"part 'm' of X must be a State; got dict. Call its state\(\) method"
-    ):
+    with pytest.raises(InputError, match=r"part 'm' of X must be a State; got dict. Call its state\(\) method"):
         State("X", parts={"m": {}})
 
 

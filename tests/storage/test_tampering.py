@@ -45,9 +45,7 @@ def test_a_missing_or_unknown_field_is_refused_under_a_new_checksum(saved, copy_
         if field[0] in ("format", "checksum") or "versions" in field[:-1] or field[0] == "golden":
             continue
         folder = copy_of(saved)
-        toys.edit_manifest(
-            folder, lambda value, field=field: toys.drop_field(value, field), new_checksum=True
-        )
+        toys.edit_manifest(folder, lambda value, field=field: toys.drop_field(value, field), new_checksum=True)
         refused(folder)
     toys.edit_manifest(saved, lambda value: value.update(extra=1), new_checksum=True)
     refused(saved, "may not have the field 'extra'")
@@ -67,13 +65,9 @@ def test_a_file_name_that_could_leave_the_folder_is_refused(saved, toys, name, r
     refused(saved, "inside the model folder")
 
 
-@pytest.mark.parametrize(
-    "field, new", [("dtype", "int32"), ("shape", [9, 6]), ("shape", [54]), ("shape", [6, 9, 1])]
-)
+@pytest.mark.parametrize("field, new", [("dtype", "int32"), ("shape", [9, 6]), ("shape", [54]), ("shape", [6, 9, 1])])
 def test_a_manifest_whose_dtype_or_shape_differs_from_the_file_is_refused(saved, toys, field, new, refused):
-    toys.edit_manifest(
-        saved, lambda value: value["model"]["arrays"]["weights"].update({field: new}), new_checksum=True
-    )
+    toys.edit_manifest(saved, lambda value: value["model"]["arrays"]["weights"].update({field: new}), new_checksum=True)
     refused(saved, "but .* in the manifest")
 
 

@@ -24,9 +24,7 @@ def main(cases):
     with tempfile.TemporaryDirectory() as folder:
         for name, groups in (("rows", None), ("groups", boxes)):
             model = Path(folder) / name
-            Tagger(model=LinearTree(threads=1, max_leaf_size=2, arity=2)).fit(texts, labels, groups).save(
-                model
-            )
+            Tagger(model=LinearTree(threads=1, max_leaf_size=2, arity=2)).fit(texts, labels, groups).save(model)
             service = Service(model, "--quiet")
             try:
                 phases = ["--phases", "examples,coverage,fuzzing", "-n", str(cases), "--no-color"]

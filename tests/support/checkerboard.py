@@ -51,8 +51,7 @@ def checkerboard(
     bare = ~shown.any(axis=1)
     shown[bare, labels[bare].argmax(axis=1)] = True
     parts = [
-        normalize_rows(_dense(np.where(features, rng.uniform(0.5, 1.5, features.shape), 0.0)), 1)
-        for _ in range(2)
+        normalize_rows(_dense(np.where(features, rng.uniform(0.5, 1.5, features.shape), 0.0)), 1) for _ in range(2)
     ]
     return Problem(parts[0], _dense(shown), parts[1], _dense(labels))
 

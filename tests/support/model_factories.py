@@ -79,9 +79,7 @@ class Case:
         """Return a checkerboard in the form that the model reads."""
         made = checkerboard(**shape)
         colours = shape["n_colours"]
-        names = [
-            self.label_name.format(label=label, colour=label % colours) for label in range(shape["n_labels"])
-        ]
+        names = [self.label_name.format(label=label, colour=label % colours) for label in range(shape["n_labels"])]
         parts = [made.X_train, made.X_test]
         if self.texts:
             parts = [[_text(row, colours) for row in part.toarray()] for part in parts]
@@ -135,18 +133,14 @@ CASES: dict[str, Case] = {
     ),
     "Disentangled": Case(lambda: Disentangled(LinearTree(max_leaf_size=4), threads=1)),
     "Disentangled, auto, three trees": Case(
-        lambda: Disentangled(
-            LinearTree(max_leaf_size=3, arity=2, n_trees=3), copies="auto", merge="mean", threads=1
-        )
+        lambda: Disentangled(LinearTree(max_leaf_size=3, arity=2, n_trees=3), copies="auto", merge="mean", threads=1)
     ),
     "SoftmaxTree": Case(lambda: SoftmaxTree(**_SOFTMAX), texts=True, exact_threads=False),
     "Ensemble": Case(
         lambda: Ensemble([LinearTree(max_leaf_size=3, threads=1), LinearTree(n_trees=2, seed=5, threads=1)])
     ),
     "Ensemble of texts": Case(
-        lambda: Ensemble(
-            [(TfidfEncoder(min_df=1, threads=1), LinearTree(threads=1)), SoftmaxTree(**_SOFTMAX)]
-        ),
+        lambda: Ensemble([(TfidfEncoder(min_df=1, threads=1), LinearTree(threads=1)), SoftmaxTree(**_SOFTMAX)]),
         texts=True,
         exact_threads=False,
     ),
@@ -158,9 +152,7 @@ CASES: dict[str, Case] = {
     "Tagger": Case(lambda: _tagger(LinearTree(max_leaf_size=3, threads=1)), texts=True),
     "Tagger, disentangled": Case(lambda: _tagger(Disentangled(threads=1)), texts=True),
     "MimlNetwork": Case(
-        lambda: MimlNetwork(
-            hidden=32, training=Training(epochs=40, batch_size=16, learning_rate=0.01), threads=1
-        ),
+        lambda: MimlNetwork(hidden=32, training=Training(epochs=40, batch_size=16, learning_rate=0.01), threads=1),
         neural=True,
         exact_threads=False,
     ),

@@ -15,9 +15,7 @@ from pathlib import Path
 from tagwood.service.settings import RequestLimits
 
 _MAIN = "from tagwood.cli import main; main()"
-LIMITS = RequestLimits(
-    body_bytes=20_000, text_chars=2_000, texts=20, k=50, labels=30, concurrent=64, body_seconds=0.5
-)
+LIMITS = RequestLimits(body_bytes=20_000, text_chars=2_000, texts=20, k=50, labels=30, concurrent=64, body_seconds=0.5)
 
 
 def ask(address, path, body=None, timeout=30):

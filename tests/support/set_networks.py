@@ -13,9 +13,7 @@ from tagwood.neural.otseq2set.settings import NetworkSettings
 N_LABELS = 6
 
 
-def make_network(
-    seed: int = 0, *, scale: float = 4.0, dtype: torch.dtype = torch.float32, **sizes
-) -> SetNetwork:
+def make_network(seed: int = 0, *, scale: float = 4.0, dtype: torch.dtype = torch.float32, **sizes) -> SetNetwork:
     """A network whose steps prefer different labels; `scale` makes its probabilities less even."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)

@@ -20,7 +20,5 @@ def known_probabilities(
     truth = 1 / (1 + np.exp(-odds))
     Y = sparse.csr_array((random.random(truth.shape) < truth).astype(np.float32))
     probabilities = Ranking.from_csr(sparse.csr_array(truth))
-    scores = Ranking(
-        probabilities.indptr, probabilities.labels, probabilities.scores**power, probabilities.n_labels
-    )
+    scores = Ranking(probabilities.indptr, probabilities.labels, probabilities.scores**power, probabilities.n_labels)
     return scores, probabilities, Y

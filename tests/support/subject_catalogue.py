@@ -115,9 +115,7 @@ def vocabulary():
     )
     uris = [f"https://subjects.example/{number}" for number in range(len(names))]
     german |= dict(zip(FIELDS, fields, strict=True))
-    return LabelVocab.from_names(
-        names, uris=uris, languages={"en": names, "de": [german[name] for name in names]}
-    )
+    return LabelVocab.from_names(names, uris=uris, languages={"en": names, "de": [german[name] for name in names]})
 
 
 def catalogue(n_rows=2400, seed=0):
@@ -150,9 +148,7 @@ def boxes(n_boxes=60, seed=1):
 
 def _record(random, field):
     own = list(FIELDS[field])
-    chosen = [
-        str(name) for name in random.choice(own, size=min(len(own), random.integers(1, 3)), replace=False)
-    ]
+    chosen = [str(name) for name in random.choice(own, size=min(len(own), random.integers(1, 3)), replace=False)]
     if random.random() < 0.25:
         other = str(random.choice([name for name in FIELDS if name not in (field, "Languages")]))
         chosen.append(str(random.choice(list(FIELDS[other]))))

@@ -18,9 +18,7 @@ def random_tree(rng: np.random.Generator, n_labels: int, n_copies: int = 0) -> L
         if len(labels) < 2 or depth == 4 or rng.random() < 0.2 * depth:
             return labels
         cuts = np.sort(
-            rng.choice(
-                np.arange(1, len(labels)), min(len(labels) - 1, int(rng.integers(1, 4))), replace=False
-            )
+            rng.choice(np.arange(1, len(labels)), min(len(labels) - 1, int(rng.integers(1, 4))), replace=False)
         )
         return [grow(part.tolist(), depth + 1) for part in np.split(np.array(labels), cuts)]
 
@@ -86,9 +84,7 @@ def planted_problem(
     for row in range(n_rows):
         Y[row, rng.choice(n_labels, min(n_labels, int(rng.integers(1, 4))), replace=False)] = 1
     Y[np.arange(n_labels) % n_rows, np.arange(n_labels)] = 1
-    shown = np.tile(Y, (1, -(-n_features // n_labels)))[:, :n_features] * rng.uniform(
-        0.5, 1, (n_rows, n_features)
-    )
+    shown = np.tile(Y, (1, -(-n_features // n_labels)))[:, :n_features] * rng.uniform(0.5, 1, (n_rows, n_features))
     X = shown + (rng.random((n_rows, n_features)) < 0.05) * rng.uniform(0, 0.3, (n_rows, n_features))
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
     return sparse.csr_array(X.astype(np.float32)), sparse.csr_array(Y)

@@ -29,9 +29,7 @@ def two_topics(n_rows: int = 3000, seed: int = 0) -> tuple[list[str], list[list[
     return texts, labels, topics
 
 
-def two_topic_matrices(
-    n_rows: int = 3000, seed: int = 0
-) -> tuple[sparse.csr_array, sparse.csr_array, list[str]]:
+def two_topic_matrices(n_rows: int = 3000, seed: int = 0) -> tuple[sparse.csr_array, sparse.csr_array, list[str]]:
     """Return the same as rows of norm 1, label sets, and the words of the features."""
     texts, labels, topics = two_topics(n_rows, seed)
     words = [*THINGS, *(f"{topic}{number}" for topic in TOPICS for number in range(8))]

@@ -162,9 +162,7 @@ def test_labels_of_leaves_at_any_depth_are_followed():
 
 
 def test_hashed_features_are_named_by_the_words_of_the_text(library):
-    tagger = Tagger(TfidfEncoder(hash_bits=16), LinearTree(threads=1), sets=SetRules(holdout=0.0)).fit(
-        *library
-    )
+    tagger = Tagger(TfidfEncoder(hash_bits=16), LinearTree(threads=1), sets=SetRules(holdout=0.0)).fit(*library)
     words = dict(tagger.explain("oak bark", "trees").words)
     assert words["oak"] > 0
     assert not any(word.startswith("feature") for word in words)
@@ -211,7 +209,5 @@ def test_examples_cover_every_label_first(library):
 def test_misuse_is_named(tagger):
     with pytest.raises(InputError, match="explain takes one text; got list"):
         tagger.explain(["oak"], "trees")
-    with pytest.raises(
-        InputError, match=r"the label must be in the vocabulary; got 'tres'. Did you mean 'trees'"
-    ):
+    with pytest.raises(InputError, match=r"the label must be in the vocabulary; got 'tres'. Did you mean 'trees'"):
         tagger.explain("oak", "tres")

@@ -102,10 +102,7 @@ layers = 1
 """
     model = parse_recipe(text).tagger().model
     assert (model.preset, model.epochs, model.training.clip) == ("prime-lite", 4, 0.5)
-    assert (
-        model.training.batch_size
-        == PrototypeModel(preset="prime-lite").resolved_settings().training.batch_size
-    )
+    assert model.training.batch_size == PrototypeModel(preset="prime-lite").resolved_settings().training.batch_size
     assert repr(model.encoder) == "TextEncoder(encoder='small', layers=1)"
     tagger = parse_recipe(text).tagger()
     again = parse_recipe(recipe_of(tagger).to_toml()).tagger()

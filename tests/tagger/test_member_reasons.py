@@ -44,9 +44,7 @@ def test_contributions_add_up_to_the_log_odds_of_the_ensemble(fused, problem, li
         shown = {tag.label: tag.score for tag in fused.tag_one(text, 10, **limits)}
         for label, probability in ranked.items():
             found = fused.explain(text, label, **limits)
-            assert found.base + sum(one.contribution for one in found.members) == pytest.approx(
-                found.log_odds
-            )
+            assert found.base + sum(one.contribution for one in found.members) == pytest.approx(found.log_odds)
             assert found.model_score == pytest.approx(1 / (1 + np.exp(-found.log_odds)))
             assert found.model_score == pytest.approx(probability, abs=1e-6)
             assert found.score == pytest.approx(shown[label], abs=1e-5)
@@ -70,9 +68,7 @@ def test_every_member_in_use_tells_what_it_found(fused, problem):
     voters = next(m.model for m in fused.model_.members_ if isinstance(m.model, Neighbours)).voters(
         fused.encoder_.transform([texts[1]]), labels[1][0]
     )
-    assert near.reason.startswith(
-        f"{voters.rows.size} of the {voters.n_nearest} most similar training texts "
-    )
+    assert near.reason.startswith(f"{voters.rows.size} of the {voters.n_nearest} most similar training texts ")
     # All texts are kept, the explained one is a training text, and it is its own nearest neighbour.
     assert near.texts[0].text == texts[1]
     assert near.texts[0].similarity == pytest.approx(voters.similarity[0])
@@ -128,9 +124,7 @@ def test_text_html_and_json_show_members(fused, problem):
     assert f"<td>{near.similarity:.2f}</td><td>{near.text}</td>" in html
     assert f"to {found.log_odds:+.3f} (probability {found.model_score:.3f} before calibration)" in text
     assert [one["member"] for one in values["members"]] == [one.member for one in found.members]
-    assert values["base"] + sum(one["contribution"] for one in values["members"]) == pytest.approx(
-        values["log_odds"]
-    )
+    assert values["base"] + sum(one["contribution"] for one in values["members"]) == pytest.approx(values["log_odds"])
     assert "<b>" not in fused.explain("x", "never<b>used").to_html()
 
 

@@ -48,9 +48,7 @@ def test_new_labels_are_found_by_name_and_others_lose_nothing(problem, tagger, t
 
 def test_all_names_of_new_and_known_labels_are_found(problem, tagger, tmp_path):
     grown = load(tagger.save(tmp_path / "model"))
-    table = grown.vocab_.add(
-        ["scooter"], languages={"de": ["Roller"]}, alternatives=[["kick bike", "629.22"]]
-    )
+    table = grown.vocab_.add(["scooter"], languages={"de": ["Roller"]}, alternatives=[["kick bike", "629.22"]])
     first = table.name(0)
     grown.update_labels(vocab=table, rename={first: "Erstes"})
     for text in ("scooter", "Roller", "kick bike", "629.22"):
@@ -67,9 +65,7 @@ def test_all_names_of_the_table_are_learned():
         languages={"de": [f"deutsch{i}" for i in range(50)]},
         alternatives=[[f"other{i}"] for i in range(50)],
     )
-    tagger = Tagger(model=NameMatcher(threads=1)).fit(
-        texts, [[names[i] for i in row] for row in labels], vocab=vocab
-    )
+    tagger = Tagger(model=NameMatcher(threads=1)).fit(texts, [[names[i] for i in row] for row in labels], vocab=vocab)
     for text in ("name7", "deutsch7", "other7"):
         assert tagger.tag_one(text, 1).names == ["name7"]
 

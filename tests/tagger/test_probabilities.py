@@ -11,8 +11,7 @@ def library(n_rows, seed=0):
     random = np.random.default_rng(seed)
     labels = [random.choice(20, size=2, replace=False).tolist() for _ in range(n_rows)]
     words = [
-        " ".join(f"w{label}x{random.integers(4)}" for label in row) + f" noise{random.integers(9)}"
-        for row in labels
+        " ".join(f"w{label}x{random.integers(4)}" for label in row) + f" noise{random.integers(9)}" for row in labels
     ]
     return words, [[f"label{label}" for label in row] for row in labels]
 
@@ -20,9 +19,7 @@ def library(n_rows, seed=0):
 @pytest.fixture(scope="module")
 def tagger():
     encoder = TfidfEncoder(ngrams=(1, 1), threads=1)
-    return Tagger(encoder, LinearTree(threads=1), sets=SetRules(holdout=0.5), keep_texts=0).fit(
-        *library(2000)
-    )
+    return Tagger(encoder, LinearTree(threads=1), sets=SetRules(holdout=0.5), keep_texts=0).fit(*library(2000))
 
 
 def test_context_is_used_where_enough_rows_were_held_out(tagger):

@@ -26,9 +26,7 @@ def balanced(rows):
 def measured(tagger, rows):
     texts, labels = rows
     kept = [(text, own) for text, own in zip(texts[700:], labels[700:], strict=True)]
-    known = [
-        [tagger.vocab_.find(name) for name in own if tagger.vocab_.find(name) is not None] for _, own in kept
-    ]
+    known = [[tagger.vocab_.find(name) for name in own if tagger.vocab_.find(name) is not None] for _, own in kept]
     ranking = tagger.rank([text for text, _ in kept], 5)
     return evaluate([own or [0] for own in known], ranking, metrics=["nDCG@5"])["nDCG@5"]
 

@@ -85,11 +85,7 @@ def test_train_makes_a_generator_that_the_other_commands_use(tmp_path, capsys):
     data = tmp_path / "library.jsonl"
     data.write_text("\n".join(json.dumps({"text": text, "labels": labels}) for text, labels in rows))
     folder = str(tmp_path / "model")
-    options = [
-        word
-        for name, value in QUICK.items()
-        for word in ("--set", f"model.{name.replace('__', '.')}={value}")
-    ]
+    options = [word for name, value in QUICK.items() for word in ("--set", f"model.{name.replace('__', '.')}={value}")]
     assert run(["train", str(data), "-O", folder, "--model", "otseq2set", *options, "-j", "1", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["metrics"]["P@1"] > 0.8

@@ -42,9 +42,7 @@ def test_uris_and_languages_come_back_as_they_went_in(library):
     order = ["trees", "water", "stars", "stones"]
     uris = [f"http://example.org/{name}" for name in order]
     vocab = LabelVocab.from_names(order, uris=uris, languages={"de": ["Bäume", "Wasser", "Sterne", ""]})
-    tagger = small().fit(
-        texts, [[f"http://example.org/{name}" for name in row] for row in names], vocab=vocab
-    )
+    tagger = small().fit(texts, [[f"http://example.org/{name}" for name in row] for row in names], vocab=vocab)
     assert tagger.tag_one("oak", k=1, language="de")[0][:3] == (0, "Bäume", "http://example.org/trees")
     assert tagger.tag_one("granite", k=1, language="de")[0].name == "stones"
 
@@ -239,9 +237,7 @@ def test_a_new_label_with_a_description_is_suggested_at_once_and_survives_storag
 
 
 def test_descriptions_are_for_labels_without_training_texts(library):
-    with pytest.raises(
-        InputError, match="only labels without training texts take descriptions; got 'trees' with"
-    ):
+    with pytest.raises(InputError, match="only labels without training texts take descriptions; got 'trees' with"):
         small().fit(*library).update_labels(texts={"trees": "oak"})
 
 

@@ -70,9 +70,7 @@ def test_a_recipe_names_the_kind_of_model():
     assert repr(tagger.encoder) == "TfidfEncoder(ngrams=(1, 1), threads=1)"
     again = parse_recipe(recipe_of(tagger).to_toml()).tagger()
     assert repr(again) == repr(tagger)
-    assert recipe_of(Tagger(model=SoftmaxTree())) == recipe_of(
-        Recipe().override(["model.kind=softmax-tree"]).tagger()
-    )
+    assert recipe_of(Tagger(model=SoftmaxTree())) == recipe_of(Recipe().override(["model.kind=softmax-tree"]).tagger())
     assert isinstance(Recipe().override(["model.kind=linear-tree"]).tagger().model, LinearTree)
 
 

@@ -60,9 +60,7 @@ def repeated(words, counts):
 
 def text_of_leaves(order):
     """A text about all leaves, the first of `order` the most: word counts fall by a fifth from one to the next."""
-    return repeated(
-        [f"leaf{leaf:02d}" for leaf in order], np.round(300 * 0.8 ** np.arange(len(order))).astype(int)
-    )
+    return repeated([f"leaf{leaf:02d}" for leaf in order], np.round(300 * 0.8 ** np.arange(len(order))).astype(int))
 
 
 def pruned_below_the_root(n, random):
@@ -79,9 +77,7 @@ def pruned_below_a_limb(n, random):
     for _ in range(n):
         limbs = random.permutation(4)
         inside = [random.permutation(4) + 4 * limb for limb in limbs]  # best limb first, best leaf first
-        words = [f"leaf{leaf:02d}" for leaves in inside for leaf in leaves] + [
-            f"limb{limb}" for limb in limbs
-        ]
+        words = [f"leaf{leaf:02d}" for leaves in inside for leaf in leaves] + [f"limb{limb}" for limb in limbs]
         text = repeated(words, [40, 20, 10, 5] * 4 + [44, 40, 36, 32])
         limb, leaf = [(2, 2), (3, 2), (0, 3), (1, 3), (2, 3), (3, 3)][int(random.integers(6))]
         label = int(random.choice(LEAVES[inside[limb][leaf]][:3]))
@@ -116,9 +112,7 @@ def cases_of_one_leaf(random):
             "beyond the limit",
             competitor=NAMES[second],
         )
-        yield Case(
-            "wide", repeated(words[:2], (1, 1)), third, {"k": 49, "threshold": 0.5}, "below the threshold"
-        )
+        yield Case("wide", repeated(words[:2], (1, 1)), third, {"k": 49, "threshold": 0.5}, "below the threshold")
         yield Case("masked", own_text(first), first, {}, "masked")
         yield Case("wide", own_text(first), UNICORNS, {"k": 1}, "never in training")
         yield Case("wide", own_text(first), first, {"exclude": [NAMES[first]]}, "excluded")
@@ -144,9 +138,7 @@ def fitted(kind):
     texts = [words(label) for label in range(N_LABELS) for _ in range(4)]
     labels = [[NAMES[label]] for label in range(N_LABELS) for _ in range(4)]
     encoder = TfidfEncoder(ngrams=(1, 1), sublinear_tf=False)
-    model = kind(
-        solver=Solver(tolerance=1e-4, weights="float32", threshold=0.0), rare_label_weight=0.0, threads=1
-    )
+    model = kind(solver=Solver(tolerance=1e-4, weights="float32", threshold=0.0), rare_label_weight=0.0, threads=1)
     tagger = Tagger(encoder, model, sets=SetRules(holdout=0.0))
     return tagger.fit(texts, labels, vocab=LabelVocab.from_names(NAMES))
 

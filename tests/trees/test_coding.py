@@ -35,9 +35,7 @@ def test_expected_depths_are_ordered_as_theory_says(frequencies):
 
 @given(counts)
 def test_huffman_reaches_the_least_expected_depth(frequencies):
-    assert expected_depth(build_huffman_tree(frequencies), frequencies) == pytest.approx(
-        optimal_depth(frequencies)
-    )
+    assert expected_depth(build_huffman_tree(frequencies), frequencies) == pytest.approx(optimal_depth(frequencies))
 
 
 @given(counts)

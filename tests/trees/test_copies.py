@@ -27,11 +27,7 @@ def test_labels_go_to_the_leaves_with_most_of_their_rows(problem, copies):
     new = reassign_labels(TREE, Y, matched, copies)
     back = {int(new_leaf): set(new.leaf_labels(new_leaf).tolist()) for new_leaf in new.leaves}
     for label in range(6):
-        ranked = [
-            leaf
-            for leaf in np.lexsort((np.arange(counts.shape[1]), -counts[label]))
-            if counts[label, leaf] > 0
-        ]
+        ranked = [leaf for leaf in np.lexsort((np.arange(counts.shape[1]), -counts[label])) if counts[label, leaf] > 0]
         wanted = len(ranked[:copies]) or 1
         assert sum(label in labels for labels in back.values()) == wanted
     assert set(new.labels.tolist()) == set(range(6))
@@ -73,9 +69,7 @@ def test_a_full_leaf_passes_labels_on():
 def test_the_strongest_claims_are_served_first(problem, copies, limit):
     Y, matched = problem
     counts = count_arrivals(TREE, Y, matched).toarray()
-    claims = sorted(
-        (-counts[label, leaf], label, leaf) for label, leaf in zip(*counts.nonzero(), strict=True)
-    )
+    claims = sorted((-counts[label, leaf], label, leaf) for label, leaf in zip(*counts.nonzero(), strict=True))
     served = {label: set() for label in range(6)}
     for _, label, leaf in claims:
         full = sum(leaf in leaves for leaves in served.values()) >= limit

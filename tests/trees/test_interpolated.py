@@ -55,9 +55,7 @@ def naive_greedy(Y, p):
 @given(label_sets, st.data(), st.sampled_from(["marginal", "greedy"]))
 def test_both_constructions_follow_the_printed_algorithms(sets, data, construction):
     # Whole numbers: sums are exact, so ties are ties on both sides.
-    p = np.array(
-        data.draw(st.lists(st.integers(0, 4), min_size=len(sets), max_size=len(sets))), dtype=np.float64
-    )
+    p = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(sets), max_size=len(sets))), dtype=np.float64)
     Y = matrix(sets)
     found = label_frequencies(Y, p, construction=construction)
     naive = naive_marginal if construction == "marginal" else naive_greedy
@@ -151,18 +149,14 @@ def problem(n_labels, seed, n_features=5):
 
 
 def same_tree(a, b):
-    return all(
-        np.array_equal(getattr(a, name), getattr(b, name)) for name in ("parent", "label_ptr", "labels")
-    )
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("parent", "label_ptr", "labels"))
 
 
 def first_sides(V, f, lam, gamma, seed=0, max_iterations=20, direct=False):
     """Sides (+1, -1) of the labels after the root's split."""
     n = V.shape[0]
     options = (lam, gamma, direct, n - 1, max_iterations, 0.0, seed, 1)
-    order, begin, end, left = _kernels.split_labels(
-        *csr_parts(check_features(V)), f.marginal, f.coding, *options
-    )
+    order, begin, end, left = _kernels.split_labels(*csr_parts(check_features(V)), f.marginal, f.coding, *options)
     sides = np.full(n, -1)
     sides[order[begin[left[0]] : end[left[0]]]] = 1
     return sides
@@ -311,9 +305,7 @@ def test_wide_nodes_spend_their_places_on_frequent_branches():
     assert children.max() == 16
     leaves = [{tuple(tree.leaf_labels(leaf).tolist()) for leaf in tree.leaves} for tree in (binary, wide)]
     assert leaves[0] == leaves[1]
-    splits = split_labels(
-        csr_parts(check_features(V)), f.marginal, f.coding, lam=1.0, gamma=0.1, max_leaf_size=4
-    )
+    splits = split_labels(csr_parts(check_features(V)), f.marginal, f.coding, lam=1.0, gamma=0.1, max_leaf_size=4)
     whole = tree_from_splits(splits, arity=16)
     assert f.marginal @ wide.label_depths() < f.marginal @ whole.label_depths()
 

@@ -63,12 +63,7 @@ def test_the_parts_of_a_random_tree_agree(seed, n_labels, n_copies):
         assert all(label in tree.leaf_labels(leaf) for leaf in leaves)
         assert tree.label_depths()[label] == tree.depth[leaves].min()
     allowed = rng.random(n_labels) < 0.3
-    below = {
-        node
-        for label in np.flatnonzero(allowed)
-        for leaf in tree.leaves_of(label)
-        for node in tree.path(leaf)
-    }
+    below = {node for label in np.flatnonzero(allowed) for leaf in tree.leaves_of(label) for node in tree.path(leaf)}
     assert set(np.flatnonzero(tree.nodes_with(allowed)).tolist()) == below
 
 
@@ -93,9 +88,7 @@ def test_the_parts_of_a_random_tree_agree(seed, n_labels, n_copies):
 )
 def test_a_tree_that_is_none_is_refused(parent, label_ptr, labels, n_labels, message):
     with pytest.raises(InputError, match=message):
-        LabelTree(
-            np.array(parent, dtype=np.int32), np.array(label_ptr), np.array(labels, dtype=np.int32), n_labels
-        )
+        LabelTree(np.array(parent, dtype=np.int32), np.array(label_ptr), np.array(labels, dtype=np.int32), n_labels)
 
 
 @pytest.mark.parametrize("nested", [[0, [1]], [["a"]], [[0.5]]])

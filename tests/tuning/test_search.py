@@ -35,9 +35,7 @@ def test_the_first_trial_is_the_given_recipe_and_the_best_one_is_written(data, t
     found = search(data, tmp_path / "t", max_trials=6)
     first = next(trial for trial in found.trials if trial.number == 0)
     assert first.settings == {}
-    assert [trial.value for trial in found.trials] == sorted(
-        (trial.value for trial in found.trials), reverse=True
-    )
+    assert [trial.value for trial in found.trials] == sorted((trial.value for trial in found.trials), reverse=True)
     assert len(found.trials) + len(found.failures) == 6
     assert found.trials[0].value >= first.value
     assert read_recipe(tmp_path / "t" / "best.toml").sections == found.recipe.sections

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 def check(
     data: Annotated[Path, typer.Argument(help="File or folder in any supported format.")],
-    test: Annotated[
-        Path | None, typer.Option(help="Test set to compare with: leaked rows, unknown labels.")
-    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Test set to compare with: leaked rows, unknown labels.")] = None,
     data_format: common.FormatOption = None,
     vocab: common.VocabOption = None,
     text_columns: common.TextColumnsOption = None,

@@ -27,13 +27,9 @@ if TYPE_CHECKING:
 
 # Options that several commands have; a command adds its default.
 ModelArgument = Annotated[Path, typer.Argument(help="Model folder.")]
-DataArgument = Annotated[
-    Path, typer.Argument(help="File or folder with texts and labels, in any supported format.")
-]
+DataArgument = Annotated[Path, typer.Argument(help="File or folder with texts and labels, in any supported format.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
-JobsOption = Annotated[
-    int | None, typer.Option("--jobs", "-j", help="Number of threads; all cores by default.")
-]
+JobsOption = Annotated[int | None, typer.Option("--jobs", "-j", help="Number of threads; all cores by default.")]
 LanguageOption = Annotated[str | None, typer.Option("--language", "-L", help="Language of the label names.")]
 LimitOption = Annotated[int, typer.Option("--limit", "-l", help="Largest number of labels per text.")]
 ThresholdOption = Annotated[
@@ -43,16 +39,10 @@ RestrictOption = Annotated[
     list[str] | None, typer.Option(help="Suggest only this label, given by name, URI or id (repeatable).")
 ]
 ExcludeOption = Annotated[list[str] | None, typer.Option(help="Exclude this label (repeatable).")]
-FormatOption = Annotated[
-    str | None, typer.Option("--format", help="Format of the data; detected by default.")
-]
+FormatOption = Annotated[str | None, typer.Option("--format", help="Format of the data; detected by default.")]
 VocabOption = Annotated[Path | None, typer.Option(help="Label vocabulary (TSV, CSV or SKOS).")]
-UnknownOption = Annotated[
-    str, typer.Option(help="What to do with labels that are not in --vocab: error, add or skip.")
-]
-SkipBadOption = Annotated[
-    bool, typer.Option("--skip-bad", help="Skip lines that cannot be read, and count them.")
-]
+UnknownOption = Annotated[str, typer.Option(help="What to do with labels that are not in --vocab: error, add or skip.")]
+SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Skip lines that cannot be read, and count them.")]
 ForceFlag = Annotated[bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")]
 DocsLimitOption = Annotated[int | None, typer.Option("--docs-limit", "-d", help="Use only the first rows.")]
 RecipeOption = Annotated[Path | None, typer.Option(help="TOML file with settings.")]
@@ -71,9 +61,7 @@ TextColumnsOption = Annotated[
 ]
 GroupLabelsOption = Annotated[
     Path | None,
-    typer.Option(
-        "--group-labels", help="File with the labels of each group: group<TAB>label<TAB>..., or JSON lines."
-    ),
+    typer.Option("--group-labels", help="File with the labels of each group: group<TAB>label<TAB>..., or JSON lines."),
 ]
 
 # Columns of `make_table`: numbers, and texts that may take several lines.
@@ -159,9 +147,7 @@ def column_names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def read_truth(
-    tagger: Tagger, data: Path, data_format: str | None, text_columns: str | None = None
-) -> Dataset:
+def read_truth(tagger: Tagger, data: Path, data_format: str | None, text_columns: str | None = None) -> Dataset:
     """Read texts to measure a model on; labels that it does not know are added to the table and count as missed."""
     from tagwood.data import read_dataset
 

@@ -12,20 +12,12 @@ from tagwood.cli import common
 
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="File or folder in any supported format.")],
-    target: Annotated[
-        Path, typer.Argument(metavar="OUT", help="File or folder to write; .gz compresses a file.")
-    ],
-    from_format: Annotated[
-        str | None, typer.Option("--from", help="Format of IN; detected by default.")
-    ] = None,
-    to_format: Annotated[
-        str | None, typer.Option("--to", help="Format of OUT; from its name by default.")
-    ] = None,
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="File or folder to write; .gz compresses a file.")],
+    from_format: Annotated[str | None, typer.Option("--from", help="Format of IN; detected by default.")] = None,
+    to_format: Annotated[str | None, typer.Option("--to", help="Format of OUT; from its name by default.")] = None,
     vocab: common.VocabOption = None,
     on_unknown: common.UnknownOption = "error",
-    split: Annotated[
-        str | None, typer.Option(help="Part to read from a folder that has both: train or test.")
-    ] = None,
+    split: Annotated[str | None, typer.Option(help="Part to read from a folder that has both: train or test.")] = None,
     skip_bad: common.SkipBadOption = False,
     force: common.ForceFlag = False,
     json: common.JsonFlag = False,
@@ -51,9 +43,7 @@ def convert(
     for error in bad.first:
         common.say(f"! skipped: {error}")
     if json:
-        common.print_json(
-            {"rows": data.n_rows, "labels": data.n_labels, "lost": lost, "bad_lines": bad.count}
-        )
+        common.print_json({"rows": data.n_rows, "labels": data.n_labels, "lost": lost, "bad_lines": bad.count})
     else:
         skipped = f", {bad.count:,} lines skipped" if bad.count else ""
         common.say(f"{target}: {data.n_rows:,} rows, {data.n_labels:,} labels{skipped}")

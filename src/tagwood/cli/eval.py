@@ -37,9 +37,7 @@ def eval_command(
     train: Annotated[Path | None, typer.Option(help="Training dataset, for propensities and slices.")] = None,
     propensity: Annotated[
         str,
-        typer.Option(
-            help="Propensity model: default, wikipedia, amazon, or the constants A,B such as 0.55,1.5."
-        ),
+        typer.Option(help="Propensity model: default, wikipedia, amazon, or the constants A,B such as 0.55,1.5."),
     ] = "default",
     limit: Annotated[
         int | None, typer.Option("--limit", "-l", help="Measure only the first labels of each row.")

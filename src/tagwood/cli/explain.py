@@ -35,9 +35,7 @@ def explain(
     if wanted is None:
         tags = tagger.tag_one(text, k=1, **among)
         if not tags:
-            raise InputError(
-                "without --label there must be a suggestion to explain", given="none for this text"
-            )
+            raise InputError("without --label there must be a suggestion to explain", given="none for this text")
         wanted = tags[0].label
     found = tagger.explain(text, wanted, k=limit, threshold=threshold, language=language, **among)
     typer.echo(found.to_json() if json else found.to_html() if html else found.to_text())

@@ -30,9 +30,7 @@ def impute(
     settings: common.SetOption = None,
     margin: Annotated[
         float,
-        typer.Option(
-            help="A label is certain for a row if the cosines of the others are lower by this share."
-        ),
+        typer.Option(help="A label is certain for a row if the cosines of the others are lower by this share."),
     ] = 0.2,
     doubtful_first: Annotated[
         bool, typer.Option("--doubtful-first", help="Write groups with the least certain labels first.")
@@ -85,9 +83,7 @@ def impute_texts(rows: Dataset, tagger: Tagger, margin: float, threads: int | No
     return keep_closest(impute_rows(X, grouped, tagger.groups, margin=margin, threads=threads), grouped)
 
 
-def write_review(
-    rows: Dataset, found: Imputed, output: Path, *, doubtful_first: bool, force: bool
-) -> dict[str, Any]:
+def write_review(rows: Dataset, found: Imputed, output: Path, *, doubtful_first: bool, force: bool) -> dict[str, Any]:
     """Write one JSON object per row and return the facts."""
     from tagwood.data.files import open_for_writing, replace_path
 

@@ -22,12 +22,8 @@ def plan(
     max_latency: Annotated[
         str | None, typer.Option(help="Time limit for tagging one text from Python, such as 500us.")
     ] = None,
-    max_size: Annotated[
-        str | None, typer.Option(help="Size limit of the model folder, such as 50MB.")
-    ] = None,
-    write: Annotated[
-        Path | None, typer.Option(help="File to write the chosen settings to, as a recipe.")
-    ] = None,
+    max_size: Annotated[str | None, typer.Option(help="Size limit of the model folder, such as 50MB.")] = None,
+    write: Annotated[Path | None, typer.Option(help="File to write the chosen settings to, as a recipe.")] = None,
     recipe: common.RecipeOption = None,
     settings: common.SetOption = None,
     vocab: common.VocabOption = None,
@@ -35,9 +31,7 @@ def plan(
     data_format: common.FormatOption = None,
     docs_limit: common.DocsLimitOption = None,
     skip_bad: common.SkipBadOption = False,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace the recipe file if it exists.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the recipe file if it exists.")] = False,
     json: common.JsonFlag = False,
 ) -> None:
     """Forecast memory, time, model size, depth and latency before training.

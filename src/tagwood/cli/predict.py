@@ -119,9 +119,7 @@ class Document(NamedTuple):
     id: str = ""
 
 
-def read_documents(
-    source: str, data_format: str | None, text_columns: Sequence[str] = ()
-) -> Iterator[Document]:
+def read_documents(source: str, data_format: str | None, text_columns: Sequence[str] = ()) -> Iterator[Document]:
     """Yield the texts of a source: ``-`` is stdin, an existing file is read, anything else is a text.
 
     `data_format` is that of a file or of stdin; ``"lines"`` is a text per line. `text_columns` make the text of a row.
@@ -146,9 +144,7 @@ def is_path(source: str) -> bool:
     except (OSError, ValueError):  # too long or odd for a path: a text
         return False
     if source.lower().endswith(_FILE_ENDINGS) and not any(mark.isspace() for mark in source):
-        raise InputError(
-            f"there is no file {source}", hint="A text with such an ending goes through stdin (-)."
-        )
+        raise InputError(f"there is no file {source}", hint="A text with such an ending goes through stdin (-).")
     return False
 
 
@@ -274,10 +270,7 @@ def output_format(path: Path, to: str | None = None) -> str:
 def as_dict(document: Document, tags: Tags) -> dict[str, Any]:
     """Return a text and its labels as JSON; `tagwood eval` reads these lines as predictions."""
     head = {"id": document.id} if document.id else {}
-    labels = [
-        {"label": tag.name, **({"uri": tag.uri} if tag.uri else {}), "score": _short(tag.score)}
-        for tag in tags
-    ]
+    labels = [{"label": tag.name, **({"uri": tag.uri} if tag.uri else {}), "score": _short(tag.score)} for tag in tags]
     return {**head, "text": document.text, "labels": labels, **({"review": True} if tags.review else {})}
 
 
@@ -305,17 +298,13 @@ def _cells(document: Document, tags: Tags) -> list[str]:
 
 def _joined(names: list[str]) -> str:
     """Return names in one cell: with semicolons, or as a JSON list where that could be misread."""
-    unclear = any(
-        ";" in name or "|" in name or name.startswith("[") or name.strip() != name for name in names
-    )
+    unclear = any(";" in name or "|" in name or name.startswith("[") or name.strip() != name for name in names)
     return json.dumps(names, ensure_ascii=False) if unclear else ";".join(names)
 
 
 def _binary_stdout() -> IO[bytes]:
     if sys.stdout.isatty():
-        raise InputError(
-            "Parquet cannot be written to a terminal", hint="Name a file with --output, or use a pipe."
-        )
+        raise InputError("Parquet cannot be written to a terminal", hint="Name a file with --output, or use a pipe.")
     return sys.stdout.buffer
 
 

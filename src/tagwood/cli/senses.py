@@ -24,10 +24,7 @@ def senses(
     if json:
         common.print_json({"model": str(model), "labels": found})
     elif found:
-        rows = (
-            (f"{one.difference:.2f}", f"{one.rows:,}", ", ".join(map(str, one.leaves)), one.name)
-            for one in found
-        )
+        rows = ((f"{one.difference:.2f}", f"{one.rows:,}", ", ".join(map(str, one.leaves)), one.name) for one in found)
         common.print_data(common.make_table({"difference": {}, "texts": {}, "leaves": {}, "label": {}}, rows))
     else:
         common.say("Every label is in one leaf. Train with --set tree.copies=2 to allow several.")

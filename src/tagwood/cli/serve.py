@@ -27,9 +27,7 @@ def serve(
     workers: Annotated[
         int, typer.Option(min=1, max=256, help="Number of processes; they share one model in memory.")
     ] = 1,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=1, help="Threads per worker for large batches.")
-    ] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Threads per worker for large batches.")] = 1,
     token_file: Annotated[
         Path | None, typer.Option(help="File whose first line is the token that every request must carry.")
     ] = None,
@@ -43,9 +41,7 @@ def serve(
         Path | None,
         typer.Option(help="File for feedback; MODEL.feedback.jsonl next to the model by default."),
     ] = None,
-    no_feedback: Annotated[
-        bool, typer.Option("--no-feedback", help="Do not store feedback and corrections.")
-    ] = False,
+    no_feedback: Annotated[bool, typer.Option("--no-feedback", help="Do not store feedback and corrections.")] = False,
     limits: Annotated[
         list[str] | None,
         typer.Option("--max", help="Limit of a request, such as texts=100 or text_chars=50000 (repeatable)."),
@@ -55,9 +51,7 @@ def serve(
     ] = False,
     reload_seconds: Annotated[
         float,
-        typer.Option(
-            help="Seconds between checks for a new model in the folder; 0 to reload on SIGHUP only."
-        ),
+        typer.Option(help="Seconds between checks for a new model in the folder; 0 to reload on SIGHUP only."),
     ] = 2.0,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Include texts in the log.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not log each request.")] = False,
@@ -89,9 +83,7 @@ def serve(
     run(model, settings, host, port, workers=workers, quiet=quiet, json=json)
 
 
-def run(
-    model: Path, settings: ServiceSettings, host: str, port: int, *, workers: int, quiet: bool, json: bool
-) -> None:
+def run(model: Path, settings: ServiceSettings, host: str, port: int, *, workers: int, quiet: bool, json: bool) -> None:
     """Run the service until it is stopped."""
     from tagwood.service.processes import Supervisor, open_socket
 
@@ -104,13 +96,9 @@ def run(
                 print_json({"address": address, "workers": workers})
             say(f"{model} is served at {address} (Ctrl+C stops it)")
 
-        service = Supervisor(
-            model, settings, sock, workers=workers, log_requests=not quiet, on_ready=on_ready
-        )
+        service = Supervisor(model, settings, sock, workers=workers, log_requests=not quiet, on_ready=on_ready)
         if not service.run():
-            raise InputError(
-                f"{model} must be a model that can be loaded", hint="See the log above for the reason."
-            )
+            raise InputError(f"{model} must be a model that can be loaded", hint="See the log above for the reason.")
 
 
 def check_model(folder: Path) -> None:
@@ -119,9 +107,7 @@ def check_model(folder: Path) -> None:
 
     kind = read_manifest(folder).model.kind
     if kind != "Tagger":
-        raise InputError(
-            f"{folder} must hold a Tagger", given=f"a {kind}", hint="Train one with: tagwood train"
-        )
+        raise InputError(f"{folder} must hold a Tagger", given=f"a {kind}", hint="Train one with: tagwood train")
 
 
 def parse_limits(given: list[str]) -> RequestLimits:

@@ -59,16 +59,12 @@ def train(
     data_format: common.FormatOption = None,
     docs_limit: common.DocsLimitOption = None,
     jobs: common.JobsOption = None,
-    max_ram: Annotated[
-        str | None, typer.Option(help="Memory limit, such as 4GB; the free memory by default.")
-    ] = None,
+    max_ram: Annotated[str | None, typer.Option(help="Memory limit, such as 4GB; the free memory by default.")] = None,
     notes: Annotated[str | None, typer.Option(help="Notes to store with the model.")] = None,
     skip_bad: common.SkipBadOption = False,
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", "-f", help="Replace an existing model, and train even if memory may not suffice."
-        ),
+        typer.Option("--force", "-f", help="Replace an existing model, and train even if memory may not suffice."),
     ] = False,
     json: common.JsonFlag = False,
 ) -> None:
@@ -111,9 +107,7 @@ def print_summary(tagger: Tagger, facts: dict[str, Any]) -> None:
     for line in common.member_lines(tagger):
         common.say(line)
     if tagger.measures_ is None:
-        common.say(
-            "Nothing was measured; to measure the model: tagwood eval MODEL DATA, with data it has not seen."
-        )
+        common.say("Nothing was measured; to measure the model: tagwood eval MODEL DATA, with data it has not seen.")
     else:
         common.print_data(one_line(tagger))
 

@@ -22,14 +22,10 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 _PANEL: dict[str, Any] = {"rich_help_panel": "With --tree"}
 
-TreeFlag = Annotated[
-    bool, typer.Option("--tree", help="Find the fastest label tree without loss of P@1.", **_PANEL)
-]
+TreeFlag = Annotated[bool, typer.Option("--tree", help="Find the fastest label tree without loss of P@1.", **_PANEL)]
 LamOption = Annotated[
     list[float] | None,
-    typer.Option(
-        "--lam", help="Value of lambda to try, 0 to 2 (repeatable); the paper's grid by default.", **_PANEL
-    ),
+    typer.Option("--lam", help="Value of lambda to try, 0 to 2 (repeatable); the paper's grid by default.", **_PANEL),
 ]
 SeedsOption = Annotated[int, typer.Option(help="Trees per lambda; more make P@1 more certain.", **_PANEL)]
 LossOption = Annotated[float, typer.Option(help="Points of P@1 that may be lost for speed.", **_PANEL)]
@@ -58,9 +54,7 @@ def tune(
     data: common.DataArgument,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-O", help="Folder for the results. A search continues in the folder it started in."
-        ),
+        typer.Option("--output", "-O", help="Folder for the results. A search continues in the folder it started in."),
     ] = None,
     minutes: Annotated[float, typer.Option(help="Time limit of this call.")] = 10.0,
     trials: Annotated[int | None, typer.Option(help="Stop after this many trials.")] = None,
@@ -69,9 +63,7 @@ def tune(
     ] = "P@5",
     ranges: Annotated[
         Path | None,
-        typer.Option(
-            help="TOML file with the settings to vary; ranges.toml in the folder shows the default."
-        ),
+        typer.Option(help="TOML file with the settings to vary; ranges.toml in the folder shows the default."),
     ] = None,
     recipe: common.RecipeOption = None,
     settings: common.SetOption = None,
@@ -163,9 +155,7 @@ def report(found: Tuned, folder: Path, limit: int, json: bool) -> None:
     common.print_data(trial_table(found, limit))
     for number, reason in list(found.failures.items())[:3]:
         common.say(f"trial {number} failed: {reason}")
-    common.say(
-        f"{folder / 'best.toml'}: the best of {len(found.trials):,} trials on {found.held_out:,} held-out rows"
-    )
+    common.say(f"{folder / 'best.toml'}: the best of {len(found.trials):,} trials on {found.held_out:,} held-out rows")
 
 
 def trial_table(found: Tuned, limit: int) -> Any:

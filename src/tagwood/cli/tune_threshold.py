@@ -68,9 +68,7 @@ class Cuts(NamedTuple):
     size: Cut
 
 
-def measure_cuts(
-    tagger: Tagger, data: Path, metric: str, data_format: str | None, docs_limit: int | None
-) -> Cuts:
+def measure_cuts(tagger: Tagger, data: Path, metric: str, data_format: str | None, docs_limit: int | None) -> Cuts:
     """Rank the texts of a dataset and measure every rule that cuts the rankings to sets."""
     from tagwood.tagger.fitting import CANDIDATES
     from tagwood.tuning import thresholds as cuts

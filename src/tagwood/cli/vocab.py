@@ -56,9 +56,7 @@ class Source(NamedTuple):
     def as_dict(self, label: int, language: str | None) -> dict[str, Any]:
         """Return everything known about a label."""
         facts = self.entry(label, language)
-        facts["languages"] = {
-            code: table[label] for code, table in self.vocab.languages.items() if table[label]
-        }
+        facts["languages"] = {code: table[label] for code, table in self.vocab.languages.items() if table[label]}
         facts["masked"] = self._is_masked(label)
         if self.counts is not None:
             facts["rows"] = int(self.counts[label])
@@ -146,9 +144,7 @@ def _descriptions(tagger: Tagger, update: TableUpdate, newer: Source) -> dict[in
     counts, gone = tagger.label_counts_, update.vocab.removed_mask()
     known = {} if tagger.label_texts_ is None else tagger.label_texts_.to_dict()
     texts = {
-        i: newer.describe(j)
-        for i, j in update.sources.items()
-        if not gone[i] and (i >= counts.size or counts[i] == 0)
+        i: newer.describe(j) for i, j in update.sources.items() if not gone[i] and (i >= counts.size or counts[i] == 0)
     }
     return {i: text for i, text in texts.items() if text.strip() and known.get(i) != text}
 
@@ -190,9 +186,7 @@ def list_labels(
     ] = None,
     sort: Annotated[str, typer.Option(help="Order: id, name, or rows (most training rows first).")] = "id",
     masked: Annotated[bool, typer.Option("--masked", help="List only masked labels.")] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", "-l", help="Largest number of labels to list; 0 for all.")
-    ] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-l", help="Largest number of labels to list; 0 for all.")] = 50,
     language: common.LanguageOption = None,
     output: Annotated[
         Path | None,
@@ -215,9 +209,7 @@ def list_labels(
     chosen = found.select(contains, masked=masked, sort=sort, language=language)
     shown = chosen[:limit] if limit else chosen
     if json:
-        common.print_json(
-            {"labels": len(chosen), "listed": [found.as_dict(label, language) for label in shown]}
-        )
+        common.print_json({"labels": len(chosen), "listed": [found.as_dict(label, language) for label in shown]})
         return
     for label in shown:
         typer.echo(found.line(label, language))
@@ -281,9 +273,7 @@ def load_labels(
         Path | None, typer.Option("--output", "-O", help="Model folder to write; MODEL itself by default.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace an existing model at --output.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace an existing model at --output.")] = False,
     limit: ChangesOption = 20,
     json: common.JsonFlag = False,
 ) -> None:

@@ -100,9 +100,7 @@ class Dataset:
         try:
             chosen = np.arange(self.n_rows)[wanted if wanted.size else np.zeros(0, dtype=np.int64)]
         except IndexError as error:
-            raise InputError(
-                f"rows must be numbers below {self.n_rows:,} or a mask", given=str(error)
-            ) from error
+            raise InputError(f"rows must be numbers below {self.n_rows:,} or a mask", given=str(error)) from error
         order = chosen.tolist()
         return replace(
             self,
@@ -154,9 +152,7 @@ class Dataset:
 
     def _check_length(self, what: str, given: int) -> None:
         if given != self.n_rows:
-            raise InputError(
-                f"{what} must have one entry for each of the {self.n_rows:,} rows", given=f"{given:,}"
-            )
+            raise InputError(f"{what} must have one entry for each of the {self.n_rows:,} rows", given=f"{given:,}")
 
 
 def _strings(column: Iterable[str], what: str) -> list[str]:

@@ -38,9 +38,7 @@ class SavedRanking(NamedTuple):
     vocab: LabelVocab
 
 
-def read_ranking(
-    path: str | Path, vocab: LabelVocab | None = None, *, on_unknown: str = "error"
-) -> SavedRanking:
+def read_ranking(path: str | Path, vocab: LabelVocab | None = None, *, on_unknown: str = "error") -> SavedRanking:
     """Read a ranking from a ``.npz`` file, or JSON lines (any other name; gzip or not).
 
     `vocab` is the label table of names and ids; None: the labels in the file. Labels that are not in it are an
@@ -183,11 +181,7 @@ def _read_npz(path: Path, vocab: LabelVocab | None, on_unknown: str) -> SavedRan
             known = ranking.keep(ranking.labels < len(vocab))
             return SavedRanking(replace(known, n_labels=len(vocab)), vocab)
         extra = range(len(vocab), ranking.n_labels)
-        vocab = (
-            LabelVocab.numbered(ranking.n_labels)
-            if vocab.names is None
-            else vocab.add([f"#{i}" for i in extra])
-        )
+        vocab = LabelVocab.numbered(ranking.n_labels) if vocab.names is None else vocab.add([f"#{i}" for i in extra])
     return SavedRanking(replace(ranking, n_labels=len(vocab)), vocab)
 
 

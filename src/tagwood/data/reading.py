@@ -78,9 +78,7 @@ def read_dataset(
         vocab = read_vocab(table)
     bad = skip_bad if isinstance(skip_bad, BadLines) else BadLines(skip=skip_bad)
     columns = _check_columns(text_columns, chosen)
-    options = ReadOptions(
-        bad, vocab, on_unknown, encoding, separator, split, groups=groups, text_columns=columns
-    )
+    options = ReadOptions(bad, vocab, on_unknown, encoding, separator, split, groups=groups, text_columns=columns)
     dataset = chosen.read(path, options)
     if groups is not None and dataset.groups is None:
         raise DataError(

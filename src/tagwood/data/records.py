@@ -188,9 +188,7 @@ class LabelIds:
             raise DataError("label names and label ids are mixed; use one of the two")
 
 
-def build_dataset(
-    records: Iterable[Record], path: Path, options: ReadOptions, *, words: bool = False
-) -> Dataset:
+def build_dataset(records: Iterable[Record], path: Path, options: ReadOptions, *, words: bool = False) -> Dataset:
     """Collect records into a `Dataset`; rows with invalid labels are bad lines."""
     ids = LabelIds(options.vocab, options.on_unknown, words=words)
     texts: list[str] = []

@@ -37,9 +37,7 @@ class Spread:
         if counts.size == 0:
             return cls(0.0, 0, 0.0, 0.0, 0.0, 0)
         quarter, median, three_quarters = map(float, np.quantile(counts, [0.25, 0.5, 0.75]))
-        return cls(
-            float(counts.mean()), int(counts.min()), quarter, median, three_quarters, int(counts.max())
-        )
+        return cls(float(counts.mean()), int(counts.min()), quarter, median, three_quarters, int(counts.max()))
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,7 @@ class StringTable:
 def pack_names(names: Iterable[Iterable[str]]) -> StringTable:
     """Return a table with several names per entry, separated by line breaks; white space becomes single spaces."""
     return StringTable.from_strings(
-        _BETWEEN_NAMES.join(dict.fromkeys(" ".join(name.split()) for name in some if name.strip()))
-        for some in names
+        _BETWEEN_NAMES.join(dict.fromkeys(" ".join(name.split()) for name in some if name.strip())) for some in names
     )
 
 
@@ -228,9 +227,7 @@ class LabelVocab:
         """Return the id of the label with this URI or main name, or raise `InputError`."""
         label = self.find(key)
         if label is None:
-            raise InputError(
-                "a label must be in the vocabulary", given=repr(key), hint=f"It has {self.size:,} labels."
-            )
+            raise InputError("a label must be in the vocabulary", given=repr(key), hint=f"It has {self.size:,} labels.")
         return label
 
     def keys(self) -> list[str]:
@@ -246,9 +243,7 @@ class LabelVocab:
         words = [_word(key) for key in self.keys()]
         for label, word in enumerate(words):
             if self.find_word(word) != label:
-                raise InputError(
-                    "label names must differ by more than spaces and '_' in this format", given=repr(word)
-                )
+                raise InputError("label names must differ by more than spaces and '_' in this format", given=repr(word))
         return words
 
     def removed_mask(self) -> NDArray[np.bool_]:
@@ -316,9 +311,7 @@ class LabelVocab:
 
         size = arrays.get("size")
         if size is None or size.shape != (1,):
-            raise InputError(
-                "the arrays of a vocabulary must contain its 'size'", given=", ".join(sorted(arrays))
-            )
+            raise InputError("the arrays of a vocabulary must contain its 'size'", given=", ".join(sorted(arrays)))
         tables = {name.removesuffix(".blob"): table(name.removesuffix(".blob")) for name in arrays}
         languages = {
             name.removeprefix("language."): found

@@ -182,9 +182,7 @@ def update_table(
             [newer.name(j, language) for j in new],
             uris=None if newer.uris is None else [newer.uri(j) or "" for j in new],
             languages={code: [column[j] for j in new] for code, column in newer.languages.items()},
-            alternatives=None
-            if newer.alternatives is None
-            else [newer.alternatives[j].split("\n") for j in new],
+            alternatives=None if newer.alternatives is None else [newer.alternatives[j].split("\n") for j in new],
         )
     table.keys()  # raises if two labels have the same key
     return TableUpdate(

@@ -81,9 +81,7 @@ def _read_table(path: Path) -> LabelVocab:
     cells = [cell.strip() for cell in next(rows, (0, []))[1]]
     if any(cell in _KNOWN or cell.startswith(("label_", "alt_")) for cell in cells):
         return _from_columns(path, cells, rows)
-    return _from_bare_rows(
-        path, _rows(path, decoded_lines(path, BadLines(skip=False)), tab=tab, quoted=not tab)
-    )
+    return _from_bare_rows(path, _rows(path, decoded_lines(path, BadLines(skip=False)), tab=tab, quoted=not tab))
 
 
 def write_vocab(vocab: LabelVocab, path: str | Path) -> None:
@@ -134,9 +132,7 @@ def _from_columns(path: Path, header: list[str], rows: Iterator[tuple[int, list[
     table = []
     for number, row in rows:
         if len(row) != len(header):
-            raise DataError(
-                f"the header has {len(header)} columns, this line {len(row)}", path=path, line=number
-            )
+            raise DataError(f"the header has {len(header)} columns, this line {len(row)}", path=path, line=number)
         table.append(row)
     columns = {name: [row[place] for row in table] for place, name in enumerate(header)}
     size = len(table)
@@ -144,21 +140,15 @@ def _from_columns(path: Path, header: list[str], rows: Iterator[tuple[int, list[
     ids = columns.get("id")
     if ids is not None and ids != list(map(str, range(size))):
         if keys is not None or "removed" in columns:
-            raise DataError(
-                "the column 'id' must count the rows from 0", path=path, hint="An id is a row number."
-            )
+            raise DataError("the column 'id' must count the rows from 0", path=path, hint="An id is a row number.")
         keys = ids
     names = next((columns[name] for name in _NAME_COLUMNS if name in columns), None)
-    languages = {
-        name.removeprefix("label_"): cells for name, cells in columns.items() if name.startswith("label_")
-    }
+    languages = {name.removeprefix("label_"): cells for name, cells in columns.items() if name.startswith("label_")}
     if names is None and languages:
         names = next(iter(languages.values()))
     if names is None:
         names = list(map(str, range(size))) if keys is None else keys
-    others = [
-        cells for name, cells in columns.items() if name in ("alt", "notation") or name.startswith("alt_")
-    ]
+    others = [cells for name, cells in columns.items() if name in ("alt", "notation") or name.startswith("alt_")]
     alternatives = (
         [[name for cell in row for name in cell.split(_BETWEEN)] for row in zip(*others, strict=True)]
         if others
@@ -194,9 +184,7 @@ def _make(
             StringTable.from_strings(names),
             None if keys is None else StringTable.from_strings(map(clean_uri, keys)),
             {code: StringTable.from_strings(cells) for code, cells in (languages or {}).items()},
-            None
-            if removed is None
-            else np.array([cell.strip().lower() in _TRUE for cell in removed], dtype=bool),
+            None if removed is None else np.array([cell.strip().lower() in _TRUE for cell in removed], dtype=bool),
             None if alternatives is None else pack_names(alternatives),
         )
         vocab.keys()

@@ -106,9 +106,7 @@ def takes_texts(model: object) -> bool:
     return getattr(model, "takes", "features") == "texts"
 
 
-def label_centroids(
-    X: Any, Y: Any, max_features: int | None = None, threads: int | None = None
-) -> sparse.csr_array:
+def label_centroids(X: Any, Y: Any, max_features: int | None = None, threads: int | None = None) -> sparse.csr_array:
     """Return V (n_labels, n_features): the sum of each label's rows of X, scaled to norm 1 (PIFA).
 
     Labels without rows have an empty row. With `max_features`, only that many of a label's largest features are kept;

@@ -30,9 +30,7 @@ def concat_features(blocks: Sequence[Any], weights: Sequence[float] | None = Non
     array([[0.6, 0. , 0.8]], dtype=float32)
     """
     if not isinstance(blocks, Sequence) or not blocks:
-        raise InputError(
-            "blocks must be a list of at least one feature matrix", given=repr(type(blocks).__name__)
-        )
+        raise InputError("blocks must be a list of at least one feature matrix", given=repr(type(blocks).__name__))
     scaled: list[sparse.csr_array] = []
     for place, (block, weight) in enumerate(zip(blocks, _check_weights(weights, len(blocks)), strict=True)):
         part = normalize_rows(check_features(block, name=f"block {place}"))

@@ -101,8 +101,6 @@ class TfidfEncoder(Params):
     hash_bits
         Hash n-grams into 2**hash_bits columns (8 to 28) instead of learning a vocabulary: memory is fixed and `fit`
         accepts a stream, but features have no names. With 2**22 columns, collisions have almost no effect.
-    fold
-        Ignore case and differences of compatible characters. Turn it off only if capital letters matter.
     title_weight
         How often the title counts: the first line of a text with several, as readers join title and text. Default: 1,
         and in a Tagger what is best for held-out rows.
@@ -128,7 +126,6 @@ class TfidfEncoder(Params):
         max_features: int | None = None,
         sublinear_tf: bool = True,
         hash_bits: int | None = None,
-        fold: bool = True,
         title_weight: int | None = None,
         threads: int | None = None,
     ) -> None:
@@ -140,7 +137,6 @@ class TfidfEncoder(Params):
         self.max_features = max_features
         self.sublinear_tf = sublinear_tf
         self.hash_bits = hash_bits
-        self.fold = fold
         self.title_weight = title_weight
         self.threads = threads
 
@@ -279,7 +275,7 @@ class TfidfEncoder(Params):
         bits = 0 if self.hash_bits is None else check_int(self.hash_bits, "hash_bits", low=8, high=28)
         kinds = self.analyzer.split("+")
         lengths = (*(words if "word" in kinds else (0, 0)), *(chars if "char" in kinds else (0, 0)), bits)
-        return Analysis(lengths, bool(self.fold), bool(self.sublinear_tf))
+        return Analysis(lengths, fold=True, sublinear=bool(self.sublinear_tf))
 
     def term_limits(self) -> TermLimits:
         """Return the checked limits of which n-grams become features."""

@@ -80,9 +80,7 @@ class WordSequences:
         borders, numbers = [np.zeros(1, dtype=np.int64)], [np.empty(0, dtype=np.int32)]
         for chunk in packed_chunks(check_texts(texts), tables.folds):
             n_threads = 1 if chunk.offsets.size <= _ROWS_FOR_THREADS else threads
-            indptr, ids = _kernels.word_rows(
-                *chunk, *tables, self.slots, self.n_words - FIRST, longest, n_threads
-            )
+            indptr, ids = _kernels.word_rows(*chunk, *tables, self.slots, self.n_words - FIRST, longest, n_threads)
             empty = np.flatnonzero(np.diff(indptr) == 0)
             ids = np.insert(ids, indptr[empty], -1)
             sizes = np.maximum(1, np.diff(indptr))

@@ -158,9 +158,7 @@ def impute_labels(
         *arrays.values, n_steps, step_size, margin if soft else 0.0, workers
     )
     labels = np.repeat(np.arange(groups.n_labels, dtype=np.int32), np.diff(indptr))
-    return Imputed.from_triples(
-        arrays.rows[rows], labels, similarity, weights, (groups.n_rows, groups.n_labels)
-    )
+    return Imputed.from_triples(arrays.rows[rows], labels, similarity, weights, (groups.n_rows, groups.n_labels))
 
 
 def embed_labels(
@@ -243,9 +241,7 @@ def share_within(imputed: Imputed, groups: GroupedLabels, margin: float) -> Impu
     kept = imputed.entries(weights > 0)
     data = np.minimum(weights[weights > 0], 1.0).astype(np.float32)
     shape = kept.labels.shape
-    return replace(
-        kept, weights=sparse.csr_array((data, kept.labels.indices, kept.labels.indptr), shape=shape)
-    )
+    return replace(kept, weights=sparse.csr_array((data, kept.labels.indices, kept.labels.indptr), shape=shape))
 
 
 def keep_closest(imputed: Imputed, groups: GroupedLabels) -> Imputed:
@@ -281,9 +277,7 @@ def _check_problem(
 class _KernelArrays:
     """The arrays of the kernels; `rows` maps the row numbers of the kernels to rows of X."""
 
-    def __init__(
-        self, X: sparse.csr_array, groups: GroupedLabels, contrast: float, seed: int, threads: int
-    ) -> None:
+    def __init__(self, X: sparse.csr_array, groups: GroupedLabels, contrast: float, seed: int, threads: int) -> None:
         check_int(seed, "seed", low=0)
         members = groups.sample_groups
         self.rows = np.arange(groups.n_rows)

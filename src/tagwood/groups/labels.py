@@ -150,9 +150,7 @@ def _membership(row_groups: Members) -> tuple[sparse.csr_array, tuple[str, ...]]
     columns: list[int] = []
     indptr = [0]
     for entry in row_groups:
-        inside = (
-            [entry] if isinstance(entry, str | int | np.integer) else [] if entry is None else list(entry)
-        )
+        inside = [entry] if isinstance(entry, str | int | np.integer) else [] if entry is None else list(entry)
         columns += dict.fromkeys(numbers.setdefault(str(g), len(numbers)) for g in inside if str(g))
         indptr.append(len(columns))
     ones = np.ones(len(columns), dtype=np.float32)
@@ -228,8 +226,7 @@ def apply_corrections(data: Dataset, corrections: Iterable[Correction]) -> tuple
     if data.groups is None or data.texts is None:
         raise InputError("corrections require data with texts and groups", given="data without them")
     places = {
-        (group, text[:_MAX_CHARS]): row
-        for row, (group, text) in enumerate(zip(data.groups, data.texts, strict=True))
+        (group, text[:_MAX_CHARS]): row for row, (group, text) in enumerate(zip(data.groups, data.texts, strict=True))
     }
     known = {places[one.group, one.text]: one for one in corrections if (one.group, one.text) in places}
     groups = list(data.groups)
@@ -252,9 +249,7 @@ def apply_corrections(data: Dataset, corrections: Iterable[Correction]) -> tuple
 def _find(vocab: LabelVocab, label: str) -> int:
     found = vocab.find(label)
     if found is None:
-        raise InputError(
-            "a correction's label must be in the data", given=repr(label), hint="Add it with --vocab."
-        )
+        raise InputError("a correction's label must be in the data", given=repr(label), hint="Add it with --vocab.")
     return found
 
 

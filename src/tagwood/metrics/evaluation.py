@@ -225,9 +225,7 @@ def _with_intervals(
 
 def _slice_reports(matched: Match, inputs: MetricInputs) -> tuple[SliceReport, ...]:
     if inputs.counts is None:
-        raise InputError(
-            "slices require the label frequencies in the training data", hint="Pass train_labels."
-        )
+        raise InputError("slices require the label frequencies in the training data", hint="Pass train_labels.")
     return tuple(_slice_report(matched, inputs, part) for part in frequency_slices(inputs.counts))
 
 

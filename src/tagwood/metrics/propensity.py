@@ -42,9 +42,7 @@ class LabelCounts:
                 given=f"shape {counts.shape} of type {counts.dtype}",
             )
         if counts.size and counts.max() > self.n_rows:
-            raise InputError(
-                f"counts must not exceed the {self.n_rows:,} training rows", given=f"{counts.max():,}"
-            )
+            raise InputError(f"counts must not exceed the {self.n_rows:,} training rows", given=f"{counts.max():,}")
         object.__setattr__(self, "counts", counts.astype(np.int64))
 
     @classmethod

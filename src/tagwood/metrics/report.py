@@ -138,9 +138,7 @@ def find_by_name(values: Sequence[Any], name: str) -> Any:
         if value.name == wanted:
             return value
     known = ", ".join(value.name for value in values)
-    raise InputError(
-        f"the measured metrics are {known}", given=repr(wanted), hint="Name it in metrics=[...]."
-    )
+    raise InputError(f"the measured metrics are {known}", given=repr(wanted), hint="Name it in metrics=[...].")
 
 
 def markdown_table(cells: Sequence[Sequence[str]]) -> str:

@@ -101,14 +101,10 @@ def compare(
         first.n_labels, metrics, train_labels=train_labels, propensity=propensity, label_depths=label_depths
     )
     if any(name.family == "coverage" for name in inputs.names):
-        raise InputError(
-            "coverage@k cannot be compared by resampling rows", hint="Use evaluate for coverage@k."
-        )
+        raise InputError("coverage@k cannot be compared by resampling rows", hint="Use evaluate for coverage@k.")
     before, after = (list(inputs.sums(one).values()) for one in matched)
     n_rows = matched[0].n_rows
-    drawn = bootstrap_values(after, n_rows, n_resamples, seed) - bootstrap_values(
-        before, n_rows, n_resamples, seed
-    )
+    drawn = bootstrap_values(after, n_rows, n_resamples, seed) - bootstrap_values(before, n_rows, n_resamples, seed)
     ends = intervals(drawn, confidence)
     p_values = swap_p_values(before, after, n_rows, n_resamples, seed)
     values = [[term.value() for term in terms] for terms in (before, after)]

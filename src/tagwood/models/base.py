@@ -118,9 +118,7 @@ def finds_new_labels(model: Any) -> bool:
     return hasattr(model, "add_labels")
 
 
-def add_labels(
-    model: Any, label_texts: Sequence[str], label_names: Sequence[Sequence[str]]
-) -> NDArray[np.int64]:
+def add_labels(model: Any, label_texts: Sequence[str], label_names: Sequence[Sequence[str]]) -> NDArray[np.int64]:
     """Add labels to a model with ``add_labels``, which gets their texts, all their names, or both; return the ids."""
     known = inspect.signature(model.add_labels).parameters
     given = {"label_texts": label_texts, "label_names": label_names}
@@ -159,9 +157,7 @@ def check_text_rows(texts: Iterable[str], Y: Any) -> tuple[list[str], sparse.csr
 
 def _some_labels(Y: sparse.csr_array) -> sparse.csr_array:
     if Y.nnz == 0:
-        raise InputError(
-            "Y must hold at least one label", given="none", hint="Check that the label column was read."
-        )
+        raise InputError("Y must hold at least one label", given="none", hint="Check that the label column was read.")
     return Y
 
 
@@ -175,9 +171,7 @@ def check_label_texts(label_texts: Iterable[str], n_labels: int) -> list[str]:
     return listed
 
 
-def allowed_labels(
-    restrict: ArrayLike | None, exclude: ArrayLike | None, n_labels: int
-) -> NDArray[np.bool_] | None:
+def allowed_labels(restrict: ArrayLike | None, exclude: ArrayLike | None, n_labels: int) -> NDArray[np.bool_] | None:
     """Return a mask of the labels that may be returned, or None if all may."""
     if restrict is None and exclude is None:
         return None

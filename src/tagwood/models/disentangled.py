@@ -218,9 +218,7 @@ class Disentangled(TreeRanker):
             raise InputError("retrain_matcher must be True or False", given=repr(self.retrain_matcher))
         if self.rounds > 1 and not self.retrain_matcher:
             hint = "A matcher that stays the same matches rows to the same leaves."
-            raise InputError(
-                "several rounds need retrain_matcher=True", given=f"rounds={self.rounds}", hint=hint
-            )
+            raise InputError("several rounds need retrain_matcher=True", given=f"rounds={self.rounds}", hint=hint)
         check_choice(self.merge, "merge", MERGES)
         if not isinstance(self.copy_settings, CopySettings):
             raise InputError("copy_settings must be a CopySettings", given=type(self.copy_settings).__name__)
@@ -275,9 +273,7 @@ class Disentangled(TreeRanker):
             known = blocks_of(matcher, former[same], same) if same.size else None
         return new, known, new_training
 
-    def _reassign(
-        self, tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.int32], width: int
-    ) -> LabelTree:
+    def _reassign(self, tree: LabelTree, Y: sparse.csr_array, matched: NDArray[np.int32], width: int) -> LabelTree:
         settings = self.copy_settings
         if not isinstance(self.copies, str):
             most = max(1, round(settings.max_leaf_load * self.copies * tree.n_labels / tree.n_leaves))

@@ -258,9 +258,7 @@ def _inside(ids: NDArray[np.int32], low: int, high: int) -> bool:
 
 
 def _borders(ptr: NDArray[np.int64], n: int, end: int, smallest: int = 0) -> bool:
-    return (
-        ptr.size == n + 1 and ptr[0] == 0 and ptr[-1] == end and bool(np.all(ptr[1:] - ptr[:-1] >= smallest))
-    )
+    return ptr.size == n + 1 and ptr[0] == 0 and ptr[-1] == end and bool(np.all(ptr[1:] - ptr[:-1] >= smallest))
 
 
 def _labels_per_name(

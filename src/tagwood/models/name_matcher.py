@@ -89,16 +89,12 @@ class NameMatcher(FittedModel):
     seen_: NDArray[np.float32]
     bias_: NDArray[np.float64]  # of each name: what does not depend on the text
 
-    def __init__(
-        self, *, language: str | None = None, min_coverage: float = 0.6, threads: int | None = None
-    ) -> None:
+    def __init__(self, *, language: str | None = None, min_coverage: float = 0.6, threads: int | None = None) -> None:
         self.language = language
         self.min_coverage = min_coverage
         self.threads = threads
 
-    def fit(
-        self, texts: Iterable[str], y: Any, *, label_names: Sequence[str | Sequence[str]] | None = None
-    ) -> Self:
+    def fit(self, texts: Iterable[str], y: Any, *, label_names: Sequence[str | Sequence[str]] | None = None) -> Self:
         """Learn which matches are right.
 
         Parameters
@@ -153,9 +149,7 @@ class NameMatcher(FittedModel):
     def add_names(self, names: Mapping[int, Sequence[str]]) -> None:
         """Add further names of labels that the model has, by label id; those that it knows already change nothing."""
         self._check_fitted()
-        check = {
-            check_int(label, "label", low=0, high=self.n_labels_ - 1): own for label, own in names.items()
-        }
+        check = {check_int(label, "label", low=0, high=self.n_labels_ - 1): own for label, own in names.items()}
         labels, known = list(check), set(self.names_)
         pairs = [(labels[place], name) for place, name in _all_names(list(check.values()))]
         self._add_names([pair for pair in pairs if pair not in known])
@@ -258,11 +252,7 @@ class NameMatcher(FittedModel):
         names = [name for _, name in self.names_[first:last]]
         # Names without a word are not in the index.
         borders, ids = index.words.rows(names)
-        known = [
-            name
-            for name, at in zip(names, pairwise(borders), strict=True)
-            if (ids[slice(*at)] >= FIRST).any()
-        ]
+        known = [name for name, at in zip(names, pairwise(borders), strict=True) if (ids[slice(*at)] >= FIRST).any()]
         return known[int(np.searchsorted(np.flatnonzero(index.name_labels == label), best))]
 
     def state(self) -> State:
@@ -296,9 +286,7 @@ class NameMatcher(FittedModel):
         model.intercept_ = check_float(state.param("intercept", float), "intercept")
         model.index_ = NameIndex.from_state(state.part("index"), model.n_labels_)
         labels = state.array("name_labels", np.int32, (None,))
-        names = unpack_strings(
-            state.array("names", np.uint8, (None,)), state.array("name_offsets", np.int64, (None,))
-        )
+        names = unpack_strings(state.array("names", np.uint8, (None,)), state.array("name_offsets", np.int64, (None,)))
         if labels.size != len(names) or np.any((labels < 0) | (labels >= model.n_labels_)):
             raise InputError("stored names must belong to labels of the model", given="others")
         model.names_ = list(zip(labels.tolist(), names, strict=True))

@@ -81,9 +81,7 @@ class RowIndex:
         """Number of features."""
         return int(self.scale.size)
 
-    def nearest(
-        self, queries: CsrParts, k: int, dead: NDArray[np.uint8] = _NO_FLAGS, threads: int = 1
-    ) -> Places:
+    def nearest(self, queries: CsrParts, k: int, dead: NDArray[np.uint8] = _NO_FLAGS, threads: int = 1) -> Places:
         """Return the `k` rows with the largest inner product with each query; ties go to the smaller row.
 
         Examples
@@ -237,9 +235,7 @@ class Neighbours(FittedModel):
         self._check_fitted()
         ids = np.atleast_1d(np.asarray(rows))
         if ids.size and (ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() >= self.dead_.size):
-            raise InputError(
-                f"rows must be whole numbers from 0 to {self.dead_.size - 1}", given=repr(rows)[:60]
-            )
+            raise InputError(f"rows must be whole numbers from 0 to {self.dead_.size - 1}", given=repr(rows)[:60])
         dead = self.dead_.copy()
         dead[ids.astype(np.int64)] = 1
         self.dead_ = dead
@@ -324,9 +320,7 @@ class Neighbours(FittedModel):
             alive = np.flatnonzero(self.dead_ == 0)
             index = RowIndex.build(csr_parts(sparse.csr_array(sparse.vstack(parts))[alive]))
             ones = np.ones(labels.size, dtype=np.float32)
-            Y = csr_parts(
-                sparse.csr_array((ones, labels, label_ptr), shape=(self.dead_.size, self.n_labels_))[alive]
-            )
+            Y = csr_parts(sparse.csr_array((ones, labels, label_ptr), shape=(self.dead_.size, self.n_labels_))[alive])
             label_ptr, labels = Y.indptr, Y.indices
         params = {"init": self.get_params(deep=False), "n_labels": self.n_labels_}
         return State(
@@ -346,11 +340,7 @@ class Neighbours(FittedModel):
         model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
         label_ptr = state.array("label_ptr", np.int64, (index.n_rows + 1,))
         labels = state.array("labels", np.int32, (None,))
-        rising = (
-            label_ptr[0] == 0
-            and label_ptr[-1] == labels.size
-            and bool(np.all(label_ptr[1:] >= label_ptr[:-1]))
-        )
+        rising = label_ptr[0] == 0 and label_ptr[-1] == labels.size and bool(np.all(label_ptr[1:] >= label_ptr[:-1]))
         if not rising or (labels.size and (labels.min() < 0 or labels.max() >= model.n_labels_)):
             raise InputError("the labels of stored rows must fit together", given="others")
         model.segments_ = [IndexedRows(index, label_ptr, labels)]

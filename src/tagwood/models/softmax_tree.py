@@ -117,9 +117,7 @@ class SoftmaxTree(FittedModel):
     seed: int = 0
     threads: int | None = None
 
-    def fit(
-        self, X: Iterable[str], y: Any, *, tree: LabelTree | None = None, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, X: Iterable[str], y: Any, *, tree: LabelTree | None = None, progress: Progress | None = None) -> Self:
         """Learn from texts and their labels.
 
         Parameters
@@ -145,9 +143,7 @@ class SoftmaxTree(FittedModel):
         check_binary(tree)
         report("words", 0.0)
         bags = WordBags.learn(rows, self.min_count, longest=self.ngrams, bits=_HASH_BITS, threads=threads)
-        plan = SoftmaxPlan(
-            self.dimension, self.epochs, self.learning_rate, self.positives == "sum", self.seed, threads
-        )
+        plan = SoftmaxPlan(self.dimension, self.epochs, self.learning_rate, self.positives == "sum", self.seed, threads)
         self.arrays_ = train(bags.rows(rows, threads), labels, tree, plan, report)
         self.bags_, self.tree_ = bags, tree
         self.labels_per_row_ = labels.nnz / max(1, np.count_nonzero(np.diff(labels.indptr)))
@@ -213,14 +209,10 @@ class SoftmaxTree(FittedModel):
         model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
         model.labels_per_row_ = check_float(state.param("labels_per_row", float), "labels_per_row", low=1.0)
         model.bags_ = WordBags.from_state(state.part("bags"))
-        model.tree_, model.arrays_ = restore_arrays(
-            state, model.bags_.n_features, model.dimension, model.n_labels_
-        )
+        model.tree_, model.arrays_ = restore_arrays(state, model.bags_.n_features, model.dimension, model.n_labels_)
         return model
 
-    def _build_tree(
-        self, texts: Sequence[str], Y: sparse.csr_array, threads: int, report: Progress
-    ) -> LabelTree:
+    def _build_tree(self, texts: Sequence[str], Y: sparse.csr_array, threads: int, report: Progress) -> LabelTree:
         """Build the tree: coding trees from label frequencies alone, the others also from TF-IDF features."""
         frequencies = label_frequencies(Y)
         if self.tree == "huffman":
@@ -231,9 +223,7 @@ class SoftmaxTree(FittedModel):
         V = softmax_label_features(texts, Y, threads)
         report("label tree", 0.0)
         lam = 0.0 if self.tree == "balanced" else float(self.lam)
-        return build_interpolated_tree(
-            V, frequencies, lam=lam, max_leaf_size=1, seed=self.seed, threads=threads
-        )
+        return build_interpolated_tree(V, frequencies, lam=lam, max_leaf_size=1, seed=self.seed, threads=threads)
 
     def _search(
         self, texts: Iterable[str], k: int, restrict: ArrayLike | None, exclude: ArrayLike | None
@@ -359,9 +349,7 @@ def label_leaves(tree: LabelTree) -> _I32:
     return leaves
 
 
-def restore_arrays(
-    state: State, n_features: int, dimension: int, n_labels: int
-) -> tuple[LabelTree, SoftmaxArrays]:
+def restore_arrays(state: State, n_features: int, dimension: int, n_labels: int) -> tuple[LabelTree, SoftmaxArrays]:
     """Return the tree and the arrays of a stored model, after checks that keep the kernels within bounds."""
     tree = check_binary(LabelTree.from_state(state, n_labels))
     inputs = state.array("inputs", np.float32, (n_features, dimension)).reshape(-1)
@@ -390,9 +378,7 @@ class SoftmaxPlan(NamedTuple):
     threads: int
 
 
-def train(
-    X: CsrParts, Y: sparse.csr_array, tree: LabelTree, plan: SoftmaxPlan, report: Progress
-) -> SoftmaxArrays:
+def train(X: CsrParts, Y: sparse.csr_array, tree: LabelTree, plan: SoftmaxPlan, report: Progress) -> SoftmaxArrays:
     """Return the arrays of a trained model."""
     random = np.random.default_rng(plan.seed)
     counts = np.bincount(Y.indices, minlength=Y.shape[1])

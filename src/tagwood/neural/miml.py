@@ -210,9 +210,7 @@ class MimlNetwork(FittedModel):
         self.module_, self.history_ = module, history
         self.n_features_, self.n_labels_ = n_features, module.n_labels
 
-    def _module(
-        self, n_features: int, n_labels: int, spread: float, vectors: torch.Tensor | None
-    ) -> MimlModule:
+    def _module(self, n_features: int, n_labels: int, spread: float, vectors: torch.Tensor | None) -> MimlModule:
         sizes = (n_features, self.hidden, self.concepts, n_labels)
         return MimlModule(*sizes, spread=spread, embeddings=vectors, sharpness=self.sharpness)
 
@@ -248,9 +246,7 @@ class MimlNetwork(FittedModel):
         check_threads(self.threads)
 
 
-def _check_groups(
-    X: Any, Y: Any, groups: Any
-) -> tuple[sparse.csr_array, sparse.csr_array, sparse.csr_array | None]:
+def _check_groups(X: Any, Y: Any, groups: Any) -> tuple[sparse.csr_array, sparse.csr_array, sparse.csr_array | None]:
     """Return features, labels of groups, and memberships of rows in groups; None without groups."""
     if groups is None:
         parts, labels = check_training_data(X, Y)

@@ -78,9 +78,7 @@ def draw_texts(texts: Sequence[str], characters: int, most: int, random: np.rand
     return chosen
 
 
-def _features(
-    counts: NDArray[np.int64], rows: int, limits: tuple[float, float, int | None]
-) -> tuple[float, float]:
+def _features(counts: NDArray[np.int64], rows: int, limits: tuple[float, float, int | None]) -> tuple[float, float]:
     """Return how many n-grams the limits of an encoder keep, and how many of those a text has on average."""
     low, high = (limit if isinstance(limit, int) else limit * rows for limit in limits[:2])
     kept = counts[(counts >= max(1, low)) & (counts <= high)]
@@ -187,9 +185,7 @@ def measure_labels(
     )
 
 
-def _draw(
-    counts: NDArray[np.float64], random: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _draw(counts: NDArray[np.float64], random: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return places of a systematic sample by size, and the number of labels that each represents."""
     size = counts**_SIZE_POWER
     step = size.sum() / min(_LABELS, counts.size)

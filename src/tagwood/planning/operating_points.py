@@ -36,9 +36,7 @@ def parse_quantity(text: str, name: str, units: dict[str, float], plain: str) ->
     unit = (match[2].lower() or plain) if match else ""
     if match is None or unit not in units or float(match[1]) <= 0:
         known = "500MB or 4GB" if units is BYTES else "2ms or 500us"
-        raise InputError(
-            f"{name} must be a number above 0 with a unit, such as {known}", given=repr(text[:40])
-        )
+        raise InputError(f"{name} must be a number above 0 with a unit, such as {known}", given=repr(text[:40]))
     return float(match[1]) * units[unit]
 
 
@@ -151,11 +149,7 @@ def _combinations(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], float]]:
 
 
 def _axes(encoder: TfidfEncoder, model: LinearTree) -> Iterator[list[Change]]:
-    yield [
-        Change(f"model.threshold={value}", loss)
-        for value, loss in THRESHOLD
-        if value > model.solver.threshold
-    ]
+    yield [Change(f"model.threshold={value}", loss) for value, loss in THRESHOLD if value > model.solver.threshold]
     if isinstance(encoder.min_df, int) and not encoder.hash_bits:
         yield [Change(f"features.min_df={value}", loss) for value, loss in MIN_DF if value > encoder.min_df]
     if tuple(encoder.ngrams) != (1, 1) and encoder.analyzer != "char":

@@ -302,9 +302,7 @@ def log_odds(scores: NDArray[np.float32]) -> Floats:
     return np.asarray(np.log(share) - np.log1p(-share))
 
 
-def context_features(
-    ranking: Ranking, signal: Floats, frequencies: Floats | None, n_candidates: int
-) -> Floats:
+def context_features(ranking: Ranking, signal: Floats, frequencies: Floats | None, n_candidates: int) -> Floats:
     """Return (n_entries, n_features) features of each ranked label: what its score means in its row.
 
     `signal` is the score of each entry on a scale where differences mean something, such as log odds. Only the first

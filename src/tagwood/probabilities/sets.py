@@ -105,8 +105,7 @@ class SetRule:
         """Rebuild the rule; stored values are checked."""
         highest = {"threshold": 1, "review_below": None, "missed": None, "confidence": 1}
         numbers = {
-            name: check_float(state.param(name, float), name, low=0, high=high)
-            for name, high in highest.items()
+            name: check_float(state.param(name, float), name, low=0, high=high) for name, high in highest.items()
         }
         size = check_int(state.param("max_size", int), "max_size", low=1)
         new = cls(state.param("rule", str), max_size=size, kept=state.param("kept", bool), **numbers)
@@ -298,9 +297,7 @@ def parse_rule(text: Any) -> RuleText:
         if 0 < value < 1 or (found[1] == "threshold" and value in (0, 1)):
             return RuleText(found[1], value)
         hint = f"Write a share such as '{found[1]}>=0.9'."
-        raise InputError(
-            f"the number of a {found[1]} rule must be between 0 and 1", given=repr(text), hint=hint
-        )
+        raise InputError(f"the number of a {found[1]} rule must be between 0 and 1", given=repr(text), hint=hint)
     near = get_close_matches(plain, FORMS, n=1, cutoff=0.3)
     forms = ", ".join(map(repr, FORMS[:-1])) + f" or {FORMS[-1]!r}"
     given = repr(text) if isinstance(text, str) else type(text).__name__

@@ -104,9 +104,7 @@ def fold(text: str) -> str:
     return " ".join(plain.split()) or " ".join(text.split())
 
 
-def _sorted_words(
-    blob: NDArray[np.uint8], offsets: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+def _sorted_words(blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
     before = np.concatenate([[0], blob[:-1]]).astype(np.uint8) if blob.size else blob
     # Lead bytes E3 to ED: Japanese, Chinese and Korean, which are written without spaces.
     starts = (((before == 0) | (before == _SPACE)) & (blob != _SPACE)) | ((blob >= 0xE3) & (blob <= 0xED))

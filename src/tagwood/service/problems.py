@@ -94,9 +94,7 @@ def from_validation(errors: Sequence[Any]) -> ProblemError:
 def from_input_error(error: InputError) -> ProblemError:
     """Return an error of the toolkit as a problem; messages that could contain file names are not repeated."""
     if isinstance(error, StorageError | DataError):
-        return ProblemError(
-            "internal", "The files of the model could not be read; see the log of the service."
-        )
+        return ProblemError("internal", "The files of the model could not be read; see the log of the service.")
     return ProblemError("invalid-request", str(error))
 
 

@@ -34,9 +34,7 @@ class _Whole:
         ]
         return core_schema.union_schema([integer, core_schema.chain_schema(from_float)])
 
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return handler(schema["choices"][0])
 
 
@@ -93,9 +91,7 @@ class ProblemDetails(BaseModel):
 class SuggestRequest(RequestBody):
     """Suggest labels for one or more texts."""
 
-    model_config = _example(
-        texts=["salt water", "moons of Jupiter"], promise="precision>=0.9", exclude=["trees"]
-    )
+    model_config = _example(texts=["salt water", "moons of Jupiter"], promise="precision>=0.9", exclude=["trees"])
 
     texts: str | list[str] = Field(examples=["bark and leaves of old oaks"])
     k: Count = Field(default=5, description="Largest number of labels per text; ignored with a promise.")
@@ -299,9 +295,7 @@ class MemberFacts(BaseModel):
     name: str
     alone: float = Field(description="Of the member's own ranking.")
     lost: float = Field(description="What all members together lose without it.")
-    used: bool = Field(
-        description="Whether it is part of the ensemble; members that do not help are left out."
-    )
+    used: bool = Field(description="Whether it is part of the ensemble; members that do not help are left out.")
     seconds: float = Field(description="CPU seconds of its training.")
 
 

@@ -147,9 +147,7 @@ class ModelHolder:
 class ServiceState:
     """Model, threads, journals and counts of one worker."""
 
-    def __init__(
-        self, settings: ServiceSettings, holder: ModelHolder, metrics: ServiceMetrics, log: EventLog
-    ) -> None:
+    def __init__(self, settings: ServiceSettings, holder: ModelHolder, metrics: ServiceMetrics, log: EventLog) -> None:
         self.settings = settings
         self.holder = holder
         self.metrics = metrics

@@ -124,9 +124,7 @@ class Manifest:
         values: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
         values["model"] = _node_to_json(self.model)
         values["golden"] = None if self.golden is None else _node_to_json(self.golden)
-        values["files"] = {
-            name: {"bytes": file.bytes, **file.digest._asdict()} for name, file in self.files.items()
-        }
+        values["files"] = {name: {"bytes": file.bytes, **file.digest._asdict()} for name, file in self.files.items()}
         return values
 
     @classmethod
@@ -204,9 +202,7 @@ def _read_file(name: str, value: Json) -> FileRecord:
 
 def _check_file_name(name: str) -> None:
     if not FILE_NAME.fullmatch(name):
-        raise ValueError(
-            f"it lists the file {name!r}; only .safetensors files inside the model folder are allowed"
-        )
+        raise ValueError(f"it lists the file {name!r}; only .safetensors files inside the model folder are allowed")
 
 
 def _check_files(manifest: Manifest) -> None:

@@ -85,9 +85,7 @@ def _publish(staged: Path, target: Path, *, overwrite: bool) -> None:
         check_replaceable(target, overwrite=overwrite)
         if _exchange(staged, target) or _replace_in_two_steps(staged, target):
             return
-    raise StorageError(
-        "other processes keep replacing this folder", path=target, hint="Save to another folder."
-    )
+    raise StorageError("other processes keep replacing this folder", path=target, hint="Save to another folder.")
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -188,9 +188,7 @@ def _collect_facts(model: object, notes: Any, fingerprint: Any) -> dict[str, Any
 
 def _state_of(model: Storable) -> State:
     if not callable(getattr(model, "state", None)):
-        raise InputError(
-            "save takes a model of a class registered with storable", given=f"a {type(model).__name__}"
-        )
+        raise InputError("save takes a model of a class registered with storable", given=f"a {type(model).__name__}")
     state = model.state()
     if not isinstance(state, State) or class_of(state.kind) is not type(model):
         kind = f"kind '{state.kind}'" if isinstance(state, State) else f"a {type(state).__name__}"

@@ -135,9 +135,7 @@ def read_header(buffer: Any) -> dict[str, Tensor]:
     place = 8 + length
     for name, tensor in sorted(tensors.items(), key=lambda item: item[1][2:]):
         if tensor.begin != place:
-            raise ValueError(
-                f"array '{name}' starts at byte {tensor.begin:,}, not at the end of the previous one"
-            )
+            raise ValueError(f"array '{name}' starts at byte {tensor.begin:,}, not at the end of the previous one")
         place = tensor.end
     if place != size:
         raise ValueError(f"its arrays end at byte {place:,}, but the file has {size:,} bytes")
@@ -170,9 +168,7 @@ def _read_entry(name: str, entry: Json, data: int) -> Tensor:
         raise ValueError(f"array '{name}' has an invalid shape")
     width = np.dtype(_CODES[code]).itemsize
     if end - begin != math.prod(sizes) * width:
-        raise ValueError(
-            f"array '{name}' takes {end - begin:,} bytes, which does not fit its dtype and shape"
-        )
+        raise ValueError(f"array '{name}' takes {end - begin:,} bytes, which does not fit its dtype and shape")
     if (data + begin) % width:
         raise ValueError(f"array '{name}' is not aligned to its dtype")
     return Tensor(_CODES[code], sizes, data + begin, data + end)

@@ -242,9 +242,7 @@ def tree_view(
         raise InputError("the model must have a label tree", given=type(tagger.model_).__name__)
     browser = browsers[check_int(tree, "tree", low=0, high=len(browsers) - 1)]
     check_int(node, "node", low=0, high=browser.tree.n_nodes - 1)
-    nodes, complete = browser.descendants(
-        node, check_int(depth, "depth", low=0), check_int(limit, "limit", low=1)
-    )
+    nodes, complete = browser.descendants(node, check_int(depth, "depth", low=0), check_int(limit, "limit", low=1))
     inside = [] if browser.n_children(node) else browser.leaf_labels(node)[:limit]
     return TreeView(
         tree,

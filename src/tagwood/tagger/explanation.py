@@ -185,9 +185,7 @@ class Explanation:
             lines += ["", f"{self._sum_words()}:"]
             for one in self.members:
                 lines.append(f"  {one.contribution:+7.3f}  {one.member:<{widest}}  {one.reason}")
-                lines += [
-                    f"{'':{widest + 13}}{text.similarity:.2f}  {shorten(text.text)}" for text in one.texts
-                ]
+                lines += [f"{'':{widest + 13}}{text.similarity:.2f}  {shorten(text.text)}" for text in one.texts]
         if self.words:
             where = ", summed over the path" if self.paths else f": {self.read_as}" if self.read_words else ""
             lines += ["", f"Words for (+) and against (-) it{where}:"]
@@ -197,10 +195,7 @@ class Explanation:
             lines += [f"  {line}" for step in path.steps for line in _step_lines(step)]
         if self.similar:
             lines += ["", "Similar training texts:"]
-            lines += [
-                f"  {one.similarity:.2f}  {shorten(one.text)}  [{', '.join(one.labels)}]"
-                for one in self.similar
-            ]
+            lines += [f"  {one.similarity:.2f}  {shorten(one.text)}  [{', '.join(one.labels)}]" for one in self.similar]
         return "\n".join(lines)
 
     def segments(self) -> list[Segment]:
@@ -226,8 +221,7 @@ class Explanation:
             parts.append(f"<h3>Path in tree {path.tree}, score {path.score:.3f}</h3><ol>{items}</ol>")
         if self.similar:
             rows = "".join(
-                _row(f"{one.similarity:.2f}", shorten(one.text), ", ".join(one.labels))
-                for one in self.similar
+                _row(f"{one.similarity:.2f}", shorten(one.text), ", ".join(one.labels)) for one in self.similar
             )
             parts.append(f"<h3>Similar training texts</h3><table>{rows}</table>")
         return f'<article class="tagwood-why">{"".join(parts)}</article>'

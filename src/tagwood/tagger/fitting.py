@@ -148,16 +148,12 @@ def training_data(
         raise InputError("labels must be given for the texts", given="None")
     Y, table = label_sets(labels, vocab)
     if Y.shape[0] != len(rows):
-        raise InputError(
-            f"labels must have one entry for each of the {len(rows):,} texts", given=f"{Y.shape[0]:,}"
-        )
+        raise InputError(f"labels must have one entry for each of the {len(rows):,} texts", given=f"{Y.shape[0]:,}")
     names = None if groups is None else ["" if group is None else str(group) for group in groups]
     return Dataset(Y, table, texts=rows, groups=names)
 
 
-def label_sets(
-    labels: Any, vocab: LabelVocab | None, on_unknown: str = "error"
-) -> tuple[sparse.csr_array, LabelVocab]:
+def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error") -> tuple[sparse.csr_array, LabelVocab]:
     """Return labels in any accepted form as a 0/1 matrix over a label table."""
     if isinstance(labels, np.ndarray) and labels.dtype == object and labels.ndim == 1:
         labels = list(labels)  # one collection per row, as scikit-learn splits them
@@ -286,9 +282,7 @@ class Choice(NamedTuple):
     reason: str = ""
 
 
-def choose_model(
-    quality: str, base: LabelModel, encoder: Encoder, data: Dataset, sets: SetRules, seed: int
-) -> Choice:
+def choose_model(quality: str, base: LabelModel, encoder: Encoder, data: Dataset, sets: SetRules, seed: int) -> Choice:
     """Return the unfitted model of a quality for given data."""
     if quality == "fast":
         return Choice(base)
@@ -303,8 +297,7 @@ def choose_model(
         n_trees = max(base.n_trees, _BEST_TREES)
         own = base.get_params(deep=False)
         more, others = (
-            LinearTree(**{**own, "n_trees": n_trees, "seed": base.seed + number * n_trees})
-            for number in range(2)
+            LinearTree(**{**own, "n_trees": n_trees, "seed": base.seed + number * n_trees}) for number in range(2)
         )
         members = [more, Disentangled(others, copies="auto", threads=threads)]
     if isinstance(encoder, TfidfEncoder):  # others may have negative features
@@ -383,9 +376,7 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
     if held is None:
         return Learned(parts, None, None)
     report("probabilities", 0.0)
-    ranking = LabelSearch(parts.encoder, parts.model, data.vocab).rank(
-        list(held.texts or ()), CANDIDATES, None, []
-    )
+    ranking = LabelSearch(parts.encoder, parts.model, data.vocab).rank(list(held.texts or ()), CANDIDATES, None, [])
     probabilities = None
     if held.n_rows >= plan.sets.smallest:
         counts = np.bincount(parts.Y.indices, minlength=ranking.n_labels)
@@ -404,9 +395,7 @@ def _learn_ensemble(data: Dataset, plan: Plan, report: Progress) -> Learned:
     if held is None:
         return Learned(parts, None, None)
     report("probabilities", 0.0)
-    probabilities = Probabilities(
-        None, held.ranking, check_labels(held.truth)
-    )  # its scores are probabilities
+    probabilities = Probabilities(None, held.ranking, check_labels(held.truth))  # its scores are probabilities
     return Learned(parts, probabilities, measure(held.ranking, held.truth))
 
 
@@ -453,9 +442,7 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     """Fit copies of the plan's encoder and model on a dataset with texts."""
     encoder, model = fresh(plan.encoder), fresh(plan.model)
     texts = list(data.texts or ())
-    shares = (
-        isinstance(model, Ensemble) and model.encoder is not None
-    )  # it fits the encoder for all its members
+    shares = isinstance(model, Ensemble) and model.encoder is not None  # it fits the encoder for all its members
     X = None if shares else _encode(encoder, texts, report)
     accepted = inspect.signature(model.fit).parameters
     Y, imputed = data.labels, None

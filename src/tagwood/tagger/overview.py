@@ -141,9 +141,7 @@ def set_sizes(
     right = np.cumsum(hits[order])
     last = np.flatnonzero(np.diff(scores[order], append=-1.0))  # equal scores are taken together
     sizes = np.geomspace(1, max(1, scores.size), n_points)
-    chosen: Any = (
-        np.unique(np.searchsorted(last, sizes - 1).clip(0, max(0, last.size - 1))) if last.size else []
-    )
+    chosen: Any = np.unique(np.searchsorted(last, sizes - 1).clip(0, max(0, last.size - 1))) if last.size else []
     return [
         {
             "threshold": float(scores[order[place]]),

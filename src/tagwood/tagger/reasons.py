@@ -74,9 +74,7 @@ class _TreeRow(NamedTuple):
         return max(lost, key=lambda one: one.score) if len(lost) == len(self.model.trees_) else None
 
 
-def explain_tag(
-    tagger: FittedTagger, text: str, label: int, question: Question, n_similar: int
-) -> Explanation:
+def explain_tag(tagger: FittedTagger, text: str, label: int, question: Question, n_similar: int) -> Explanation:
     """Return why `tagger.tag` returns a label for a text, or why it does not; see `Tagger.explain`."""
     if not isinstance(text, str):
         raise InputError("explain takes one text", given=type(text).__name__)
@@ -293,21 +291,15 @@ def _allowed(tagger: FittedTagger, question: Question) -> NDArray[np.bool_] | No
     return None if allowed.all() else allowed[: getattr(tagger.model_, "n_labels_", allowed.size)]
 
 
-def _not_found(
-    lost: Pruned | None, members: tuple[MemberReason, ...], n_ranked: int, unknown: bool
-) -> Verdict:
+def _not_found(lost: Pruned | None, members: tuple[MemberReason, ...], n_ranked: int, unknown: bool) -> Verdict:
     """Return the verdict on a label that is not in the ranking; `unknown`: no word of the text is known."""
     none_known = " None of the text's words are known to the model." if unknown else ""
     node, competitor = (None, None) if lost is None else (lost.node, lost.competitor)
     if members and all(one.place is None for one in members):
         found = "; ".join(f"{one.member}: {one.reason}" for one in members)
-        return Verdict(
-            "not found", f"not suggested: no member found it ({found}).{none_known}", node, competitor
-        )
+        return Verdict("not found", f"not suggested: no member found it ({found}).{none_known}", node, competitor)
     if lost is None or members:
-        return Verdict(
-            "beyond the limit", f"not suggested: it is not among the best {n_ranked} labels.{none_known}"
-        )
+        return Verdict("beyond the limit", f"not suggested: it is not among the best {n_ranked} labels.{none_known}")
     words = (
         f"not suggested: the search pruned its branch (node {lost.node}, depth {lost.depth}, "
         f"score {lost.score:.3g}); the last of {lost.beam_width} places went to node {lost.competitor} "
@@ -354,15 +346,12 @@ def count_labels(tree: LabelTree, node: int) -> int:
     return total
 
 
-def _similar(
-    tagger: FittedTagger, text: str, label: int, language: str | None, n: int
-) -> tuple[Similar, ...]:
+def _similar(tagger: FittedTagger, text: str, label: int, language: str | None, n: int) -> tuple[Similar, ...]:
     if tagger.examples_ is None or n == 0:
         return ()
     found = tagger.examples_.similar(text, label, n) or tagger.examples_.similar(text, None, n)
     return tuple(
-        Similar(one.text, tuple(tagger.vocab_.name(i, language) for i in one.labels), one.similarity)
-        for one in found
+        Similar(one.text, tuple(tagger.vocab_.name(i, language) for i in one.labels), one.similarity) for one in found
     )
 
 

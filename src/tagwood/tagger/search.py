@@ -287,9 +287,7 @@ def with_texts(
     return vocab, described
 
 
-def teach_labels(
-    model: Any, vocab: LabelVocab, described: Mapping[int, str], before: LabelVocab
-) -> dict[int, str]:
+def teach_labels(model: Any, vocab: LabelVocab, described: Mapping[int, str], before: LabelVocab) -> dict[int, str]:
     """Add new labels and new names of the table to a model that finds labels by them; return descriptions left over.
 
     A label's text is its description, or else its name; the description is one of its names, too. `before` is the table

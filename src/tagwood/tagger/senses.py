@@ -118,8 +118,7 @@ def label_senses(tagger: FittedTagger, label: int, language: str | None = None) 
             words = _top_words(total if here is None else total.multiply(here.mean), word)
             inside_labels = tree.leaf_labels(leaf)
             beside = tuple(
-                brief_label(tagger, int(inside_labels[one]), language)
-                for one, _ in most_alike(inside, own, _BESIDE)
+                brief_label(tagger, int(inside_labels[one]), language) for one, _ in most_alike(inside, own, _BESIDE)
             )
             examples = () if here is None else here.shown
             senses.append(Sense(number, leaf, tuple(tree.path(leaf)), words, beside, examples))

@@ -187,9 +187,7 @@ class Tagger(Params):
         base = LinearTree() if self.model is None else self.model
         encoder = default_encoder(base) if self.encoder is None else self.encoder
         encoder = with_title_weight(encoder, data, self.seed)
-        model, self.simpler_because_ = choose_model(
-            self.effective_quality, base, encoder, data, self.sets, self.seed
-        )
+        model, self.simpler_because_ = choose_model(self.effective_quality, base, encoder, data, self.sets, self.seed)
         plan = Plan(encoder, model, self.groups, self.sets, self.seed)
         parts, self.probabilities_, self.measures_ = learn(data, plan, progress)
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab
@@ -370,9 +368,7 @@ class Tagger(Params):
         """Return the leaves that hold a label, each with its words, similar labels and training texts there."""
         return label_senses(self, self.find(label), language)
 
-    def most_different(
-        self, limit: int = 20, *, least_rows: int = 5, language: str | None = None
-    ) -> list[Different]:
+    def most_different(self, limit: int = 20, *, least_rows: int = 5, language: str | None = None) -> list[Different]:
         """Return the labels whose senses differ most; those with fewer than `least_rows` rows are left out."""
         self._fitted()
         return most_different(self, limit, least_rows=least_rows, language=language)
@@ -433,9 +429,7 @@ class Tagger(Params):
         before = self.vocab_
         table = before if vocab is None else vocab
         if len(table) < len(self.vocab_):
-            raise InputError(
-                f"vocab must keep the {len(self.vocab_):,} labels of this Tagger", given=f"{len(table):,}"
-            )
+            raise InputError(f"vocab must keep the {len(self.vocab_):,} labels of this Tagger", given=f"{len(table):,}")
         table = updated_vocab(table, rename or {}, mask, unmask)
         self.vocab_, described = with_texts(table, texts or {}, self.label_counts_)
         added = len(self.vocab_) - self.label_counts_.size
@@ -450,9 +444,7 @@ class Tagger(Params):
         self._prepare()
         return self
 
-    def save(
-        self, folder: str | os.PathLike[str], *, notes: str | None = None, overwrite: bool = False
-    ) -> Path:
+    def save(self, folder: str | os.PathLike[str], *, notes: str | None = None, overwrite: bool = False) -> Path:
         """Save into a folder, all or nothing, with a passport and golden inputs; see `tagwood.save`."""
         return storage.save(self, folder, notes=notes, fingerprint=self.fingerprint_, overwrite=overwrite)
 
@@ -461,9 +453,7 @@ class Tagger(Params):
         """Load a saved Tagger; see `tagwood.load`."""
         loaded = storage.load(folder, verify=verify)
         if not isinstance(loaded, cls):
-            raise InputError(
-                f"{folder} must hold a Tagger", given=type(loaded).__name__, hint="Use tagwood.load."
-            )
+            raise InputError(f"{folder} must hold a Tagger", given=type(loaded).__name__, hint="Use tagwood.load.")
         return loaded
 
     def golden_inputs(self) -> list[str]:
@@ -514,9 +504,7 @@ class Tagger(Params):
 
     def _fitted(self) -> LabelSearch:
         if not hasattr(self, "_search"):
-            raise NotFittedError(
-                "this Tagger must be fitted first", hint="Call fit(texts, labels), or load one."
-            )
+            raise NotFittedError("this Tagger must be fitted first", hint="Call fit(texts, labels), or load one.")
         return self._search
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -525,9 +513,7 @@ class Tagger(Params):
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags
 
-        return Tags(
-            estimator_type=None, target_tags=TargetTags(required=True), input_tags=InputTags(string=True)
-        )
+        return Tags(estimator_type=None, target_tags=TargetTags(required=True), input_tags=InputTags(string=True))
 
 
 def as_texts(texts: str | Iterable[str]) -> list[str]:

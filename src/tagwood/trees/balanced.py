@@ -78,9 +78,7 @@ def split_labels(
     if V.n_rows == 0:
         raise InputError("a label tree needs at least one label", given="none")
     size, weights = min(max_leaf_size, V.n_rows), (frequency, context_frequency)
-    return Splits(
-        *_kernels.split_labels(*V, *weights, lam, gamma, direct, size, iterations, tolerance, seed, threads)
-    )
+    return Splits(*_kernels.split_labels(*V, *weights, lam, gamma, direct, size, iterations, tolerance, seed, threads))
 
 
 def tree_from_splits(splits: Splits, *, arity: int) -> LabelTree:

@@ -181,9 +181,7 @@ def without_empty_leaves(tree: LabelTree) -> tuple[LabelTree, NDArray[np.int64]]
     return LabelTree(parent, label_ptr, tree.labels, tree.n_labels), np.flatnonzero(alive)
 
 
-def _accept_pairs(
-    counts: sparse.csr_array, copies: int, limit: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _accept_pairs(counts: sparse.csr_array, copies: int, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return (label, leaf) pairs, largest counts first: at most `copies` per label and `limit` per leaf."""
     order = np.argsort(-counts.data, kind="stable")  # ties: the smaller label, then the smaller leaf
     label = np.repeat(np.arange(counts.shape[0], dtype=np.int32), np.diff(counts.indptr))[order]

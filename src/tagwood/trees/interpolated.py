@@ -156,9 +156,7 @@ class LabelFrequencies:
         return self.marginal.size
 
 
-def label_frequencies(
-    Y: Any, row_frequencies: Any = None, *, construction: str = "marginal"
-) -> LabelFrequencies:
+def label_frequencies(Y: Any, row_frequencies: Any = None, *, construction: str = "marginal") -> LabelFrequencies:
     """Count the labels of rows.
 
     Parameters

@@ -162,9 +162,7 @@ class LabelTree:
             has[self.parent[nodes]] = True
         return has
 
-    def to_text(
-        self, name: Callable[[int], str] = str, max_depth: int | None = None, max_labels: int = 5
-    ) -> str:
+    def to_text(self, name: Callable[[int], str] = str, max_depth: int | None = None, max_labels: int = 5) -> str:
         """Draw the tree as indented lines, the first few labels of each leaf by name."""
         lines = []
         stack = [0]
@@ -194,9 +192,7 @@ def _check_nodes(tree: LabelTree) -> None:
     if label_ptr.size != n_nodes + 1 or label_ptr[0] != 0 or np.any(np.diff(label_ptr) < 0):
         raise InputError("label_ptr of a label tree must rise from 0 and have n_nodes + 1 entries")
     if label_ptr[-1] != labels.size:
-        raise InputError(
-            "label_ptr of a label tree must end at the number of labels", given=str(label_ptr[-1])
-        )
+        raise InputError("label_ptr of a label tree must end at the number of labels", given=str(label_ptr[-1]))
     if np.any(np.diff(label_ptr)[above] > 0):
         raise InputError("inner nodes of a label tree must have no labels")
 
@@ -204,14 +200,10 @@ def _check_nodes(tree: LabelTree) -> None:
 def _check_labels(tree: LabelTree) -> None:
     labels = tree.labels
     if labels.size and (labels.min() < 0 or labels.max() >= tree.n_labels):
-        raise InputError(
-            f"labels of a label tree must be from 0 to {tree.n_labels - 1}", given=str(labels.max())
-        )
+        raise InputError(f"labels of a label tree must be from 0 to {tree.n_labels - 1}", given=str(labels.max()))
     copies = np.bincount(labels, minlength=tree.n_labels)
     if not copies.all():
-        raise InputError(
-            "every label must be in a leaf of the tree", given=f"label {int(np.argmin(copies))} in none"
-        )
+        raise InputError("every label must be in a leaf of the tree", given=f"label {int(np.argmin(copies))} in none")
     if copies.size and copies.max() > 1:
         pairs = tree.leaf_of_copy.astype(np.int64) * tree.n_labels + labels
         if np.any(np.diff(pairs) <= 0) and np.unique(pairs).size != labels.size:

@@ -200,9 +200,7 @@ class _Search:
 
     def found(self, study: Study) -> Tuned:
         """Return the trials so far."""
-        return Tuned(
-            str(self.split.metric), study.trials(), study.failures(), self.given, self.split.held.n_rows
-        )
+        return Tuned(str(self.split.metric), study.trials(), study.failures(), self.given, self.split.held.n_rows)
 
     def _share(self) -> float:
         return (monotonic() - self.begin) / self.seconds

@@ -168,9 +168,7 @@ def _span(name: str, value: dict[str, Any]) -> Span:
             given=repr(value)[:80],
         )
     if step is not None and (step <= 0 or (span.whole and not isinstance(step, int))):
-        raise InputError(
-            f"step of {name} must be above 0, and whole where low and high are", given=repr(step)
-        )
+        raise InputError(f"step of {name} must be above 0, and whole where low and high are", given=repr(step))
     return span
 
 
@@ -306,9 +304,7 @@ def _load(optuna: Any, folder: Path, *, lower_is_better: bool) -> Any:
     try:
         storage = JournalStorage(JournalFileBackend(str(path), JournalFileOpenLock(str(path))))
         direction = "minimize" if lower_is_better else "maximize"
-        study = optuna.create_study(
-            storage=storage, study_name=_NAME, direction=direction, load_if_exists=True
-        )
+        study = optuna.create_study(storage=storage, study_name=_NAME, direction=direction, load_if_exists=True)
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             study.tell(trial.number, state=TrialState.FAIL)  # left by a process that was stopped
     except Exception as error:  # of any kind, if optuna did not write the file
@@ -366,9 +362,7 @@ def _quiet(optuna: Any) -> Iterator[None]:
 
 
 def _plain(ranges: Ranges) -> dict[str, Any]:
-    return {
-        name: [type(found).__name__, *map(str, vars(found).values())] for name, found in ranges.of.items()
-    }
+    return {name: [type(found).__name__, *map(str, vars(found).values())] for name, found in ranges.of.items()}
 
 
 def _distribution(values: Choice | Span) -> Any:

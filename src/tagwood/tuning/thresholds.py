@@ -68,9 +68,7 @@ def measure_thresholds(
     return cuts
 
 
-def measure_sizes(
-    Y: Any, ranking: Ranking, metric: str = "micro-F1", sizes: Iterable[int] = range(1, 21)
-) -> list[Cut]:
+def measure_sizes(Y: Any, ranking: Ranking, metric: str = "micro-F1", sizes: Iterable[int] = range(1, 21)) -> list[Cut]:
     """Measure the sets of the first k labels for each k."""
     return [_cut(f"top-{k}", Y, ranking.top(k), metric) for k in sizes]
 

@@ -26,9 +26,7 @@ def build_index(
     return ptr, row[order].astype(np.int32), np.clip(codes, 1, 255).astype(np.uint8), scale
 
 
-def nearest_rows(
-    index: tuple[Any, ...], n_rows: int, dead: NDArray[np.uint8], queries: Any, k: int
-) -> Places:
+def nearest_rows(index: tuple[Any, ...], n_rows: int, dead: NDArray[np.uint8], queries: Any, k: int) -> Places:
     """Return the best `k` rows of each query; every row is compared."""
     ptr, rows, codes, scale = index
     n_features = scale.size

@@ -90,8 +90,7 @@ def split_objective(V: _F64, weight: _F64, side: NDArray[np.int8], lam: float, d
     """Return what the alternation raises: weighted similarity to the own centroid, plus the coding term."""
     coding = coding_weight(lam, direct)
     similarity = sum(
-        float(np.linalg.norm((weight[side == which, None] * V[side == which]).sum(axis=0)))
-        for which in (1, -1)
+        float(np.linalg.norm((weight[side == which, None] * V[side == which]).sum(axis=0))) for which in (1, -1)
     )
     return (2.0 - lam) * similarity + coding * float((side * weight**2).sum())
 

@@ -54,9 +54,7 @@ def count_terms(
     return np.array(keys, dtype=np.uint64), np.array([counts[key] for key in keys], dtype=np.int64)
 
 
-def merge_counts(
-    left_keys: _U64, left_counts: _I64, right_keys: _U64, right_counts: _I64
-) -> tuple[_U64, _I64]:
+def merge_counts(left_keys: _U64, left_counts: _I64, right_keys: _U64, right_counts: _I64) -> tuple[_U64, _I64]:
     """Return the counts of two sets of texts together; keys rise."""
     keys, place = np.unique(np.concatenate([left_keys, right_keys]), return_inverse=True)
     counts = np.zeros(keys.size, dtype=np.int64)

@@ -189,9 +189,7 @@ def match_unseen(
         weights = positive_weights[taught] if positive_weights.size else positive_weights
         spans = (ptr[:-1], ptr[1:], rows[taught])
         X_parts, outputs = (x_indptr, x_indices, x_data, n_features), child_ptr.astype(np.int64)
-        W, b = train_blocks(
-            *X_parts, *spans, outputs, *spans, weights, row_weights, loss, cost, bias, threshold=0.0
-        )
+        W, b = train_blocks(*X_parts, *spans, outputs, *spans, weights, row_weights, loss, cost, bias, threshold=0.0)
         for row in np.flatnonzero(second_half == half):
             log_p = log_link(W @ X[row] + b, link_power)
             nodes = [log_p[first:last] for first, last in pairwise(child_ptr)]

@@ -157,9 +157,7 @@ def test_fitted_members_are_calibrated_on_new_rows(problem):
 
 
 def test_rows_are_held_out_once_or_as_a_share():
-    few, many = (
-        plan_splits(Ranking.from_lists([[(0, 1.0)]] * n, 1).to_sets(), 0.2, 0) for n in (500, 40_000)
-    )
+    few, many = (plan_splits(Ranking.from_lists([[(0, 1.0)]] * n, 1).to_sets(), 0.2, 0) for n in (500, 40_000))
     assert sorted(row for split in few for row in split.held) == list(range(500))
     assert [split.held.size for split in many] == [6000]
     for split in [*few, *many]:
@@ -185,9 +183,7 @@ def test_fitted_models_and_taggers_are_joined_by_one_line():
 
 
 def test_a_tagger_takes_an_ensemble(tmp_path):
-    tagger = Tagger(model=Ensemble(members())).fit(
-        TEXTS, [["tree"] if row == [0] else ["water"] for row in LABELS]
-    )
+    tagger = Tagger(model=Ensemble(members())).fit(TEXTS, [["tree"] if row == [0] else ["water"] for row in LABELS])
     assert tagger.tag_one("salt of the sea", k=1).names == ["water"]
     tagger.save(tmp_path / "model")
     assert Tagger.load(tmp_path / "model").tag_one("wood of an oak", k=1).names == ["tree"]

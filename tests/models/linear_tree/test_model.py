@@ -113,9 +113,7 @@ def test_a_tree_may_have_a_leaf_without_labels(problem):
 def test_trees_that_do_not_fit_are_refused(problem, n_trees, given):
     tree = LabelTree.from_nested([list(range(20))])
     trees = LabelTree.from_nested([0, 1]) if given == "other labels" else [tree] * given
-    with pytest.raises(
-        InputError, match=f"n_trees={n_trees} needs as many trees over the 20 labels of Y; got"
-    ):
+    with pytest.raises(InputError, match=f"n_trees={n_trees} needs as many trees over the 20 labels of Y; got"):
         LinearTree(n_trees=n_trees).fit(*problem, tree=trees)
 
 
@@ -126,9 +124,7 @@ def test_label_features_shape_the_tree(problem):
     wanted = build_balanced_tree(V, max_leaf_size=3, seed=4, threads=1)
     assert model.trees_[0].tree.labels.tolist() == wanted.labels.tolist()
     plain = LinearTree(max_leaf_size=3, arity=2, seed=4, threads=1).fit(X, Y)
-    pifa = LinearTree(max_leaf_size=3, arity=2, seed=4, threads=1).fit(
-        X, Y, label_features=label_centroids(X, Y)
-    )
+    pifa = LinearTree(max_leaf_size=3, arity=2, seed=4, threads=1).fit(X, Y, label_features=label_centroids(X, Y))
     assert same_arrays(plain.trees_[0], pifa.trees_[0])
     assert not same_arrays(plain.trees_[0], model.trees_[0])
     with pytest.raises(InputError, match="label_features must have one row for each of the 20 labels of Y"):
@@ -151,9 +147,9 @@ def test_an_ensemble_is_the_mean_of_its_trees(problem):
 def test_matcher_negatives_show_a_leaf_the_rows_that_the_levels_above_send():
     X, Y = small_problem()
     tree = LabelTree.from_nested([list(range(10)), list(range(10, 20))])
-    model = LinearTree(
-        rare_label_weight=0.0, solver=replace(TIGHT, negatives="teacher+matcher"), threads=1
-    ).fit(X, Y, tree=tree)
+    model = LinearTree(rare_label_weight=0.0, solver=replace(TIGHT, negatives="teacher+matcher"), threads=1).fit(
+        X, Y, tree=tree
+    )
     # A beam of 10 keeps both leaves, so both see every row: each label is trained one-vs-all.
     W, b = weights_of(model, node=2)
     with_bias = np.column_stack([X.toarray(), np.ones(X.shape[0])]).astype(np.float64)
@@ -170,9 +166,7 @@ def test_matcher_negatives_work_in_deep_trees_with_leaves_at_different_depths(pr
     X, Y = problem
     tree = random_tree(np.random.default_rng(3), 20, 4)
     assert np.unique(tree.depth[tree.leaves]).size > 1
-    models = [
-        LinearTree(solver=Solver(negatives="teacher+matcher"), threads=t).fit(X, Y, tree=tree) for t in (1, 2)
-    ]
+    models = [LinearTree(solver=Solver(negatives="teacher+matcher"), threads=t).fit(X, Y, tree=tree) for t in (1, 2)]
     assert same_arrays(models[0].trees_[0], models[1].trees_[0])
     best = models[0].rank(X, k=1).labels
     assert Y[np.arange(X.shape[0]), best].mean() > 0.9
@@ -211,9 +205,7 @@ def test_parameters_that_do_not_fit_are_refused_by_fit(problem, params, message)
 
 def test_progress_is_told_by_stage_and_rises_to_1(problem):
     told = []
-    LinearTree(max_leaf_size=3, threads=1).fit(
-        *problem, progress=lambda stage, share: told.append((stage, share))
-    )
+    LinearTree(max_leaf_size=3, threads=1).fit(*problem, progress=lambda stage, share: told.append((stage, share)))
     assert [stage for stage, _ in told][:2] == ["label features", "label tree"]
     shares = [share for stage, share in told if stage == "training"]
     assert shares == sorted(shares)

@@ -64,21 +64,15 @@ def test_rankings_are_those_of_the_twin(model, problem, search, exact):
 def test_exact_search_equals_the_scores_of_all_labels(seed, n_labels, n_copies, link, k):
     rng = np.random.default_rng(seed)
     X, Y = planted_problem(seed, 12, n_labels, 8)
-    model = LinearTree(solver=Solver(link=link), threads=1).fit(
-        X, Y, tree=random_tree(rng, n_labels, n_copies)
-    )
+    model = LinearTree(solver=Solver(link=link), threads=1).fit(X, Y, tree=random_tree(rng, n_labels, n_copies))
     pairs = [(row, label) for row in range(12) for label in range(n_labels)]
     every = scores_of(model, X, pairs, "max").reshape(12, n_labels)
     ranking = model.rank(X, k=k, search="exact")
     for row in range(12):
         mine = ranking[row]
         assert len(mine) == min(k, n_labels)
-        np.testing.assert_allclose(
-            [s for _, s in mine], -np.sort(-every[row])[: len(mine)], rtol=1e-4, atol=2e-6
-        )
-        np.testing.assert_allclose(
-            [s for _, s in mine], [every[row, label] for label, _ in mine], rtol=1e-4, atol=2e-6
-        )
+        np.testing.assert_allclose([s for _, s in mine], -np.sort(-every[row])[: len(mine)], rtol=1e-4, atol=2e-6)
+        np.testing.assert_allclose([s for _, s in mine], [every[row, label] for label, _ in mine], rtol=1e-4, atol=2e-6)
 
 
 def test_a_beam_as_wide_as_the_tree_finds_what_exact_search_finds(model, problem):
@@ -103,9 +97,7 @@ def test_only_allowed_labels_are_returned(model, problem):
         assert model.rank(X, search=search, exclude=[]) == model.rank(X, search=search)
     wide = model.rank(X, k=20, beam_width=99)
     kept = wide.to_csr().toarray()[:, some]
-    np.testing.assert_array_equal(
-        model.rank(X, k=20, beam_width=99, restrict=some).to_csr().toarray()[:, some], kept
-    )
+    np.testing.assert_array_equal(model.rank(X, k=20, beam_width=99, restrict=some).to_csr().toarray()[:, some], kept)
 
 
 @pytest.mark.parametrize("name", ["restrict", "exclude"])
@@ -122,9 +114,7 @@ def test_scores_of_given_labels_are_those_of_the_ranking(model, problem):
     pairs = np.column_stack([rows, ranking.labels])
     np.testing.assert_allclose(model.score_labels(X, pairs), ranking.scores, rtol=1e-4, atol=1e-6)
     shuffled = np.random.default_rng(0).permutation(pairs.shape[0])
-    np.testing.assert_array_equal(
-        model.score_labels(X, pairs[shuffled]), model.score_labels(X, pairs)[shuffled]
-    )
+    np.testing.assert_array_equal(model.score_labels(X, pairs[shuffled]), model.score_labels(X, pairs)[shuffled])
     assert model.score_labels(X, []).size == 0
 
 
@@ -175,9 +165,7 @@ def test_a_budget_limits_the_nodes_of_an_exact_search(model, problem):
     assert set(beam_bound.tolist()) == {-1}
     assert nodes[:60].mean() <= wide.mean()  # both visit the best node first and stop early
     assert wide.mean() < 1 + model.trees_[0].tree.n_nodes / 2
-    assert np.all(
-        model.search_effort(X, k=3, search="beam", beam_width=10)[0][:60] - wide <= 2
-    )  # leaves in one go
+    assert np.all(model.search_effort(X, k=3, search="beam", beam_width=10)[0][:60] - wide <= 2)  # leaves in one go
     full = model.rank(X, k=3, search="exact")
     short = model.rank(X, k=3, search="exact", max_nodes=2)
     for row in np.flatnonzero(few_bound > 0):

@@ -29,9 +29,7 @@ def altered(model, params=None, **arrays):
     state = model.state()
     tree = state.part("tree_0")
     kept = {name: array for name, array in {**tree.arrays, **arrays}.items() if array is not None}
-    return State(
-        state.kind, {**state.params, **(params or {})}, parts={"tree_0": State(tree.kind, tree.params, kept)}
-    )
+    return State(state.kind, {**state.params, **(params or {})}, parts={"tree_0": State(tree.kind, tree.params, kept)})
 
 
 def save_forged(state, folder):
@@ -154,9 +152,7 @@ def test_any_altered_number_is_refused_or_harmless(model, problem, data):
         if bad.dtype.kind in "iu" and data.draw(st.booleans()):
             bad[place] = bad[data.draw(st.integers(0, bad.size - 1))]
         else:
-            raw[place * bad.itemsize + data.draw(st.integers(0, bad.itemsize - 1))] = data.draw(
-                st.integers(0, 255)
-            )
+            raw[place * bad.itemsize + data.draw(st.integers(0, bad.itemsize - 1))] = data.draw(st.integers(0, 255))
     try:
         forged = LinearTree.from_state(altered(model, **{name: bad}))
     except InputError:

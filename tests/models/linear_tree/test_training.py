@@ -103,10 +103,7 @@ def test_tail_weights_are_inverse_propensities_with_a_mean_of_1(problem, tail):
 
 def test_rare_labels_weigh_more_by_default_unless_there_is_a_hub():
     rare = sparse.csr_array(np.eye(8, dtype=np.float32)[[0, 0, 1, 2, 3, 4, 5, 6, 7]])
-    assert (
-        entry_weights(rare, None, None).leaf_weights.tolist()
-        == entry_weights(rare, None, 1.0).leaf_weights.tolist()
-    )
+    assert entry_weights(rare, None, None).leaf_weights.tolist() == entry_weights(rare, None, 1.0).leaf_weights.tolist()
     hub = sparse.csr_array(np.eye(8, dtype=np.float32)[[0, 0, 0, 1, 2, 3, 4, 5]])
     assert entry_weights(hub, None, None).leaf_weights.size == 0
 
@@ -136,9 +133,7 @@ def test_tail_raises_the_scores_of_rare_labels():
     [np.ones(29), np.ones((30, 1)), np.zeros(30), -np.ones(30), np.full(30, np.nan), np.full(30, np.inf)],
 )
 def test_row_weights_that_do_not_fit_are_refused(problem, weight):
-    with pytest.raises(
-        InputError, match="sample_weight must hold one positive number for each of the 30 rows; got"
-    ):
+    with pytest.raises(InputError, match="sample_weight must hold one positive number for each of the 30 rows; got"):
         fit(*problem, sample_weight=weight)
 
 

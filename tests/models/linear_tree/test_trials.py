@@ -43,9 +43,7 @@ def point(lam, precision, cost, base=0.5):
 
 def test_lam_shapes_the_tree(problem):
     X, Y = problem
-    depths = {
-        lam: LinearTree(lam=lam, **SMALL).fit(X, Y).trees_[0].tree.label_depths() for lam in (0.0, 1.0, 2.0)
-    }
+    depths = {lam: LinearTree(lam=lam, **SMALL).fit(X, Y).trees_[0].tree.label_depths() for lam in (0.0, 1.0, 2.0)}
     assert set(depths[0.0]) == {4}
     for lam in (1.0, 2.0):
         assert depths[lam][0] < 4 < depths[lam].max()
@@ -187,9 +185,7 @@ def test_a_sweep_measures_every_tree(problem, labels):
 
 def test_every_row_is_timed_for_every_model():
     asked = []
-    times = single_row_times(
-        [asked.append, lambda row: None], np.eye(5, dtype=np.float32), passes=2, max_rows=3
-    )
+    times = single_row_times([asked.append, lambda row: None], np.eye(5, dtype=np.float32), passes=2, max_rows=3)
     assert times.shape == (2, 3)
     assert (times > 0).all()
     assert [int(row.indices[0]) for row in asked] == [0, 1, 2, 0, 1, 2]

@@ -70,9 +70,7 @@ def test_beams_join_the_copies_they_find(seed, n_labels, n_copies, link, k, widt
     bits = (np.empty(0, np.uint8),) * 2 if mask is None else (mask, weights.tree.nodes_with(mask))
     head = weights.head
     copies = {"mean": reference_search.MEAN, "max": reference_search.MAX}[merge]
-    twin = reference_search.search(
-        *head, *X, False, k, width, 0, copies, *(b.astype(np.uint8) for b in bits), 1
-    )
+    twin = reference_search.search(*head, *X, False, k, width, 0, copies, *(b.astype(np.uint8) for b in bits), 1)
     assert found.found.tolist() == twin[2].tolist()
     np.testing.assert_allclose(found.scores, twin[1], rtol=2e-4, atol=1e-6)
 

@@ -66,9 +66,7 @@ def test_only_the_head_is_trained(encoder):
     encoder.module.train()
     assert not encoder.module.frozen.training
     encoder.module(encoder.tokens(TEXTS)).square().sum().backward()
-    trained = {
-        name.split(".")[0] for name, weight in encoder.module.named_parameters() if weight.grad is not None
-    }
+    trained = {name.split(".")[0] for name, weight in encoder.module.named_parameters() if weight.grad is not None}
     assert trained == {"hidden", "out"}
 
 
@@ -102,9 +100,7 @@ def test_trials_and_training_embed_each_text_once(folder):
 
 
 def test_heads_need_weights_of_others():
-    with pytest.raises(
-        InputError, match=r"needs an encoder with pretrained weights.*Use 'minilm' or a folder"
-    ):
+    with pytest.raises(InputError, match=r"needs an encoder with pretrained weights.*Use 'minilm' or a folder"):
         TextEncoder("bag", trained="head").fit(TEXTS)
     with pytest.raises(InputError, match="trained must be one of"):
         TextEncoder("minilm", trained="body").fit(TEXTS)

@@ -153,9 +153,7 @@ def test_nothing_is_downloaded(no_network, tmp_path):
     encoder = TextEncoder(str(folder), threads=1).fit([])
     again = TextEncoder.from_state(encoder.state())
     np.testing.assert_array_equal(again.transform(TEXTS), encoder.transform(TEXTS))
-    with pytest.raises(
-        InputError, match=r"or a folder with weights; got 'bert-base-uncased'\. Nothing is down"
-    ):
+    with pytest.raises(InputError, match=r"or a folder with weights; got 'bert-base-uncased'\. Nothing is down"):
         TextEncoder("bert-base-uncased").fit(TEXTS)
 
 
@@ -211,9 +209,7 @@ def test_a_trained_encoder_is_used_as_it_is(encoders, tmp_path):
     np.testing.assert_array_equal(tagger.encoder_.transform(TEXTS), before.transform(TEXTS))
     tagger.save(tmp_path / "tagger")
     shutil.rmtree(tmp_path / "encoder")
-    np.testing.assert_array_equal(
-        tagwood.load(tmp_path / "tagger").encoder_.transform(TEXTS), before.transform(TEXTS)
-    )
+    np.testing.assert_array_equal(tagwood.load(tmp_path / "tagger").encoder_.transform(TEXTS), before.transform(TEXTS))
     again = TextEncoder(str(tmp_path / "tagger"), threads=1).fit([])
     np.testing.assert_array_equal(again.transform(TEXTS), before.transform(TEXTS))
     tagwood.save(LinearTree(threads=1).fit(np.eye(3), [[0], [1], [2]]), tmp_path / "tree")
@@ -369,10 +365,5 @@ def test_encoders_are_pickled_and_cloned(kind, encoders):
 
 def test_encoders_work_in_a_pipeline():
     pipeline = make_pipeline(TextEncoder("bag", dimension=64, threads=1), LinearTree(threads=1))
-    assert (
-        pipeline.fit(TEXTS * 3, [[0], [0], [1], [1], [0], [1]] * 3).score(
-            TEXTS, [[0], [0], [1], [1], [0], [1]]
-        )
-        == 1
-    )
+    assert pipeline.fit(TEXTS * 3, [[0], [0], [1], [1], [0], [1]] * 3).score(TEXTS, [[0], [0], [1], [1], [0], [1]]) == 1
     assert clone(pipeline).set_params(textencoder__dimension=32)[0].dimension == 32

@@ -15,9 +15,7 @@ from tagwood.neural.otseq2set.network import Words
 KINDS = pytest.mark.parametrize("blank, sgm", [(True, False), (False, False), (False, True)])
 N_STEPS = 5
 MOST = 3
-ROWS = st.lists(
-    st.tuples(st.integers(0, 6).map(lambda tenth: tenth / 2), st.integers(0, 5)), min_size=1, max_size=7
-)
+ROWS = st.lists(st.tuples(st.integers(0, 6).map(lambda tenth: tenth / 2), st.integers(0, 5)), min_size=1, max_size=7)
 
 
 def own_names(columns):

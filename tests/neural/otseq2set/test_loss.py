@@ -39,9 +39,7 @@ def set_loss(logits, labels, embeddings=None, *, empty=EMPTY, options=OPTIONS[0]
     return set_losses.set_loss(logits, labels, embeddings, empty=empty, options=options)
 
 
-def make_batch(
-    seed: int = 0, rows: int = 4, steps: int = 5, outputs: int = 9, dtype: torch.dtype = torch.float64
-):
+def make_batch(seed: int = 0, rows: int = 4, steps: int = 5, outputs: int = 9, dtype: torch.dtype = torch.float64):
     """Return logits, label sets of all sizes from 1 to the number of steps, and embeddings; ∅ is the last output."""
     random = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(rows, steps, outputs, generator=random, dtype=dtype)
@@ -138,9 +136,7 @@ def test_order_of_labels_changes_the_loss_of_a_sequence():
     """What the set loss is for: cross-entropy in a given order prefers one order."""
     logits, labels, _ = make_batch()
     row = labels[1]
-    losses = {
-        float(torch.nn.functional.cross_entropy(logits[1], torch.tensor(order))) for order in (row, row[::-1])
-    }
+    losses = {float(torch.nn.functional.cross_entropy(logits[1], torch.tensor(order))) for order in (row, row[::-1])}
     assert len(losses) == 2
 
 
@@ -155,9 +151,7 @@ def test_padding_may_be_wider_and_stand_anywhere():
     logits, labels, embeddings = make_batch()
     padded = torch.full((4, 9), -1)
     for row, some in enumerate(labels):
-        padded[row, torch.randperm(9, generator=torch.Generator().manual_seed(row))[: len(some)]] = (
-            torch.tensor(some)
-        )
+        padded[row, torch.randperm(9, generator=torch.Generator().manual_seed(row))[: len(some)]] = torch.tensor(some)
     found = float(set_loss(logits, padded, embeddings, empty=EMPTY))
     assert found == pytest.approx(float(set_loss(logits, labels, embeddings, empty=EMPTY)), abs=1e-12)
 
@@ -203,12 +197,8 @@ def test_many_random_steps_never_give_nan():
     for _ in range(300):
         rows, steps, outputs = (int(rng.integers(1, top)) for top in (5, 7, 12))
         outputs += steps
-        logits = torch.from_numpy(
-            rng.standard_normal((rows, steps, outputs)) * 10 ** rng.uniform(-30, 8)
-        ).float()
-        embeddings = torch.from_numpy(
-            rng.standard_normal((outputs, 4)) * 10 ** rng.uniform(-12, 12, (outputs, 1))
-        )
+        logits = torch.from_numpy(rng.standard_normal((rows, steps, outputs)) * 10 ** rng.uniform(-30, 8)).float()
+        embeddings = torch.from_numpy(rng.standard_normal((outputs, 4)) * 10 ** rng.uniform(-12, 12, (outputs, 1)))
         labels = [rng.permutation(outputs - 1)[: rng.integers(1, steps + 1)] for _ in range(rows)]
         logits.requires_grad_()
         loss = set_loss(logits, labels, embeddings.float(), empty=outputs - 1)
@@ -300,9 +290,7 @@ def cosine_costs(rng: np.random.Generator, n_steps: int, n_labels: int, dims: in
 def exact_cost(costs: torch.Tensor) -> float:
     n_steps, n_labels = costs.shape
     return float(
-        ot.emd2(
-            np.full(n_steps, 1 / n_steps), np.full(n_labels, 1 / n_labels), costs.numpy().astype(np.float64)
-        )
+        ot.emd2(np.full(n_steps, 1 / n_steps), np.full(n_labels, 1 / n_labels), costs.numpy().astype(np.float64))
     )
 
 
@@ -326,9 +314,7 @@ def plain_ipot(costs: torch.Tensor, beta: float, iterations: int) -> torch.Tenso
     seed=st.integers(0, 10_000),
 )
 @settings(max_examples=40, deadline=None)
-def test_plan_has_its_marginals_and_costs_at_most_one_percent_more_than_the_optimum(
-    n_steps, n_labels, dims, seed
-):
+def test_plan_has_its_marginals_and_costs_at_most_one_percent_more_than_the_optimum(n_steps, n_labels, dims, seed):
     costs = cosine_costs(np.random.default_rng(seed), n_steps, n_labels, dims)
     plan = transport_plan(costs[None], torch.ones(1, n_labels, dtype=torch.bool))[0]
     assert plan.min() >= 0

@@ -229,9 +229,7 @@ def test_extreme_rows_leave_all_weights_finite(kind, options):
 
 
 def test_rows_without_labels_are_refused():
-    with pytest.raises(
-        InputError, match=r"at least one label.*got 2 rows without labels, the first is row 1"
-    ):
+    with pytest.raises(InputError, match=r"at least one label.*got 2 rows without labels, the first is row 1"):
         make().fit(["oak", "ash", "sea"], [[0], [], []])
 
 

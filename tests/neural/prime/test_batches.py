@@ -21,9 +21,7 @@ def label_sets(n_rows, n_labels, seed, density=0.3):
 
 
 @settings(max_examples=80, deadline=None)
-@given(
-    seed=st.integers(0, 1000), n_rows=st.integers(1, 12), n_labels=st.integers(1, 9), count=st.integers(1, 3)
-)
+@given(seed=st.integers(0, 1000), n_rows=st.integers(1, 12), n_labels=st.integers(1, 9), count=st.integers(1, 3))
 def test_drawn_pairs_are_true_and_all_true_labels_are_masked(seed, n_rows, n_labels, count):
     Y = label_sets(n_rows, n_labels, seed)
     moments = np.random.default_rng(seed).permutation(n_rows)[: max(1, n_rows // 2)] + 5 * n_rows
@@ -44,17 +42,12 @@ def test_a_moment_decides_whatever_stands_beside_it():
     Y = label_sets(20, 15, 3)
     positives = Positives(Y, 1, seed=4)
     together = positives.draw(np.arange(20) + 40)
-    labels = {
-        int(q): int(together.labels[p])
-        for q, p in zip(together.pairs.query, together.pairs.label, strict=True)
-    }
+    labels = {int(q): int(together.labels[p]) for q, p in zip(together.pairs.query, together.pairs.label, strict=True)}
     for row, label in labels.items():
         alone = positives.draw(np.array([row + 40]))
         assert alone.labels.tolist() == [label]
     later = Positives(Y, 1, seed=4).draw(np.arange(20) + 60)
-    assert later.labels.tolist() != together.labels.tolist() or not torch.equal(
-        later.pairs.label, together.pairs.label
-    )
+    assert later.labels.tolist() != together.labels.tolist() or not torch.equal(later.pairs.label, together.pairs.label)
 
 
 @pytest.mark.parametrize("by_propensity", [True, False])
@@ -102,9 +95,7 @@ def test_batches_hold_every_row_once_and_whole_clusters():
 def test_clusters_are_kept_until_they_are_refreshed_and_rows_without_labels_left_out():
     Y = label_sets(60, 5, 2)
     memory = QueryMemory(Y, 4, "none")
-    memory.start(
-        torch.nn.functional.normalize(torch.randn(60, 4, generator=torch.Generator().manual_seed(0)))
-    )
+    memory.start(torch.nn.functional.normalize(torch.randn(60, 4, generator=torch.Generator().manual_seed(0))))
     rows = np.flatnonzero(np.diff(Y.indptr))
     plan = QueryBatches(Y, 10, memory)
     first = plan(0, np.random.default_rng(0))

@@ -66,9 +66,7 @@ def slow_loss(scores, pairs, loss):
             if not true[other][p]:
                 to_queries.append(one_triplet(s[q][p], s[other][p], loss))
     cut = (lambda value: max(value, 0.0)) if loss.hinge else (lambda value: value)
-    positives = [
-        cut(s[q][p] - own_score + REGULARISER_MARGIN) for (q, p), own_score in zip(drawn, own, strict=True)
-    ]
+    positives = [cut(s[q][p] - own_score + REGULARISER_MARGIN) for (q, p), own_score in zip(drawn, own, strict=True)]
     negatives = [
         cut(b[q][n] - s[q][n] + REGULARISER_MARGIN)
         for q, n in itertools.product(range(n_queries), range(n_labels))
@@ -121,9 +119,7 @@ def frozen_loss(scores, middle, pairs, loss):
         (loss.texts, "texts", lambda s: s.texts[pairs.query], wrong[pairs.query]),
         (loss.queries, "texts", lambda s: s.texts.T[pairs.label], wrong.T[pairs.label]),
     ):
-        gaps = [
-            negative(s) - (s.own if positive == "own" else s.texts[at])[:, None] for s in (scores, middle)
-        ]
+        gaps = [negative(s) - (s.own if positive == "own" else s.texts[at])[:, None] for s in (scores, middle)]
         total += weight * frozen_mean(*gaps, allowed, loss)
     cut = (lambda value: value.clamp(min=0)) if loss.hinge else (lambda value: value)
     margin = REGULARISER_MARGIN

@@ -207,9 +207,7 @@ def test_a_measure_sees_a_whole_model(problem):
         seen.append(right(model, test_texts, test_labels))
         return seen[-1]
 
-    model = PrototypeModel(**QUICK, centroids="momentum").fit(
-        texts, labels, label_texts=names, evaluate=evaluate
-    )
+    model = PrototypeModel(**QUICK, centroids="momentum").fit(texts, labels, label_texts=names, evaluate=evaluate)
     assert model.history_.measures == seen
     assert right(model, test_texts, test_labels) == max(seen)
 
@@ -234,10 +232,7 @@ def test_classifiers_on_frozen_embeddings_and_the_ensemble(tmp_path, problem, fi
     assert tagwood.load(tmp_path / "model").rank(test_texts) == classifiers.rank(test_texts)
     both = Ensemble([fitted, classifiers])
     assert right(both, test_texts, test_labels) > 0.9
-    assert (
-        fitted.with_classifiers(texts, labels, LinearTree(max_leaf_size=7, threads=1)).tree_.max_leaf_size
-        == 7
-    )
+    assert fitted.with_classifiers(texts, labels, LinearTree(max_leaf_size=7, threads=1)).tree_.max_leaf_size == 7
 
 
 @pytest.mark.parametrize(

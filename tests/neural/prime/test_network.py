@@ -14,9 +14,7 @@ from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, Quer
 from tagwood.neural.prime.settings import Prototype
 from tagwood.neural.prime.training import new_prototypes
 
-Y = check_labels(
-    sparse.csr_array(np.array([[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0]], dtype=np.float32))
-)
+Y = check_labels(sparse.csr_array(np.array([[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0]], dtype=np.float32)))
 
 
 def unit(n, d=5, seed=0):

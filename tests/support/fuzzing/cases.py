@@ -114,13 +114,9 @@ def odd_texts(stage: Stage, random: Random) -> Case:
         case 0:
             return Case("", ["predict", str(stage.model), text])
         case 1:
-            return Case(
-                "", ["explain", str(stage.model), text, *_maybe(random, ["--label", "water", "--json"])]
-            )
+            return Case("", ["explain", str(stage.model), text, *_maybe(random, ["--label", "water", "--json"])])
         case 2:
-            return Case(
-                "", ["predict", str(stage.model), "-"], odd_bytes(random) + text.encode(errors="replace")
-            )
+            return Case("", ["predict", str(stage.model), "-"], odd_bytes(random) + text.encode(errors="replace"))
         case 3:
             return Case("", ["explain", str(stage.model), "-", "--html"], odd_bytes(random))
     path = stage.work / "texts.txt"

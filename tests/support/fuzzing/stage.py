@@ -92,9 +92,7 @@ def make_rows(n: int) -> Dataset:
     random = np.random.default_rng(0)
     names = list(TOPICS)
     labels = [sorted(random.choice(4, size=random.integers(1, 3), replace=False).tolist()) for _ in range(n)]
-    texts = [
-        " ".join(str(random.choice(TOPICS[names[one]])) for one in row for _ in range(3)) for row in labels
-    ]
+    texts = [" ".join(str(random.choice(TOPICS[names[one]])) for one in row for _ in range(3)) for row in labels]
     features = random.random((n, 6)).astype(np.float32)
     vocab = LabelVocab.from_names(names)
     return Dataset(labels, vocab, texts=texts, features=features, ids=[f"row{i}" for i in range(n)])

@@ -160,9 +160,7 @@ def _detect_folder(path: Path) -> str:
     if any(stem + end in has for stem in stems for end in (".key", ".tsv")):
         return "txt-key"
     shown = ", ".join(names[:8]) or "no files"
-    raise _undecided(
-        path, f"the folder contains no known dataset ({shown}{', ...' if len(names) > 8 else ''})"
-    )
+    raise _undecided(path, f"the folder contains no known dataset ({shown}{', ...' if len(names) > 8 else ''})")
 
 
 def _detect_text(path: Path, lines: list[str]) -> str | None:

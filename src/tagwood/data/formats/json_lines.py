@@ -126,9 +126,7 @@ def _string(content: dict[str, Any], name: str | None) -> str:
     raise DataError(f"{name!r} is neither text nor a whole number")
 
 
-def _write(
-    dataset: Dataset, path: Path, id_field: str, content_of: Callable[[str, list[int]], dict[str, Any]]
-) -> None:
+def _write(dataset: Dataset, path: Path, id_field: str, content_of: Callable[[str, list[int]], dict[str, Any]]) -> None:
     texts = need_texts(dataset, "a JSON lines file")
     with open_for_writing(path) as file:
         for row, (text, labels) in enumerate(zip(texts, dataset.label_lists(), strict=True)):
@@ -149,9 +147,7 @@ def read_xc(path: Path, options: ReadOptions) -> Dataset:
 
 def xc_records(path: Path, options: ReadOptions) -> Iterator[Record]:
     """Yield the rows of the repository's file, or of one split of its folder."""
-    return line_records(
-        _xc_file(path, options), options, lambda line: _parse_xc(line, options), blank_lines=False
-    )
+    return line_records(_xc_file(path, options), options, lambda line: _parse_xc(line, options), blank_lines=False)
 
 
 def write_xc(dataset: Dataset, path: Path) -> None:

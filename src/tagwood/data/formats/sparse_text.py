@@ -176,9 +176,7 @@ class SparseRows:
     def features(self) -> sparse.csr_array:
         """Return the (n_rows, n_features) features; call once: it frees the blocks."""
         indptr, indices = _join_ends(self.parts[2]), _join(self.parts[3], np.dtype(np.int32))
-        return CsrParts(
-            indptr, indices, _join(self.parts[4], np.dtype(np.float32)), self.n_features
-        ).to_scipy()
+        return CsrParts(indptr, indices, _join(self.parts[4], np.dtype(np.float32)), self.n_features).to_scipy()
 
 
 def read_sparse_text(path: Path, bad: BadLines, *, with_labels: bool) -> SparseRows:
@@ -201,9 +199,7 @@ def read_sparse_text(path: Path, bad: BadLines, *, with_labels: bool) -> SparseR
     return rows
 
 
-def write_sparse_text(
-    path: Path, features: sparse.csr_array, labels: sparse.csr_array | None, header: str
-) -> None:
+def write_sparse_text(path: Path, features: sparse.csr_array, labels: sparse.csr_array | None, header: str) -> None:
     """Write rows; values have the fewest digits that give the same float32."""
     with open_for_writing(path) as file:
         file.write(header + "\n")
@@ -236,18 +232,14 @@ def _parse_block(path: Path, block: bytes, rows: SparseRows, bad: BadLines, *, l
     buffer = np.frombuffer(block, dtype=np.uint8)
     at = 0
     while at < len(block) and rows.row < rows.n_rows:
-        *arrays, places = _kernels.parse_rows(
-            buffer[at:], last, rows.n_rows - rows.row, rows.n_labels, rows.n_features
-        )
+        *arrays, places = _kernels.parse_rows(buffer[at:], last, rows.n_rows - rows.row, rows.n_labels, rows.n_features)
         consumed, problem, place = places
         rows.take(arrays)
         if not problem:
             at += consumed
             break
         token = re.split(rb"[ \t\r\n]", block[at + place : at + place + 40])[0].decode(errors="replace")
-        reason = _PROBLEMS[problem].format(
-            token=repr(token), n_labels=rows.n_labels, n_features=rows.n_features
-        )
+        reason = _PROBLEMS[problem].format(token=repr(token), n_labels=rows.n_labels, n_features=rows.n_features)
         bad.report(DataError(reason, path=path, line=rows.row + 2))
         rows.dropped.append(rows.row)
         rows.row += 1

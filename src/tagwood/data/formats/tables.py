@@ -173,9 +173,7 @@ def write_parquet(dataset: Dataset, path: Path) -> None:
     keys = dataset.vocab.keys()
     labels = [[keys[label] for label in row] for row in dataset.label_lists()]
     columns = {"id": dataset.ids, "group": dataset.groups, "text": texts}
-    table = {
-        name: arrow.array(column, arrow.string()) for name, column in columns.items() if column is not None
-    }
+    table = {name: arrow.array(column, arrow.string()) for name, column in columns.items() if column is not None}
     table["labels"] = arrow.array(labels, arrow.list_(arrow.string()))
     parquet.write_table(arrow.table(table), path)
 

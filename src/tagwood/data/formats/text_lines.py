@@ -64,9 +64,7 @@ def bracketed_uris(vocab: LabelVocab) -> list[str]:
     uris = [vocab.uri(label) or words[label] for label in range(len(vocab))]
     for label, uri in enumerate(uris):
         if uri.split() != [uri] or vocab.find_word(uri) != label:
-            raise InputError(
-                "Annif's formats need a distinct URI without spaces for each label", given=repr(uri)
-            )
+            raise InputError("Annif's formats need a distinct URI without spaces for each label", given=repr(uri))
     return [f"<{uri}>" for uri in uris]
 
 

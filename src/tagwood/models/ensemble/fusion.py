@@ -51,9 +51,7 @@ class Candidates(NamedTuple):
         row, label = np.divmod(cells, max(1, n_labels))
         return cls(row, label, rankings[0].n_rows, n_labels)
 
-    def features(
-        self, rankings: Sequence[Ranking], counts: NDArray[Any], lengths: NDArray[Any]
-    ) -> NDArray[np.float32]:
+    def features(self, rankings: Sequence[Ranking], counts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.float32]:
         """Return (n_candidates, 3 * n_members + 3) features.
 
         Parameters
@@ -254,10 +252,7 @@ class Boosted(NamedTuple):
             fusion.n_features == n_features
             and bool(np.all((feature >= -1) & (feature < n_features)))
             and bool(np.all((fusion.roots >= 0) & (fusion.roots < n)))
-            and all(
-                bool(np.all((side[inner] > inner) & (side[inner] < n)))
-                for side in (fusion.left, fusion.right)
-            )
+            and all(bool(np.all((side[inner] > inner) & (side[inner] < n))) for side in (fusion.left, fusion.right))
             and bool(np.isfinite([*fusion.value, fusion.start]).all())
         )
         if not fits:
@@ -319,9 +314,7 @@ class Logistic(NamedTuple):
             float(state.param("bias", float)),
         )
         if not all(np.isfinite(part).all() for part in fusion) or np.any(fusion.spread <= 0):
-            raise InputError(
-                "the logistic model of a stored ensemble must hold finite numbers", given="others"
-            )
+            raise InputError("the logistic model of a stored ensemble must hold finite numbers", given="others")
         return fusion
 
 

@@ -116,11 +116,7 @@ class Inputs(NamedTuple):
             return cls([rows] * len(members), _lengths(rows))
         common = None if encoder is None else encoder.transform(rows)
         of = [
-            rows
-            if takes_texts(member.model)
-            else common
-            if member.encoder is None
-            else member.encoder.transform(rows)
+            rows if takes_texts(member.model) else common if member.encoder is None else member.encoder.transform(rows)
             for member in members
         ]
         return cls(of, _lengths(rows if common is None else common))

@@ -119,9 +119,7 @@ class _Trial(NamedTuple):
     def rows(self, n_rows: int) -> _Trial:
         """Return the first rows."""
         use = self.candidates.row < n_rows
-        cells = Candidates(
-            self.candidates.row[use], self.candidates.label[use], n_rows, self.candidates.n_labels
-        )
+        cells = Candidates(self.candidates.row[use], self.candidates.label[use], n_rows, self.candidates.n_labels)
         return _Trial(cells, self.features[use], self.right[use], self.n_true[:n_rows])
 
     def ndcg(self, scores: NDArray[Any], k: int = 5) -> Floats:
@@ -352,12 +350,8 @@ class Ensemble(FittedModel):
         if allowed is not None:
             allowed[label] = True
         inputs = Inputs.encode(members, self.encoder_, list(X) if self.takes == "texts" else X)
-        found = [
-            member.rank(own, self._wanted(k), allowed) for member, own in zip(members, inputs.of, strict=True)
-        ]
-        cells = Candidates.gather(
-            [*found, Ranking.from_lists([[(label, 0.0)]], self.n_labels_)], self.n_labels_
-        )
+        found = [member.rank(own, self._wanted(k), allowed) for member, own in zip(members, inputs.of, strict=True)]
+        cells = Candidates.gather([*found, Ranking.from_lists([[(label, 0.0)]], self.n_labels_)], self.n_labels_)
         at = int(np.flatnonzero(cells.label == label)[0])
         features = cells.features(found, self._counts(), inputs.lengths)[at : at + 1]
         base = self.base_logit_
@@ -535,8 +529,7 @@ class Ensemble(FittedModel):
             for place in range(len(names))
         ]
         self.report_ = [
-            MemberReport(name, float(alone[i]), float(lost[i]), i in used, 0.0)
-            for i, name in enumerate(names)
+            MemberReport(name, float(alone[i]), float(lost[i]), i in used, 0.0) for i, name in enumerate(names)
         ]
         features = select_members(trial.features, used)
         found = is_found(features)
@@ -582,9 +575,7 @@ class Ensemble(FittedModel):
         self.check_params()
         members = as_members(self.members)
         if not all(member.is_fitted for member in members):
-            raise NotFittedError(
-                "this Ensemble must be fitted first", hint="Call fit(X, y), or give fitted members."
-            )
+            raise NotFittedError("this Ensemble must be fitted first", hint="Call fit(X, y), or give fitted members.")
         sizes = [int(member.model.n_labels_) for member in members]
         if len(set(sizes)) > 1:
             raise InputError("members must have the same labels", given=f"{sizes} labels")
@@ -609,9 +600,7 @@ def _known_beforehand(counts: NDArray[np.int64], Y: sparse.csr_array) -> NDArray
     return None if np.sum(~used) >= only_held_out.sum() else ~only_held_out
 
 
-def _fit_fusion(
-    kind: str, features: NDArray[np.float32], right: NDArray[np.bool_], n_trees: int = 100
-) -> Fusion:
+def _fit_fusion(kind: str, features: NDArray[np.float32], right: NDArray[np.bool_], n_trees: int = 100) -> Fusion:
     if kind == "boosted" and 0 < right.sum() < right.size:
         return Boosted.fit(features, right, n_trees)
     return Logistic.fit(features, right)

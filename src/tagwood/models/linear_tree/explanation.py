@@ -77,10 +77,7 @@ def explain_label(model: TreeRanker, x: CsrParts, label: int, n_top: int = 8) ->
     """Return the path to a label in each tree for one row; of several copies of a label, the best."""
     paths = []
     for number, weights in enumerate(model.trees_):
-        ways = [
-            _path(weights, number, x, int(copy), n_top)
-            for copy in np.flatnonzero(weights.tree.labels == label)
-        ]
+        ways = [_path(weights, number, x, int(copy), n_top) for copy in np.flatnonzero(weights.tree.labels == label)]
         paths.append(max(ways, key=lambda way: way.score))
     return paths
 
@@ -94,9 +91,7 @@ def find_pruning(
     allowed: NDArray[np.bool_] | None = None,
 ) -> list[Pruned]:
     """Return where the beam of each tree lost `label`; trees whose beam reaches it are not in the list."""
-    lost = (
-        _lost(weights, number, x, label, beam_width, allowed) for number, weights in enumerate(model.trees_)
-    )
+    lost = (_lost(weights, number, x, label, beam_width, allowed) for number, weights in enumerate(model.trees_))
     return [where for where in lost if where is not None]
 
 
@@ -105,16 +100,13 @@ def _path(weights: TreeWeights, number: int, x: CsrParts, copy: int, n_top: int)
     leaf = int(tree.leaf_of_copy[copy])
     nodes = tree.path(leaf)
     steps = [
-        _step(weights, x, above, child - int(tree.child_ptr[above]), child, n_top)
-        for above, child in pairwise(nodes)
+        _step(weights, x, above, child - int(tree.child_ptr[above]), child, n_top) for above, child in pairwise(nodes)
     ]
     steps.append(_step(weights, x, leaf, copy - int(tree.label_ptr[leaf]), None, n_top))
     return LabelPath(number, tuple(steps))
 
 
-def _step(
-    weights: TreeWeights, x: CsrParts, node: int, output: int, child: int | None, n_top: int
-) -> PathStep:
+def _step(weights: TreeWeights, x: CsrParts, node: int, output: int, child: int | None, n_top: int) -> PathStep:
     classifier = read_classifier(weights, node, output, x.n_cols)
     theirs = np.searchsorted(classifier.features, x.indices)
     mine = np.flatnonzero(theirs < classifier.features.size)
@@ -181,6 +173,4 @@ def _level(
     rows = np.zeros(nodes.size, dtype=np.int64)
     margins = weights.margins(x, rows, nodes, children - child_ptr[nodes], 1)
     gains = log_probability(margins, weights.link)
-    return scores | {
-        child: front[node] + float(gain) for (node, child), gain in zip(pairs, gains, strict=True)
-    }
+    return scores | {child: front[node] + float(gain) for (node, child), gain in zip(pairs, gains, strict=True)}

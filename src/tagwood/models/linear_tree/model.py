@@ -143,9 +143,7 @@ class TreeRanker(FittedModel):
             del V  # it would stay in memory while the trees are trained
         fitted = []
         for number, one in enumerate(check_trees(tree, base.n_trees, labels.shape[1])):
-            training = TreeTraining(
-                features, weights, float(base.C), base.solver, base.seed + number, threads
-            )
+            training = TreeTraining(features, weights, float(base.C), base.solver, base.seed + number, threads)
             fitted.append(self.train_tree(training, one, labels, progress))
         self.trees_, self.lam_, self.sweep_ = fitted, lam, sweep
         self.n_features_, self.n_labels_ = features.n_cols, labels.shape[1]

@@ -37,9 +37,7 @@ _HUB_SHARE = 0.25  # a label on a larger share of the rows is a hub
 _TREE_FEATURES = 512
 _TREE_ENTRIES = 1 << 28
 _MATCHER_WIDTH = 10  # beam width of matcher-aware negatives, as in `rank`
-_PORTION = (
-    4_000_000  # row visits per kernel call; between two calls Python reports progress and handles Ctrl-C
-)
+_PORTION = 4_000_000  # row visits per kernel call; between two calls Python reports progress and handles Ctrl-C
 _NO_ROWS_MARGIN = -100.0  # bias of a label without rows: behind every label that some row has
 
 
@@ -148,9 +146,7 @@ def _per_entry(Y: sparse.csr_array, weights: sparse.csr_array) -> sparse.csr_arr
     return joined.astype(np.float32)
 
 
-def _rare_label_weights(
-    label_rows: CsrParts, rare_label_weight: float, n_labelled: int
-) -> NDArray[np.float32]:
+def _rare_label_weights(label_rows: CsrParts, rare_label_weight: float, n_labelled: int) -> NDArray[np.float32]:
     counts = np.diff(label_rows.indptr)
     scale = (np.log(max(n_labelled, 3)) - 1) * (_PROPENSITY_B + 1) ** _PROPENSITY_A
     per_label = (1 + scale * (counts + _PROPENSITY_B) ** -_PROPENSITY_A) ** rare_label_weight
@@ -279,9 +275,7 @@ class TreeTraining:
         costs: NDArray[np.int64] = np.diff(rows.ptr)[nodes] * (outputs + 8)
         return costs
 
-    def _portions(
-        self, tree: LabelTree, rows: NodeRows, nodes: NDArray[np.int64]
-    ) -> Iterator[NDArray[np.int64]]:
+    def _portions(self, tree: LabelTree, rows: NodeRows, nodes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         # Inner nodes and leaves have different outputs, so they are never mixed in one call. Empty leaves have none.
         leaf = np.diff(tree.child_ptr)[nodes] == 0
         for kind in (nodes[~leaf], nodes[leaf & (np.diff(tree.label_ptr)[nodes] > 0)]):
@@ -301,9 +295,7 @@ class TreeTraining:
         block_first = np.repeat(first, n_blocks) + place * BLOCK_OUTPUTS
         block_last = np.minimum(block_first + BLOCK_OUTPUTS, np.repeat(last, n_blocks))
         output_ptr = np.concatenate([[0], np.cumsum(block_last - block_first)]).astype(np.int64)
-        outputs = np.arange(output_ptr[-1]) + np.repeat(
-            block_first - output_ptr[:-1], block_last - block_first
-        )
+        outputs = np.arange(output_ptr[-1]) + np.repeat(block_first - output_ptr[:-1], block_last - block_first)
         if leaf:
             outputs, label_rows = tree.labels[outputs], self.weights.label_rows
             ptr, rows, weights = label_rows.indptr, label_rows.indices, self.weights.leaf_weights

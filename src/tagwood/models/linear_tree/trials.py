@@ -295,9 +295,7 @@ class Trial:
         rankers = [partial(model.rank, k=k, search=search) for search, k in ways for model in models]
         times = single_row_times(rankers, self.X_held).reshape(len(ways), len(models), -1)
         found: list[dict[str, float]] = [{} for _ in models]
-        for (search, k), of_models in zip(
-            ways, np.percentile(times, [50, 99], axis=2).transpose(1, 2, 0), strict=True
-        ):
+        for (search, k), of_models in zip(ways, np.percentile(times, [50, 99], axis=2).transpose(1, 2, 0), strict=True):
             for facts, (middle, late) in zip(found, of_models, strict=True):
                 facts |= {f"{search}_p50_{k}": float(middle), f"{search}_p99_{k}": float(late)}
         return found

@@ -142,9 +142,7 @@ class TreeWeights:
         # The kernel allocates the whole beam, so it must not be wider than the tree.
         width, max_nodes = min(plan.beam_width, self.tree.n_nodes), min(plan.max_nodes, self.tree.n_nodes)
         return Found(
-            *_kernels.search(
-                *self.head, *X, plan.exact, k, width, max_nodes, copies, label_mask, node_mask, threads
-            )
+            *_kernels.search(*self.head, *X, plan.exact, k, width, max_nodes, copies, label_mask, node_mask, threads)
         )
 
     def leaves(self, X: CsrParts, width: int, threads: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -164,9 +162,7 @@ class TreeWeights:
         order = np.lexsort((nodes, rows))
         ptr = np.searchsorted(rows[order], np.arange(X.n_rows + 1)).astype(np.int64)
         arrays, n_labels, max_outputs, _ = self.head
-        found = _kernels.margins(
-            arrays, n_labels, max_outputs, *X, ptr, nodes[order], outputs[order], threads
-        )
+        found = _kernels.margins(arrays, n_labels, max_outputs, *X, ptr, nodes[order], outputs[order], threads)
         out = np.empty(rows.size, dtype=np.float32)
         out[order] = found
         return out
@@ -249,9 +245,7 @@ def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _bias_in_node_order(
-    tree: LabelTree, nodes: NDArray[np.int64], biases: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def _bias_in_node_order(tree: LabelTree, nodes: NDArray[np.int64], biases: NDArray[np.float32]) -> NDArray[np.float32]:
     counts = np.diff(tree.child_ptr) + np.diff(tree.label_ptr)
     first = tree.child_ptr[:-1].astype(np.int64) - 1 + tree.label_ptr[:-1]
     sizes = counts[nodes].astype(np.int64)
@@ -400,9 +394,7 @@ def _slot_features(
 
 def read_node(model: TreeWeights, node: int, n_features: int) -> sparse.csr_array:
     """Return the weights of all outputs of a node, (n_outputs, n_features), without biases."""
-    n_outputs = sum(
-        int(ptr[node + 1] - ptr[node]) for ptr in (model.arrays.child_ptr, model.arrays.label_ptr)
-    )
+    n_outputs = sum(int(ptr[node + 1] - ptr[node]) for ptr in (model.arrays.child_ptr, model.arrays.label_ptr))
     blocks = [_read_block(model, node, place, n_features) for place in range(-(-n_outputs // BLOCK_OUTPUTS))]
     if not blocks:
         return sparse.csr_array((0, n_features), dtype=np.float64)

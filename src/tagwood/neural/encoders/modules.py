@@ -150,13 +150,10 @@ class StateMemory:
     def __len__(self) -> int:
         return len(self._states)
 
-    def states(
-        self, tokens: TokenRows, embed: Callable[[TokenRows], NDArray[np.float32]]
-    ) -> NDArray[np.float32]:
+    def states(self, tokens: TokenRows, embed: Callable[[TokenRows], NDArray[np.float32]]) -> NDArray[np.float32]:
         """Return the output for each row; `embed` computes those that are new."""
         keys = [
-            tokens.ids[begin:end].tobytes()
-            for begin, end in zip(tokens.indptr[:-1], tokens.indptr[1:], strict=True)
+            tokens.ids[begin:end].tobytes() for begin, end in zip(tokens.indptr[:-1], tokens.indptr[1:], strict=True)
         ]
         new = {key: row for row, key in enumerate(keys) if key not in self._states}
         if new or not keys:

@@ -217,9 +217,7 @@ class TextEncoder(Params):
             owner = np.where(owner < 0, -1, owner // size)
         variants = [rows.ids, *(rows.ids[owner != word] for word in range(len(words)))]
         # A variant without words is an empty text with similarity 0, whatever punctuation is left.
-        real = [
-            ids if np.any(owner[owner != word] >= 0) else ids[:0] for word, ids in enumerate(variants, -1)
-        ]
+        real = [ids if np.any(owner[owner != word] >= 0) else ids[:0] for word, ids in enumerate(variants, -1)]
         scores = self.embed(TokenRows.of(real)) @ np.asarray(vector, dtype=np.float32)
         return [(word, float(scores[0] - score)) for word, score in zip(words, scores[1:], strict=True)]
 

@@ -145,9 +145,7 @@ def parse_tokenizer(text: str, max_length: int) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_str(text)
     except Exception as error:  # the library raises a bare Exception
-        raise InputError(
-            "a tokenizer must be JSON of the tokenizers library", given=str(error)[:80]
-        ) from error
+        raise InputError("a tokenizer must be JSON of the tokenizers library", given=str(error)[:80]) from error
     # Set once here: changing a tokenizer while another thread uses it raises an error.
     tokenizer.enable_truncation(max_length)
     tokenizer.no_padding()

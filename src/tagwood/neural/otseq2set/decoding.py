@@ -43,13 +43,9 @@ class Generated(NamedTuple):
     """
 
     labels: torch.Tensor  # (n_rows, n_steps) label ids; -1 for steps without a label
-    log_probs: (
-        torch.Tensor
-    )  # (n_rows, n_steps) of the output of each step, including ∅ and the end; 0 after the end
+    log_probs: torch.Tensor  # (n_rows, n_steps) of the output of each step, including ∅ and the end; 0 after the end
     expected: torch.Tensor  # (n_rows,) expected number of labels
-    best: (
-        torch.Tensor
-    )  # (n_rows, n_columns) highest probability over the steps; the last column is ∅ or the end
+    best: torch.Tensor  # (n_rows, n_columns) highest probability over the steps; the last column is ∅ or the end
     trace: tuple[torch.Tensor, torch.Tensor] | None
 
 
@@ -116,9 +112,7 @@ def decode_greedy(
     return Generated(labels, log_probs, expected, best, traced)
 
 
-def _step_log_probs(
-    network: SetNetwork, logits: torch.Tensor, used: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _step_log_probs(network: SetNetwork, logits: torch.Tensor, used: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the log-probabilities of a step, and the same with -inf for labels that were generated before.
 
     SGM excludes these labels from its softmax, as in training; the other kinds are trained without that.
@@ -199,9 +193,7 @@ def _first_beam(network: SetNetwork, memory: Memory, n_steps: int, width: int, n
     )
 
 
-def _advance(
-    network: SetNetwork, memory: Memory, beam: _Beam, last: OutputWeights, step: int, *, blank: bool
-) -> _Beam:
+def _advance(network: SetNetwork, memory: Memory, beam: _Beam, last: OutputWeights, step: int, *, blank: bool) -> _Beam:
     """Return the best sequences that are one step longer; finished ones do not change."""
     n_rows, width, n_columns = beam.used.shape
     row = torch.arange(n_rows, device=beam.score.device)[:, None]
@@ -225,9 +217,7 @@ def _advance(
     return new._replace(score=score, over=over, embedded=mixed)
 
 
-def best_labels(
-    made: Generated, columns: Columns | None, k: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def best_labels(made: Generated, columns: Columns | None, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the (n_rows, k) best labels and their scores, -1 and 0 if there are fewer.
 
     A generated label has the probability of its step, any other label its highest probability of any step.
@@ -325,9 +315,7 @@ def label_attention(made: Generated, columns: Columns | None, label: int) -> NDA
     return weights
 
 
-def sum_words(
-    pieces: list[str], owner: NDArray[np.int64], weights: NDArray[np.float32]
-) -> list[tuple[str, float]]:
+def sum_words(pieces: list[str], owner: NDArray[np.int64], weights: NDArray[np.float32]) -> list[tuple[str, float]]:
     """Return each word once, in the order of the text, with the sum of its weights."""
     found: dict[str, float] = {}
     # A text without words has no owners, but a weight of padding.

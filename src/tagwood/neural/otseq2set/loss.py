@@ -141,9 +141,7 @@ def match_labels(probabilities: torch.Tensor, sizes: torch.Tensor, scheme: str =
     """
     values: NDArray[np.float32] = probabilities.detach().cpu().numpy()
     if not np.isfinite(values).all():
-        raise InputError(
-            "logits must be finite", given="NaN or infinity", hint="Try a lower learning_rate or clip=1."
-        )
+        raise InputError("logits must be finite", given="NaN or infinity", hint="Try a lower learning_rate or clip=1.")
     found = np.full(values.shape[:2], -1, dtype=np.int64)
     # One solver call per row: a batch takes less than a millisecond, and threads do not make it faster.
     for row, size in enumerate(sizes.tolist()):
@@ -204,9 +202,7 @@ def _masses(real: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
     return masses / masses.sum(dim=0).clamp_min(1.0)
 
 
-def _kernel(
-    costs: torch.Tensor, step_mass: torch.Tensor, label_mass: torch.Tensor, beta: float
-) -> torch.Tensor:
+def _kernel(costs: torch.Tensor, step_mass: torch.Tensor, label_mass: torch.Tensor, beta: float) -> torch.Tensor:
     """Return exp(-lowered costs / beta), 0 at padding.
 
     Subtracting the lowest cost of each step and then of each label does not change the plan, because scalings absorb
@@ -218,9 +214,7 @@ def _kernel(
     return lowered.div_(-beta).exp_()
 
 
-def _iterate(
-    kernel: torch.Tensor, step_mass: torch.Tensor, label_mass: torch.Tensor, iterations: int
-) -> torch.Tensor:
+def _iterate(kernel: torch.Tensor, step_mass: torch.Tensor, label_mass: torch.Tensor, iterations: int) -> torch.Tensor:
     """Return the plan after the iterations; its sums over the steps are exact.
 
     The iterate is kept multiplied by the scalings of the labels, which saves a pass: with R = K ∘ plan ∘ s, an

@@ -282,9 +282,7 @@ class SetGenerator(FittedModel):
         self._check_fitted()
         check_int(label, "label", low=0, high=self.n_labels_ - 1)
         pieces, owner = text_pieces(text, self.words_, self.network.max_length)
-        (weights,) = self._decode(
-            [text], lambda _, made, columns: label_attention(made, columns, label), trace=True
-        )
+        (weights,) = self._decode([text], lambda _, made, columns: label_attention(made, columns, label), trace=True)
         return sum_words(pieces, owner, weights)
 
     def state(self) -> State:
@@ -391,9 +389,7 @@ class SetGenerator(FittedModel):
         with torch_threads(self.threads), torch.no_grad():
             for places in data.by_length(_ROWS):
                 memory, columns = module(data.batch(places)), data.columns(places)
-                made = decode(
-                    module, memory, self.n_steps_, blank=self._blank, columns=columns, empty_weight=weight
-                )
+                made = decode(module, memory, self.n_steps_, blank=self._blank, columns=columns, empty_weight=weight)
                 found.append(collect(places, made, columns))
         return found
 

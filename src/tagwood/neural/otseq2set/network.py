@@ -140,9 +140,7 @@ class SetNetwork(nn.Module):
             spans = self.conv(states, batch.lengths)
             lengths.append((spans.shape[1], self.conv.lengths(batch.lengths)))
             states = torch.cat([states, spans], dim=1)
-        real = torch.cat(
-            [torch.arange(n, device=states.device) < some[:, None] for n, some in lengths], dim=1
-        )
+        real = torch.cat([torch.arange(n, device=states.device) < some[:, None] for n, some in lengths], dim=1)
         mask = torch.zeros(real.shape, device=states.device, dtype=states.dtype)
         start = torch.tanh(self.first(last))
         return Memory(self.key(states), states, mask.masked_fill_(~real, -math.inf), start, n_words)
@@ -243,12 +241,8 @@ class PackedGRU(nn.Module):
         flat = words.reshape(n_rows * longest, -1)
         states, last = flat, flat
         for layer in range(self.layers):
-            pair = torch.stack(
-                [states.index_select(0, packing.forward), states.index_select(0, packing.backward)]
-            )
-            weights = [
-                getattr(self, f"{name}_{layer}") for name in ("inputs", "states", "input_bias", "state_bias")
-            ]
+            pair = torch.stack([states.index_select(0, packing.forward), states.index_select(0, packing.backward)])
+            weights = [getattr(self, f"{name}_{layer}") for name in ("inputs", "states", "input_bias", "state_bias")]
             gates = torch.baddbmm(weights[2], pair, weights[0])
             found, last = _Layer.apply(gates, weights[1], weights[3], packing.sizes)  # type: ignore[no-untyped-call]
             shape = (n_rows * longest, self.hidden)
@@ -400,9 +394,7 @@ class SetOutput(nn.Module):
         """Return the last layer for all labels, or for the columns of each row."""
         if columns is None:
             return OutputWeights(self.weight, self.bias, None)
-        return OutputWeights(
-            nn.functional.embedding(columns.labels, self.weight), self.bias[columns.labels], columns
-        )
+        return OutputWeights(nn.functional.embedding(columns.labels, self.weight), self.bias[columns.labels], columns)
 
 
 class OutputWeights(NamedTuple):

@@ -54,9 +54,7 @@ class NetworkSettings:
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
         if self.word_vectors is not None and not isinstance(self.word_vectors, str):
-            raise InputError(
-                "word_vectors must be the path of a file", given=type(self.word_vectors).__name__
-            )
+            raise InputError("word_vectors must be the path of a file", given=type(self.word_vectors).__name__)
         for name in ("dimension", "layers", "max_length", "min_count"):
             check_int(getattr(self, name), name, low=1)
         check_int(self.hidden, "hidden", low=_UNIT)

@@ -131,9 +131,7 @@ def set_step(data: SetRows, options: SetLossOptions | None, n_steps: int) -> Ste
     return step
 
 
-def student_logits(
-    network: SetNetwork, memory: Memory, n_steps: int, columns: Columns | None = None
-) -> torch.Tensor:
+def student_logits(network: SetNetwork, memory: Memory, n_steps: int, columns: Columns | None = None) -> torch.Tensor:
     """Return the (n_rows, n_steps, n_columns) logits of a decoder fed with its own most probable labels."""
     last = network.output(columns)
     fixed = last.detached()

@@ -145,9 +145,7 @@ def _lines(path: Path, wanted: Mapping[str, int]) -> Iterator[tuple[int, _F32]]:
             try:
                 vector = np.array(rest.split(), dtype=np.float32)
             except ValueError as error:
-                raise InputError(
-                    f"line {number} of {path} must be a word and numbers", given=str(error)
-                ) from error
+                raise InputError(f"line {number} of {path} must be a word and numbers", given=str(error)) from error
             if vector.size == 0 or vector.size != (size or vector.size):
                 raise InputError(
                     f"line {number} of {path} must have {size or 'at least 1'} numbers",

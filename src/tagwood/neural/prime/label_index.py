@@ -202,9 +202,7 @@ def _search_params(index: Any, allowed: NDArray[np.int64], k: int) -> Any:
 def _ids(labels: Iterable[int], n_labels: int, name: str) -> NDArray[np.int64]:
     found = np.unique(np.fromiter(labels, dtype=np.int64))
     if found.size and (found[0] < 0 or found[-1] >= n_labels):
-        raise InputError(
-            f"{name} must hold labels from 0 to {n_labels - 1:,}", given=f"{found[[0, -1]].tolist()}"
-        )
+        raise InputError(f"{name} must hold labels from 0 to {n_labels - 1:,}", given=f"{found[[0, -1]].tolist()}")
     return found
 
 

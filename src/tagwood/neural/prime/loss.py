@@ -41,9 +41,7 @@ class Scores(NamedTuple):
 
     texts: torch.Tensor  # (n_queries, n_labels)
     prototypes: torch.Tensor | None = None  # (n_queries, n_labels); None for a plain dual encoder
-    own: torch.Tensor | None = (
-        None  # (n_pairs,) with prototypes that leave the query out; None: as in `prototypes`
-    )
+    own: torch.Tensor | None = None  # (n_pairs,) with prototypes that leave the query out; None: as in `prototypes`
 
 
 def prototype_loss(scores: Scores, pairs: Pairs, settings: PrototypeLoss) -> torch.Tensor:

@@ -242,9 +242,7 @@ class PrototypeModel(FittedModel):
         """Return the scores of (n_pairs, 2) pairs: the row of a text, and a label."""
         vectors = self.encode(X)
         wanted = check_pairs(pairs, len(vectors), self.n_labels_)
-        scores: NDArray[np.float32] = np.einsum(
-            "nd,nd->n", vectors[wanted[:, 0]], self.index_.vectors[wanted[:, 1]]
-        )
+        scores: NDArray[np.float32] = np.einsum("nd,nd->n", vectors[wanted[:, 0]], self.index_.vectors[wanted[:, 1]])
         return scores
 
     def explain_text(self, text: str, label: int) -> list[tuple[str, float]]:
@@ -267,9 +265,7 @@ class PrototypeModel(FittedModel):
         first, self.n_labels_ = self.n_labels_, len(self.index_)
         return np.arange(first, self.n_labels_)
 
-    def with_classifiers(
-        self, X: Iterable[str], y: Any, tree: LinearTree | None = None
-    ) -> PrototypeClassifiers:
+    def with_classifiers(self, X: Iterable[str], y: Any, tree: LinearTree | None = None) -> PrototypeClassifiers:
         """Return linear classifiers on the frozen embeddings of these rows, PRIME (W).
 
         They know all labels of this model, also those without rows. `tree` has their settings.
@@ -277,12 +273,8 @@ class PrototypeModel(FittedModel):
         self._check_fitted()
         rows, labels = check_text_rows(X, y)
         if labels.shape[1] > self.n_labels_:
-            raise InputError(
-                f"y must have the {self.n_labels_:,} labels of the model", given=f"{labels.shape[1]:,}"
-            )
-        labels = sparse.csr_array(
-            (labels.data, labels.indices, labels.indptr), shape=(labels.shape[0], self.n_labels_)
-        )
+            raise InputError(f"y must have the {self.n_labels_:,} labels of the model", given=f"{labels.shape[1]:,}")
+        labels = sparse.csr_array((labels.data, labels.indices, labels.indptr), shape=(labels.shape[0], self.n_labels_))
         if tree is None:
             leaf = self.n_labels_ if self.n_labels_ <= _ONE_LEAF else 100
             solver = Solver(threshold=0.0, weights="float32")
@@ -353,9 +345,7 @@ class PrototypeModel(FittedModel):
             if progress is not None:
                 progress(f"trial of centroids: {kind}", number / len(candidates))
             tried = replace(tried, training=replace(tried.training, patience=0))
-            model = type(self)(
-                preset=tried, encoder=encoder, index=self.index, seed=self.seed, threads=self.threads
-            )
+            model = type(self)(preset=tried, encoder=encoder, index=self.index, seed=self.seed, threads=self.threads)
             rankings[kind] = model.fit(rows, known, label_texts=names).rank(held_rows, k=5)
         best, measures = best_candidate(true, rankings)
         return candidates[best], measures
@@ -432,9 +422,7 @@ class PrototypeModel(FittedModel):
             return copy
         return self._new_encoder(texts).fit(texts)
 
-    def _learn(
-        self, module: Any, encoder: TextEncoder, data: PrototypeData, settings: PrototypeSettings
-    ) -> Self:
+    def _learn(self, module: Any, encoder: TextEncoder, data: PrototypeData, settings: PrototypeSettings) -> Self:
         """Take encoder, prototypes and threshold from a `PrototypeModule`."""
         vectors = label_prototypes(module, encoder, data.labels)
         self.encoder_, self.network_, self.settings_ = encoder, module.network, settings
@@ -529,9 +517,7 @@ class PrototypeClassifiers(FittedModel):
     def state(self) -> State:
         """Return the stored form."""
         self._check_fitted()
-        return State(
-            "PrototypeClassifiers", parts={"encoder": self.encoder.state(), "tree": self.tree_.state()}
-        )
+        return State("PrototypeClassifiers", parts={"encoder": self.encoder.state(), "tree": self.tree_.state()})
 
     @classmethod
     def from_state(cls, state: State) -> Self:

@@ -179,9 +179,7 @@ _NGAME = replace(_PRIME.with_centroids("none"), batches=Batching(positives=1))
 
 PRESETS: dict[str, PrototypeSettings] = {
     "prime": _PRIME,
-    "prime-lite": PrototypeSettings(
-        batches=Batching(positives=1), training=PrototypeTraining(batch_size=256)
-    ),
+    "prime-lite": PrototypeSettings(batches=Batching(positives=1), training=PrototypeTraining(batch_size=256)),
     "dual-encoder": replace(_NGAME, batches=Batching(positives=1, by_propensity=False, clustered=False)),
     "ngame": _NGAME,
 }

@@ -77,9 +77,7 @@ def trial_settings(settings: PrototypeSettings) -> dict[str, PrototypeSettings]:
 
 def best_candidate(Y: sparse.csr_array, rankings: dict[str, Ranking]) -> tuple[str, dict[str, float]]:
     """Return the candidate with the best nDCG@5, or label texts alone if its lead may be chance; and all measures."""
-    measures = {
-        kind: float(evaluate(Y, found, metrics=[_MEASURE])[_MEASURE]) for kind, found in rankings.items()
-    }
+    measures = {kind: float(evaluate(Y, found, metrics=[_MEASURE])[_MEASURE]) for kind, found in rankings.items()}
     best = max(measures, key=lambda name: measures[name])
     plain = max((n for n in measures if n in ("none", LOW_MARGIN)), key=lambda name: measures[name])
     if best == plain:

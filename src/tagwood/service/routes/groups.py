@@ -29,9 +29,7 @@ async def groups(
     """List the groups of a model that was trained from group labels, least confident first."""
     state = state_of(request)
     review = _review(state.holder.current)
-    return JsonResponse(
-        await state.in_thread(lambda: review.listing(q, offset, limit, _corrected(state, review)))
-    )
+    return JsonResponse(await state.in_thread(lambda: review.listing(q, offset, limit, _corrected(state, review))))
 
 
 async def group(request: Request, group: GroupPath, language: LanguageQuery = None) -> Response:

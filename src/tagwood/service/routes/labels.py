@@ -24,9 +24,7 @@ LanguageQuery = Annotated[
 
 async def labels(
     request: Request,
-    q: Annotated[
-        str, Query(max_length=200, description="Part of a name; empty: the most frequent labels.")
-    ] = "",
+    q: Annotated[str, Query(max_length=200, description="Part of a name; empty: the most frequent labels.")] = "",
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
     language: LanguageQuery = None,
 ) -> Response:
@@ -43,11 +41,7 @@ async def labels(
     rows = []
     for label, match, matched in found:
         masked = removed is not None and bool(removed[label])
-        rows.append(
-            FoundLabel(
-                **vars(brief_label(tagger, label, chosen)), masked=masked, match=match, matched=matched
-            )
-        )
+        rows.append(FoundLabel(**vars(brief_label(tagger, label, chosen)), masked=masked, match=match, matched=matched))
     return JsonResponse({"labels": rows})
 
 
