@@ -24,6 +24,7 @@ BENCHMARKS = (
     ("set_output",),
     ("prime",),
     ("service",),
+    ("quality", "--annif"),
     ("linear_tree", "--scaling"),
     ("linear_tree", "--seeds", "3"),
     ("linear_tree",),

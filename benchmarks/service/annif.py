@@ -32,7 +32,7 @@ def prepare(folder: Path, names: Sequence[str], texts: Sequence[str], labels: Se
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "projects.cfg").write_text(_CONFIG)
-    _write_sentence_data(folder)
+    write_sentence_data(folder)
     uris = [f"<http://example.org/{number}>" for number in range(len(names))]
     lines = [f"{uri}\t{_flat(name)}" for uri, name in zip(uris, names, strict=True)]
     (folder / "vocab.tsv").write_text("\n".join(lines) + "\n")
@@ -76,7 +76,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **settings, "NLTK_DATA": str(folder / "nltk"), "RAYON_NUM_THREADS": "2"}
 
 
-def _write_sentence_data(folder: Path) -> None:
+def write_sentence_data(folder: Path) -> None:
     """Write NLTK's sentence data without learned abbreviations: Annif would fetch it, and titles are one sentence."""
     place = folder / "nltk" / "tokenizers" / "punkt_tab" / "english"
     place.mkdir(parents=True, exist_ok=True)
