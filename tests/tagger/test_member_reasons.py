@@ -122,7 +122,7 @@ def test_text_html_and_json_show_members(fused, problem):
     near = reasons(found)["Neighbours"].texts[0]
     assert f"  {near.similarity:.2f}  {near.text}" in text
     assert f"<td>{near.similarity:.2f}</td><td>{near.text}</td>" in html
-    assert f"to {found.log_odds:+.3f} (probability {found.model_score:.3f} before calibration)" in text
+    assert f"to {found.log_odds:+.3f} (probability {found.model_score:.3f})" in text
     assert [one["member"] for one in values["members"]] == [one.member for one in found.members]
     assert values["base"] + sum(one["contribution"] for one in values["members"]) == pytest.approx(values["log_odds"])
     assert "<b>" not in fused.explain("x", "never<b>used").to_html()

@@ -174,7 +174,7 @@ class ExplainResponse(BaseModel):
     base: float | None = Field(
         description="Log odds of a label that no member finds; with their contributions it adds up to 'log_odds'."
     )
-    log_odds: float | None = Field(description="Of this label, before calibration.")
+    log_odds: float | None = Field(description="Of this label.")
     words: list[Word] = Field(description="On all paths and in the label's name, largest weight first.")
     segments: list[TextSegment] = Field(description="The text in pieces, for highlighting words.")
     paths: list[Path]

@@ -129,7 +129,7 @@ class Explanation:
     members
         What each member of an ensemble found; empty for other models.
     base, log_odds
-        Log odds of a label that no member finds, and of this label, before calibration; None without members.
+        Log odds of a label that no member finds, and of this label; None without members.
     """
 
     text: str
@@ -231,7 +231,7 @@ class Explanation:
         base, log_odds, share = self.base or 0.0, self.log_odds or 0.0, self.model_score or 0.0
         return (
             f"What each member adds to the log odds, from {base:+.3f} (a label that none finds) "
-            f"to {log_odds:+.3f} (probability {share:.3f} before calibration)"
+            f"to {log_odds:+.3f} (probability {share:.3f})"
         )
 
     def _extremes(self) -> list[tuple[str, float]]:

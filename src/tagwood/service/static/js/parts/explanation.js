@@ -51,7 +51,7 @@ function memberList(found) {
     null,
     h("h3", null, "What each member found"),
     h("ul", { class: "words" }, found.members.map(row)),
-    h("p", { class: "quiet" }, `Log odds: ${signed(found.base)} for a label that no member finds, ${signed(found.log_odds)} for this one (${percent(found.model_score)} before calibration).`),
+    h("p", { class: "quiet" }, `Log odds: ${signed(found.base)} for a label that no member finds, ${signed(found.log_odds)} for this one (${percent(found.model_score)}).`),
   );
 }
 
