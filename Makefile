@@ -27,7 +27,7 @@ test: $(VENV)/.all ## Install with all extras and run the whole test suite
 	$(BIN)/python -m pytest --durations=15 src tests
 
 test-fast: $(VENV)/.all ## The tests without browser and neural training, in less than two minutes
-	$(BIN)/python -m pytest -m "not neural and not browser" --ignore=tests/e2e src tests
+	$(BIN)/python -m pytest -m "not neural and not browser and not slow" --ignore=tests/e2e src tests
 
 check: $(VENV)/.all ## Lint, types, import directions, C++ format, spelling
 	$(BIN)/ruff check .

@@ -9,6 +9,8 @@ from tagwood import Tagger, evaluate
 from tagwood import demo as pydocs
 from tagwood.cli.demo import answer
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

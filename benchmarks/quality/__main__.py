@@ -29,13 +29,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
     parser.add_argument("--best", action="store_true", help='also train quality="best"')
-    parser.add_argument(
-        "--annif", action="store_true", help="also train Annif on TIBKAT, with the first seed"
-    )
+    parser.add_argument("--annif", action="store_true", help="also train Annif on TIBKAT, with the first seed")
     parser.add_argument("--rows", type=int, default=0, help="rows of each set; default all")
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_ROWS:,} rows and one seed, to try it out"
-    )
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows and one seed, to try it out")
     parser.add_argument("--minutes", type=float, default=60, help="time limit of a step")
     options = parser.parse_args()
     if options.quick:

@@ -52,15 +52,11 @@ def compare(seed: int, limit: int, minutes: float) -> dict[str, Any]:
         job = {"project": project, "folder": str(folder), "environment": environment(folder)}
         job["texts"] = str(folder / "test.json")
         log = folder / f"{project}.txt"
-        asked = run_job(
-            interpreter("annif"), "benchmarks.quality.annif_worker", job, log, threads=1, minutes=minutes
-        )
+        asked = run_job(interpreter("annif"), "benchmarks.quality.annif_worker", job, log, threads=1, minutes=minutes)
         ranking = Ranking.from_lists(
             [[(label, score) for label, score in row] for row in asked.pop("answers")], split.Y.shape[1]
         )
-        rows.append(
-            {"title": title, "train_cpu": seconds[project], **asked, **_measures(split.Y_test, ranking)}
-        )
+        rows.append({"title": title, "train_cpu": seconds[project], **asked, **_measures(split.Y_test, ranking)})
         print(rows[-1], flush=True)
     return {
         "seed": seed,

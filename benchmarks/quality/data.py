@@ -109,9 +109,7 @@ def without_labels(split: Split, seed: int, share: float = 0.1) -> Unseen:
     """
     names = list(split.vocab.names or ())
     uris = list(split.vocab.uris or ())
-    seen_once = {
-        name for name, times in zip(*np.unique(names, return_counts=True), strict=True) if times == 1
-    }
+    seen_once = {name for name, times in zip(*np.unique(names, return_counts=True), strict=True) if times == 1}
     counts = np.bincount(split.Y.indices, minlength=len(names))
     used = np.flatnonzero(counts)
     chosen = np.random.default_rng(seed).permutation(used)[: round(share * used.size)]

@@ -47,9 +47,7 @@ def _largest(rows: list[Row], name: str) -> list[Row]:
 
 def _quality_blocks(measured: Sequence[tuple[str, list[Row]]]) -> Iterator[str]:
     yield "## Fast, balanced and best"
-    yield table(
-        ["", *COLUMNS, "seeds"], [line for name, rows in measured for line in _quality_lines(name, rows)]
-    )
+    yield table(["", *COLUMNS, "seeds"], [line for name, rows in measured for line in _quality_lines(name, rows)])
     yield "## Cost"
     header = [
         "",
@@ -111,11 +109,7 @@ def _unseen_table(rows: list[Row]) -> str:
                 f"{row['labels']:,}",
                 f"{row['rows']:,}",
                 f"{row[quality]['R@10']:.1f}",
-                *(
-                    f"{row[quality][when][name]:.1f}"
-                    for name in ("P@1", "R@10")
-                    for when in ("before", "after")
-                ),
+                *(f"{row[quality][when][name]:.1f}" for name in ("P@1", "R@10") for when in ("before", "after")),
             ]
             for row in sorted(rows, key=lambda row: order.index(row["set"]))
             for quality in ("fast", "balanced")

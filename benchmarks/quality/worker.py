@@ -87,9 +87,7 @@ def costs(tagger: Tagger, texts: list[str]) -> dict[str, float]:
         size = folder_mb(Path(folder) / "model")
         loaded = Tagger.load(Path(folder) / "model")
         single = latencies_ms(lambda text: loaded.tag_one(text, 5), texts[:SINGLE_TEXTS])
-        times = [
-            least_cpu_seconds(lambda text=text: loaded.tag_one(text, 5)) for text in texts[:SINGLE_TEXTS]
-        ]
+        times = [least_cpu_seconds(lambda text=text: loaded.tag_one(text, 5)) for text in texts[:SINGLE_TEXTS]]
         with Meter() as meter:
             loaded.tag(texts, 5)
     return {
@@ -122,9 +120,7 @@ def measure_members(tagger: Tagger, split: Split, counts: LabelCounts) -> list[d
     ]
 
 
-def gains(
-    first: Answers, second: Answers, Y: sparse.csr_array, counts: LabelCounts
-) -> dict[str, list[float]]:
+def gains(first: Answers, second: Answers, Y: sparse.csr_array, counts: LabelCounts) -> dict[str, list[float]]:
     """Return the difference of the second to the first in each measure, and the half width of its 95 % interval.
 
     Both are measured on the same resampled rows.

@@ -13,6 +13,8 @@ from tagwood.models.name_matcher import NameMatcher
 from tagwood.models.neighbours import Centroids, Neighbours
 from tagwood.recipe import recipe_of
 
+pytestmark = pytest.mark.slow
+
 MEMBERS = ["LinearTree", "Neighbours", "Centroids", "NameMatcher"]
 
 

@@ -11,6 +11,8 @@ from tagwood.data.vocab import LabelVocab
 from tagwood.metrics import evaluate
 from tagwood.tagger.fitting import label_sets
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def problem():

@@ -10,6 +10,8 @@ from tagwood.errors import InputError
 from tagwood.metrics import evaluate
 from tagwood.recipe import Recipe, recipe_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows():
