@@ -59,7 +59,7 @@ class NotFittedError(InputError):
 
 
 class StorageError(InputError):
-    """A model folder is damaged, altered, of a newer format or not a model folder at all."""
+    """A model folder is damaged, altered, of a newer format or not one at all, or an output cannot be written."""
 
     def __init__(self, reason: str, *, path: str | Path, hint: str | None = None) -> None:
         super().__init__(f"{path}: {reason}", hint=hint)

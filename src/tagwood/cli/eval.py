@@ -67,6 +67,8 @@ def eval_command(
     A model returns as many labels as the metrics need; metrics of sets, such as micro-F1, use its set rule. --train is
     needed for saved predictions only: a model stores the label counts of its training data.
     """
+    from tagwood.storage.publish import write_file
+
     model = predictions.is_dir()
     options: dict[str, Any] = {"confidence": confidence, "slices": slices, "seed": seed}
     options["propensity"] = check_options(metric, propensity, slices, trained=model or train is not None)
@@ -78,7 +80,7 @@ def eval_command(
         common.say(f"{data.n_unknown:,} predicted labels are unknown to {truth.name}; they count as wrong.")
     report = measure(data, metric or None, options)
     if metrics_file is not None:
-        metrics_file.write_text(report.to_json() + "\n", encoding="utf-8")
+        write_file(metrics_file, report.to_json() + "\n")
     if results_file is not None:
         write_label_scores(data, results_file)
     if json:
@@ -175,13 +177,14 @@ def write_label_scores(data: EvalData, path: Path) -> None:
 
     from tagwood.data.files import open_for_writing
     from tagwood.metrics import LabelCounts, label_scores
+    from tagwood.storage.publish import replace_path
 
     scores = label_scores(data.truth, data.ranking if data.sets is None else data.sets)
     seen = None if data.train is None else LabelCounts.of(data.train).counts
     columns = ["label", "name", *(["train_rows"] if seen is not None else [])]
     columns += ["true_rows", "returned_rows", "hits", "precision", "recall", "f1"]
     precision, recall, f1 = scores.precision, scores.recall, scores.f1
-    with open_for_writing(path) as file:
+    with replace_path(path, overwrite=True) as place, open_for_writing(place) as file:
         file.write("\t".join(columns) + "\n")
         for label in np.flatnonzero(scores.true + scores.returned).tolist():
             name = " ".join(data.vocab.name(label).split())

@@ -48,7 +48,7 @@ def impute(
     Training with groups does the same internally; use this command to review or correct the result first.
     """
     from tagwood._check import check_float
-    from tagwood.data.files import check_target
+    from tagwood.storage.publish import check_target
 
     check_float(margin, "--margin", low=0.0, high=1.0)
     tagger = common.choose_recipe(recipe, settings, jobs).tagger()
@@ -85,13 +85,11 @@ def impute_texts(rows: Dataset, tagger: Tagger, margin: float, threads: int | No
 
 def write_review(rows: Dataset, found: Imputed, output: Path, *, doubtful_first: bool, force: bool) -> dict[str, Any]:
     """Write one JSON object per row and return the facts."""
-    from tagwood.data.files import open_for_writing, replace_path
+    from tagwood.data.files import open_for_writing
+    from tagwood.storage.publish import replace_path
 
     order = _doubtful_first(rows, found) if doubtful_first else list(range(rows.n_rows))
-    with (
-        replace_path(output, overwrite=force, folder=False, companions=()) as place,
-        open_for_writing(place) as file,
-    ):
+    with replace_path(output, overwrite=force) as place, open_for_writing(place) as file:
         for row in order:
             file.write(json_module.dumps(_line(rows, found, row), ensure_ascii=False) + "\n")
     return {

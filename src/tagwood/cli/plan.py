@@ -38,7 +38,7 @@ def plan(
 
     With limits, the settings within them that lose the least precision are chosen.
     """
-    from tagwood.data.files import check_target
+    from tagwood.storage.publish import check_target
 
     limits = read_limits(max_ram, max_latency, max_size)
     start = common.choose_recipe(recipe, settings, None)
@@ -94,10 +94,9 @@ def read_limits(max_ram: str | None, max_latency: str | None, max_size: str | No
 
 def write_recipe(recipe: Recipe, path: Path, force: bool) -> None:
     """Write a recipe file, whole or not at all."""
-    from tagwood.data.files import replace_path
+    from tagwood.storage.publish import write_file
 
-    with replace_path(path, overwrite=force, folder=False, companions=()) as place:
-        place.write_text(recipe.to_toml(), encoding="utf-8")
+    write_file(path, recipe.to_toml(), overwrite=force)
 
 
 def forecast_lines(found: Forecast) -> dict[str, object]:

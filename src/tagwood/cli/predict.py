@@ -238,10 +238,11 @@ def open_writer(path: Path | None, *, overwrite: bool, to: str | None = None) ->
         else:
             yield _text_writer(sys.stdout, kind)
         return
-    from tagwood.data.files import open_for_writing, replace_path
+    from tagwood.data.files import open_for_writing
+    from tagwood.storage.publish import replace_path
 
     kind = output_format(path, to)
-    with replace_path(path, overwrite=overwrite, folder=False, companions=()) as place:
+    with replace_path(path, overwrite=overwrite) as place:
         if kind == "parquet":
             with _parquet_writer(place) as write:
                 yield write

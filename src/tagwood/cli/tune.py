@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tagwood.tuning import Tuned
 
 _INTERRUPTED = 130
+_SWEEP_FILES = ("sweep.json", "pareto.html", "pareto.png")
 _PANEL: dict[str, Any] = {"rich_help_panel": "With --tree"}
 
 TreeFlag = Annotated[bool, typer.Option("--tree", help="Find the fastest label tree without loss of P@1.", **_PANEL)]
@@ -208,7 +209,7 @@ def tune_tree(
 
 def check_output(folder: Path, *, force: bool) -> None:
     """Raise `InputError` if a result would be overwritten."""
-    there = [name for name in ("sweep.json", "pareto.html", "pareto.png") if (folder / name).exists()]
+    there = [name for name in _SWEEP_FILES if (folder / name).exists()]
     if there and not force:
         words = f"{folder} must not hold an earlier result"
         raise InputError(words, given=", ".join(there), hint="Replace it with --force.")
@@ -219,14 +220,15 @@ def write_sweep(sweep: TreeSweep, folder: Path, name: str) -> None:
     import json
 
     from tagwood.plots import charts_html, charts_png, sweep_charts
+    from tagwood.storage.publish import replace_path
 
-    folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(sweep.to_dict(), indent=2, ensure_ascii=False)
-    (folder / "sweep.json").write_text(f"{text}\n", encoding="utf-8")
     charts = sweep_charts(sweep)
     page = charts_html(charts, f"Label trees for {name}", verdict(sweep))
-    (folder / "pareto.html").write_text(page, encoding="utf-8")
-    (folder / "pareto.png").write_bytes(charts_png(charts))
+    with replace_path(folder, overwrite=True, folder=True, companions=_SWEEP_FILES) as place:
+        place.mkdir()
+        for file, content in zip(_SWEEP_FILES, (f"{text}\n".encode(), page.encode(), charts_png(charts)), strict=True):
+            (place / file).write_bytes(content)
 
 
 def sweep_lines(sweep: TreeSweep) -> str:

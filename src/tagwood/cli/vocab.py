@@ -320,11 +320,11 @@ def print_changes(changes: dict[str, list[dict[str, Any]]], limit: int) -> None:
 
 
 def _write_table(found: Source, output: Path, force: bool) -> None:
-    from tagwood.data.files import replace_path
     from tagwood.data.vocab_files import write_vocab
+    from tagwood.storage.publish import replace_path
 
     if not output.name.removesuffix(".gz").endswith((".tsv", ".csv")):
         raise InputError("the output's name must end in .tsv or .csv", given=output.name)
-    with replace_path(output, overwrite=force, folder=False, companions=()) as place:
+    with replace_path(output, overwrite=force) as place:
         write_vocab(found.vocab, place)
     common.say(f"{output}: {len(found.vocab):,} labels")

@@ -1,4 +1,4 @@
-"""Files: read plain or gzip, in blocks or numbered lines, and written completely or not at all.
+"""Files: read plain or gzip, in blocks or numbered lines. `tagwood.storage.publish` writes them all or nothing.
 
 In: a path. Out: bytes or lines; failures of disk, gzip or encoding are `DataError`s that name the file.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
-from tagwood.errors import DataError, InputError
+from tagwood.errors import DataError
 
 T = TypeVar("T")
 _BLOCK = 1 << 22
@@ -153,40 +152,6 @@ def open_for_writing(path: Path) -> Iterator[IO[str]]:
         else:
             with io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as text:
                 yield text
-
-
-@contextmanager
-def replace_path(path: Path, *, overwrite: bool, folder: bool, companions: Iterable[str]) -> Iterator[Path]:
-    """Yield a temporary path for a file or folder that becomes `path` if no error occurs.
-
-    `companions` are names of files that may be written beside the file or inside the folder. Old ones that are not
-    written again are removed, so that they are not read as part of the new data; other files stay.
-    """
-    check_target(path, overwrite=overwrite, folder=folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".tagwood-", dir=path.parent) as temporary:
-        target = Path(temporary) / path.name
-        yield target
-        if folder and not path.exists():
-            target.replace(path)
-            return
-        source, goal = (target, path) if folder else (target.parent, path.parent)
-        written = {file.name for file in source.iterdir()}
-        for name in set(companions) - written:
-            (goal / name).unlink(missing_ok=True)
-        for name in sorted(written, key=lambda name: name == path.name):  # the data file last
-            (source / name).replace(goal / name)
-
-
-def check_target(path: Path, *, overwrite: bool, folder: bool) -> None:
-    """Raise `InputError` if `path` must not be written."""
-    if not path.exists() or (folder and path.is_dir() and not any(path.iterdir())):
-        return
-    if not overwrite:
-        raise InputError(f"{path} exists already", hint="Replace it with overwrite=True (--force).")
-    if folder != path.is_dir():
-        kinds = ("a folder", "a file") if folder else ("a file", "a folder")
-        raise InputError(f"this format is written as {kinds[0]}, but {path} is {kinds[1]}")
 
 
 def split_folder(path: Path, split: str | None, marks: Mapping[str, str]) -> tuple[Path, str]:

@@ -27,6 +27,7 @@ from tagwood.data.records import LabelIds, Named
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 from tagwood.ranking import Ranking
+from tagwood.storage.publish import replace_path
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -75,13 +76,13 @@ def write_ranking(ranking: Ranking, path: str | Path, vocab: LabelVocab | None =
     if path.suffix == ".npz":  # as scipy.sparse.save_npz writes it, with the entries in rank order
         shape = np.array([ranking.n_rows, ranking.n_labels], dtype=np.int64)
         arrays: Any = {"indptr": ranking.indptr, "indices": ranking.labels, "data": ranking.scores}
-        with path.open("wb") as file:
+        with replace_path(path, overwrite=True) as place, place.open("wb") as file:
             np.savez_compressed(file, format=np.array(b"csr"), shape=shape, **arrays)
         return
     keys: Any = range(ranking.n_labels) if vocab is None or vocab.names is None else vocab.keys()
     # The shortest decimals that are the same float32.
     labels, scores = ranking.labels.tolist(), [float(text) for text in ranking.scores.astype(str)]
-    with open_for_writing(path) as lines:
+    with replace_path(path, overwrite=True) as place, open_for_writing(place) as lines:
         for begin, end in pairwise(ranking.indptr.tolist()):
             row = {"labels": [keys[label] for label in labels[begin:end]], "scores": scores[begin:end]}
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")

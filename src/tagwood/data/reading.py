@@ -7,6 +7,7 @@ not at all. What a format cannot store about its labels is in a label table besi
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,12 +16,14 @@ import numpy as np
 
 from tagwood._check import check_choice
 from tagwood.data.dataset import Dataset
-from tagwood.data.files import BadLines, check_target, replace_path
+from tagwood.data.files import BadLines
 from tagwood.data.formats import FORMATS, Format, detect_format
 from tagwood.data.records import ReadOptions, Record
 from tagwood.data.vocab import LabelVocab
 from tagwood.data.vocab_files import read_vocab, write_vocab
 from tagwood.errors import DataError, InputError
+from tagwood.storage.folder import find_aside
+from tagwood.storage.publish import check_target, replace_path
 
 _WITH_COLUMNS = ("jsonl", "csv", "tsv", "parquet")
 
@@ -173,7 +176,9 @@ def check_overwrite(path: Path, chosen: Format, *, overwrite: bool) -> None:
 
 def _choose(path: Path, name: str | None) -> Format:
     if not path.exists():
-        raise DataError("there is no such file or folder", path=path)
+        kept = find_aside(Path(os.path.realpath(path)))
+        hint = f"Writing was interrupted; the older data are in {kept[-1]}: move them back." if kept else None
+        raise DataError("there is no such file or folder", path=path, hint=hint)
     return FORMATS[detect_format(path) if name is None else check_choice(name, "format", FORMATS)]
 
 

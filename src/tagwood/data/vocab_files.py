@@ -34,6 +34,7 @@ from tagwood.data.files import (
 )
 from tagwood.data.vocab import LabelVocab, StringTable, pack_names
 from tagwood.errors import DataError, InputError, MissingExtraError
+from tagwood.storage.publish import replace_path
 
 _KEY_COLUMNS = ("uri", "key", "identifier")
 _NAME_COLUMNS = ("name", "label", "title", "prefLabel")
@@ -97,7 +98,7 @@ def write_vocab(vocab: LabelVocab, path: str | Path) -> None:
         columns["alt"] = (cell.replace("\n", _BETWEEN) for cell in vocab.alternatives)
     if vocab.removed is not None:
         columns["removed"] = map(str, vocab.removed.astype(int).tolist())
-    with open_for_writing(path) as file:
+    with replace_path(path, overwrite=True) as place, open_for_writing(place) as file:
         delimiter = "," if ".csv" in path.suffixes else "\t"
         writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
         writer.writerow(columns)

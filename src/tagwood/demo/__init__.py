@@ -31,7 +31,8 @@ import numpy as np
 from tagwood.data.dataset import Dataset
 from tagwood.data.vocab import LabelVocab
 from tagwood.demo.docstrings import STDLIB, Docstring, cut, read_docstrings
-from tagwood.errors import InputError
+from tagwood.errors import InputError, StorageError
+from tagwood.storage.publish import write_file
 
 __all__ = ["CORE_PACKAGES", "Row", "build", "make_rows"]
 
@@ -195,8 +196,5 @@ def _load(file: Path) -> list[Row] | None:
 def _store(file: Path, rows: Sequence[Row]) -> None:
     """Write the cache file; a folder that cannot be written is not an error."""
     content = json.dumps([(row.text, row.groups, row.labels) for row in rows]).encode()
-    temporary = file.with_suffix(f".{os.getpid()}.part")
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(gzip.compress(content, compresslevel=3, mtime=0))
-        temporary.replace(file)
+    with suppress(OSError, StorageError):
+        write_file(file, gzip.compress(content, compresslevel=3, mtime=0))

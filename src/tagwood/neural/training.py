@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import pickle
 import time
 from collections.abc import Callable
@@ -32,6 +31,7 @@ from torch import nn
 from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError, StorageError, TagwoodError
 from tagwood.models.base import Progress
+from tagwood.storage.publish import replace_path
 
 Rows = NDArray[np.int64]
 # (epoch, random generator of the epoch) -> the rows of each step.
@@ -333,12 +333,8 @@ class _Run:
             "history": asdict(self.history),
             "best": self.best,
         }
-        self.folder.mkdir(parents=True, exist_ok=True)
-        new = self.folder / f"{_FILE}.new"
-        torch.save(content, new)
-        with new.open("rb+") as file:
-            os.fsync(file.fileno())
-        new.replace(self.folder / _FILE)  # a crash before this leaves the previous checkpoint in place
+        with replace_path(self.folder / _FILE, overwrite=True) as place:  # a crash leaves the previous checkpoint
+            torch.save(content, place)
 
     def resume(self, folder: Path) -> None:
         """Load the checkpoint of the folder, if there is one; later checkpoints are written there."""

@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from tagwood.service.problems import ProblemError
+from tagwood.storage.publish import sync_folder
 
 
 class Journal:
@@ -91,19 +92,10 @@ def append_lines(path: Path, lines: bytes) -> None:
     finally:
         os.close(file)  # this also releases the lock
     if new:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)  # the name of the new file must be on disk too
 
 
 def _write_all(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make sure that the name of the new file is on disk too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,8 +1,11 @@
-"""Move a finished folder into place in one step, so that a reader never sees half a model.
+"""Outputs appear complete or not at all: models (`staged_folder`), other files and folders (`replace_path`).
 
-The files are written to a hidden sibling folder, which is then renamed to the target. An old model is exchanged with
+Files are written to a hidden sibling folder, flushed to disk and renamed into place. An old folder is exchanged with
 the new one in a single call on Linux; elsewhere it is renamed first, and renamed back on failure. Folders left by a
-killed process have recognisable names and are removed by the next save beside them.
+killed process have recognisable names and are removed by the next output beside them.
+
+Decisions: a data file and the label table beside it cannot be replaced in one call. The old pair is moved aside first,
+so that a crash between the calls leaves no data (and a hint where the old ones are), never new rows with old names.
 """
 
 from __future__ import annotations
@@ -11,40 +14,107 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import secrets
+import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from tagwood.errors import StorageError
+from tagwood.errors import InputError, StorageError
 from tagwood.storage.folder import ASIDE, FILE_NAME, MANIFEST, OPENING, find_aside
 
-STAGING = ".tagwood-tmp-"
-_STALE_SECONDS = 60
+STAGING = ".tagwood-tmp-"  # a model that is being written
+PART = ".tagwood-part-"  # a folder with other outputs that are being written
+_STALE_SECONDS = 5
 _TRIES = 20
 _NOT_SUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
+_PART_NAME = re.compile(re.escape(PART) + "[0-9a-f]{12}")
 
 
 @contextlib.contextmanager
 def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield a new folder beside `target`; on a clean exit it becomes `target`, otherwise it is removed."""
     check_replaceable(target, overwrite=overwrite)
-    staged = target.parent / f"{STAGING}{secrets.token_hex(6)}"
-    staged.mkdir()
-    lock = os.open(staged, os.O_RDONLY)
-    try:
-        _try_lock(lock)
+    # After a failure the folder is the unfinished model, after an exchange the old one.
+    with _locked_folder(target.parent, STAGING, _remove_model) as staged:
         yield staged
-        _sync_folder(staged)
+        sync_folder(staged)
         _publish(staged, target, overwrite=overwrite)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
         _remove_stale(target)
-    finally:
-        os.close(lock)
-        # After a failure this is the unfinished model, after an exchange the old one.
-        _remove_model(staged)
+
+
+@contextlib.contextmanager
+def replace_path(
+    path: Path, *, overwrite: bool = False, folder: bool = False, companions: Iterable[str] = ()
+) -> Iterator[Path]:
+    """Yield a temporary path of the same name; what is written there becomes `path` if no error occurs.
+
+    `companions` are names of files that may be written beside the file or inside the folder. Old ones that are not
+    written again are removed, so that they are not read as part of the new data; other files stay. A disk that is
+    full or fails raises `StorageError`, and what was there before is unchanged.
+    """
+    check_target(path, overwrite=overwrite, folder=folder)
+    target = Path(os.path.realpath(path))
+    with writing_errors(path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _locked_folder(target.parent, PART, _remove_tree) as staged:
+            yield staged / target.name
+            _sync_tree(staged)
+            if folder:
+                _publish_folder(staged / target.name, target, set(companions))
+            else:
+                _publish_files(staged, target, set(companions))
+            sync_folder(target.parent)
+            _remove_stale(target)
+
+
+def write_file(path: Path, content: str | bytes, *, overwrite: bool = True) -> None:
+    """Write a small file, complete and flushed to disk, or raise `StorageError` and leave the old one."""
+    with replace_path(path, overwrite=overwrite) as place:
+        place.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def writing_errors(path: Path) -> Iterator[None]:
+    """Raise failures of the disk as `StorageError` with the path and what to do."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        ours = error.filename is None or PART in str(error.filename) or Path(str(error.filename)) == path
+        if not ours:  # a file that is being read meanwhile
+            raise
+        hint = f"{disk_hint(error)} What was there before is unchanged."
+        raise StorageError(f"it could not be written ({error.strerror or error})", path=path, hint=hint) from error
+
+
+def disk_hint(error: OSError) -> str:
+    """Return what to do about a failed write."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "Free some space there, or write to another disk."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Check the permissions, or write to another folder."
+    if error.errno == errno.EIO:
+        return "The disk reports an error: check it, or write to another one."
+    return "Check the path, its permissions and the free space."
+
+
+def check_target(path: Path, *, overwrite: bool, folder: bool) -> None:
+    """Raise `InputError` if `path` must not be written."""
+    if not path.exists() or (folder and path.is_dir() and not any(path.iterdir())):
+        return
+    if not path.is_dir() and not path.is_file():
+        raise InputError(f"{path} must be a file or folder", given="a device or pipe", hint="Choose another name.")
+    if not overwrite:
+        raise InputError(f"{path} exists already", hint="Replace it with overwrite=True (--force).")
+    if folder != path.is_dir():
+        kinds = ("a folder", "a file") if folder else ("a file", "a folder")
+        raise InputError(f"this format is written as {kinds[0]}, but {path} is {kinds[1]}")
 
 
 def check_replaceable(target: Path, *, overwrite: bool) -> None:
@@ -74,6 +144,51 @@ def check_replaceable(target: Path, *, overwrite: bool) -> None:
         )
 
 
+def _publish_folder(place: Path, target: Path, companions: set[str]) -> None:
+    """Replace a folder in one step; files of others in the old one are linked into the new one first."""
+    old = sorted(target.iterdir()) if target.exists() else []
+    written = {path.name for path in place.iterdir()}
+    for path in old:
+        if path.name in written | companions:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            hint = "Move it away, or write to a new folder."
+            raise InputError(f"{target} must not contain folders", given=repr(path.name), hint=hint)
+        try:
+            os.link(path, place / path.name, follow_symlinks=False)
+        except OSError:  # a file system without links
+            shutil.copy2(path, place / path.name, follow_symlinks=False)
+    _sync_tree(place)
+    if not old:
+        place.rename(target)
+    elif not _exchange(place, target):
+        _replace_in_two_steps(place, target, _remove_tree)
+
+
+def _publish_files(staged: Path, target: Path, companions: set[str]) -> None:
+    """Replace a file and its companions; a reader finds the old ones, the new ones, or for a moment no data file."""
+    written = sorted(path.name for path in staged.iterdir())
+    old = [name for name in {*written, *companions} if os.path.lexists(target.parent / name)]
+    if written == [target.name] and set(old) <= {target.name}:
+        (staged / target.name).replace(target)
+        return
+    aside = target.parent / f"{ASIDE}{target.name}-{secrets.token_hex(6)}"
+    aside.mkdir()
+    moves = [(target.parent / name, aside / name) for name in sorted(old, key=lambda name: name != target.name)]
+    moves += [(staged / name, target.parent / name) for name in sorted(written, key=lambda name: name == target.name)]
+    done: list[tuple[Path, Path]] = []
+    try:
+        for source, goal in moves:
+            source.rename(goal)
+            done.append((source, goal))
+    except BaseException:
+        for source, goal in reversed(done):
+            goal.rename(source)
+        aside.rmdir()
+        raise
+    _remove_tree(aside)
+
+
 def _publish(staged: Path, target: Path, *, overwrite: bool) -> None:
     for _ in range(_TRIES):
         try:
@@ -83,7 +198,7 @@ def _publish(staged: Path, target: Path, *, overwrite: bool) -> None:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
         check_replaceable(target, overwrite=overwrite)
-        if _exchange(staged, target) or _replace_in_two_steps(staged, target):
+        if _exchange(staged, target) or _replace_in_two_steps(staged, target, _remove_model):
             return
     raise StorageError("other processes keep replacing this folder", path=target, hint="Save to another folder.")
 
@@ -104,7 +219,7 @@ def _exchange(one: Path, other: Path) -> bool:
     raise OSError(code, os.strerror(code), str(other))
 
 
-def _replace_in_two_steps(staged: Path, target: Path) -> bool:
+def _replace_in_two_steps(staged: Path, target: Path, remove: Callable[[Path], None]) -> bool:
     """Replace `target` in two steps; False if another process interfered, so that the caller tries again."""
     aside = target.parent / f"{ASIDE}{target.name}-{secrets.token_hex(6)}"
     try:
@@ -115,20 +230,38 @@ def _replace_in_two_steps(staged: Path, target: Path) -> bool:
         staged.rename(target)
     except BaseException:
         if os.path.lexists(target):  # a newer model of another process: replace that one
-            _remove_model(aside)
+            remove(aside)
             return False
         aside.rename(target)
         raise
-    _remove_model(aside)
+    remove(aside)
     return True
 
 
+@contextlib.contextmanager
+def _locked_folder(parent: Path, prefix: str, remove: Callable[[Path], None]) -> Iterator[Path]:
+    """Yield a new hidden folder; it is locked meanwhile, and removed at the end."""
+    folder = parent / f"{prefix}{secrets.token_hex(6)}"
+    folder.mkdir()
+    try:
+        lock = os.open(folder, os.O_RDONLY)
+        try:
+            _try_lock(lock)
+            yield folder
+        finally:
+            os.close(lock)
+    finally:
+        remove(folder)
+
+
 def _remove_stale(target: Path) -> None:
-    """Remove leftovers of killed processes: unfinished folders, and old models that were replaced."""
-    for folder in [*target.parent.glob(f"{STAGING}*"), *find_aside(target)]:
+    """Remove leftovers of killed processes: unfinished outputs, and old ones that were replaced."""
+    parts = [path for path in target.parent.glob(f"{PART}*") if _PART_NAME.fullmatch(path.name)]
+    for folder in [*parts, *target.parent.glob(f"{STAGING}*"), *find_aside(target)]:
+        is_model = folder.name.startswith(STAGING) or (folder / MANIFEST).exists()
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > _STALE_SECONDS and _is_abandoned(folder):
-                _remove_model(folder)
+                (_remove_model if is_model else _remove_tree)(folder)
 
 
 def _is_abandoned(folder: Path) -> bool:
@@ -171,8 +304,33 @@ def _starts_as_manifest(path: Path) -> bool:
         return file.read(len(OPENING)) == OPENING
 
 
-def _sync_folder(folder: Path) -> None:
+def _remove_tree(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to disk; only a file system that cannot do this at all is no error."""
     fd = os.open(folder, os.O_RDONLY)
-    with contextlib.suppress(OSError):  # some file systems cannot flush folders
+    try:
         os.fsync(fd)
-    os.close(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(fd)
+
+
+def _sync_tree(folder: Path) -> None:
+    """Flush all files below a folder, and the folders."""
+    for path in folder.iterdir():
+        if path.is_symlink():
+            continue
+        if path.is_dir():
+            _sync_tree(path)
+            continue
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    sync_folder(folder)

@@ -51,7 +51,7 @@ from tagwood.storage.folder import (
     wait_until_settled,
     write_stamp,
 )
-from tagwood.storage.publish import check_replaceable, staged_folder
+from tagwood.storage.publish import check_replaceable, disk_hint, staged_folder
 from tagwood.storage.state import State, Storable, class_of, pack_strings, plain_json, unpack_strings
 from tagwood.storage.tensors import Tensor, map_tensor, read_header, write_tensors
 
@@ -128,7 +128,7 @@ def save(
         raise StorageError(
             f"the model could not be written ({error.strerror or error})",
             path=target,
-            hint="Check free space and permissions; an older model in the folder is unchanged.",
+            hint=f"{disk_hint(error)} An older model in the folder is still complete.",
         ) from error
     for info, digest in stamps:
         write_stamp(info, digest)

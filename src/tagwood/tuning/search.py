@@ -13,11 +13,11 @@ from time import monotonic
 
 from tagwood._check import check_float, check_int
 from tagwood.data.dataset import Dataset
-from tagwood.data.files import replace_path
 from tagwood.errors import InputError
 from tagwood.metrics import LabelCounts, evaluate
 from tagwood.metrics.measures import MetricName, parse_metric
 from tagwood.recipe import Recipe
+from tagwood.storage.publish import write_file
 from tagwood.tuning.study import Ranges, Study, Tuned, default_ranges, open_study, with_settings
 
 BEST, RANGES = "best.toml", "ranges.toml"
@@ -146,7 +146,7 @@ def tune(
     search = _Search(split, given, place, changes, monotonic(), 60 * minutes, progress)
     lower = split.lower_is_better
     with open_study(place, about, ranges, lower_is_better=lower, seed=seed) as study:
-        _write(place / RANGES, ranges.text)
+        write_file(place / RANGES, ranges.text)
         for _ in range(most):
             if each is not None:
                 each(search.found(study))
@@ -195,7 +195,7 @@ class _Search:
             return True
         study.tell(number, value, monotonic() - start)
         if study.trials()[0].number == number:
-            _write(self.folder / BEST, self.found(study).to_toml())
+            write_file(self.folder / BEST, self.found(study).to_toml())
         return True
 
     def found(self, study: Study) -> Tuned:
@@ -213,8 +213,3 @@ def _without_threads(recipe: Recipe) -> Recipe:
         for section, values in recipe.sections.items()
     }
     return replace(recipe, sections=sections)
-
-
-def _write(path: Path, text: str) -> None:
-    with replace_path(path, overwrite=True, folder=False, companions=()) as place:
-        place.write_text(text, encoding="utf-8")
