@@ -271,8 +271,9 @@ def _class_table() -> NDArray[np.uint8]:
     for first, last in _UNSPACED:
         span = classes[first : last + 1]
         span[span == WORD] = UNSPACED
-    marks = [code for code in range(0x0300, 0x20000) if unicodedata.category(chr(code))[0] == "M"]
-    classes[marks] = MARK
+    categories = "".join(map(unicodedata.category, everything[0x0300:0x20000]))[::2]
+    for run in re.finditer("M+", categories):
+        classes[0x0300 + run.start() : 0x0300 + run.end()] = MARK
     for first, last in _IGNORED:
         classes[first : last + 1] = IGNORED
     # Digits belong to the words around them in every script.

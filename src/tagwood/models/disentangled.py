@@ -16,9 +16,8 @@ Decisions
 * A label brings to each of its leaves only the rows matched there, so the work of a copy is that of the rows it serves.
   The paper's way, all rows to all leaves, is ``CopySettings(bring="all")``.
 * ``"auto"`` saves where it loses little: every leaf of a label has to be worth the work of training it, copies that win
-  fewer than three rows are noise, and a label has at most three leaves. Classifiers stop at twice the base's tolerance;
-  the saved time pays for the copies. The rows of a copy come from a beam of eight, of which the first four places
-  decide on leaves.
+  fewer than three rows are noise, and a label has at most three leaves. The rows of a copy come from a beam of
+  eight, of which the first four places decide on leaves.
 * ``retrain_matcher=False`` keeps the matcher, and with it leaves that lost all labels. With ``rows="training"``, nodes
   whose rows and children did not change keep their classifiers.
 """
@@ -100,7 +99,7 @@ class CopySettings:
     work: float = 1.6
     price: float = 0.05
     least_gain: int = 3
-    tolerance_factor: float = 2.0
+    tolerance_factor: float = 1.0
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""

@@ -22,8 +22,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg
-from scipy.optimize import isotonic_regression
 
 from tagwood import _kernels
 from tagwood._check import Fitted, check_choice, check_int
@@ -212,6 +210,8 @@ class MonotoneCurve:
     @classmethod
     def fit(cls, x: Floats, outcome: Floats) -> Self:
         """Fit by isotonic regression; each block of equal values becomes one knot at its mean score."""
+        from scipy.optimize import isotonic_regression  # slow to import, and needed in training only
+
         place, of, count = np.unique(x, return_inverse=True, return_counts=True)
         found = isotonic_regression(np.bincount(of, outcome) / count, weights=count)
         starts = found.blocks[:-1]
@@ -254,6 +254,8 @@ def fit_logistic(columns: Floats, outcome: Floats, *, ridge: float = 1.0, steps:
     >>> sigmoid(fit_logistic(ones, np.array([1.0, 0, 0, 0]))).round(6)
     array([0.25])
     """
+    from scipy import linalg
+
     weights = np.zeros(columns.shape[1])
     penalty = np.full(columns.shape[1], ridge)
     penalty[0] = 1e-9
