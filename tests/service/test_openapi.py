@@ -9,6 +9,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as hypothesis_settings
 from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tagwood.service.app import ROUTES, create_app
 from tagwood.service.settings import ServiceSettings
@@ -28,6 +29,9 @@ def asked(tagger, tmp_path_factory):
 
 @pytest.mark.parametrize(("route", "mode"), CASES, ids=lambda value: getattr(value, "path", None) or value.name)
 def test_generated_requests_get_documented_answers(asked, route, mode):
+    # Languages that a vocabulary does not have are refused with 400, as Annif does; no schema can tell which.
+    excluded = [positive_data_acceptance] if route.tag == "annif" and mode == GenerationMode.POSITIVE else []
+
     @hypothesis_settings(
         max_examples=5,
         deadline=None,
@@ -38,6 +42,6 @@ def test_generated_requests_get_documented_answers(asked, route, mode):
     )
     @given(case=asked[route.path][route.method].as_strategy(generation_mode=mode))
     def ask(case):
-        case.call_and_validate()
+        case.call_and_validate(excluded_checks=excluded)
 
     ask()

@@ -42,7 +42,7 @@ COMMANDS = {
     "plan": Command("tagwood.cli.plan", "plan", "Forecast memory, time and size before training."),
     "predict": Command("tagwood.cli.predict", "predict", "Suggest labels for texts."),
     "senses": Command("tagwood.cli.senses", "senses", "List the labels whose meanings differ most."),
-    "serve": Command("tagwood.cli.serve", "serve", "Serve a model: REST API and web page."),
+    "serve": Command("tagwood.cli.serve", "serve", "Serve models: REST API and web page."),
     "show": Command("tagwood.cli.show", "show", "Show a model: passport, recipe, tree, labels."),
     "suggest": Command("tagwood.cli.predict", "predict", "Same as predict."),
     "train": Command("tagwood.cli.train", "train", "Train a model on texts and their labels."),

@@ -1,9 +1,10 @@
-"""`tagwood serve`: a model as a REST service with a web page. In: a model folder. Out: answers, until stopped."""
+"""`tagwood serve`: models as a REST service with a web page. In: model folders. Out: answers, until stopped."""
 
 from __future__ import annotations
 
 import dataclasses
 import ipaddress
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +14,16 @@ from tagwood.cli.common import JsonFlag, print_json, say, service_is_installed
 from tagwood.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from tagwood.service.settings import RequestLimits, ServiceSettings
+    from tagwood.service.settings import RequestLimits, ServedModel, ServiceSettings
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def serve(
-    model: Annotated[Path, typer.Argument(help="Model folder, or a link to one.")],
+    models: Annotated[
+        list[Path],
+        typer.Argument(metavar="MODEL...", help="Model folders or links to them, or a folder that holds several."),
+    ],
     host: Annotated[
         str, typer.Option(help="Address to listen on; the default is reachable from this machine only.")
     ] = "127.0.0.1",
@@ -41,6 +45,12 @@ def serve(
         Path | None,
         typer.Option(help="File for feedback; MODEL.feedback.jsonl next to the model by default."),
     ] = None,
+    language: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--language", "-L", help="Language of the texts of a model, MODEL=CODE; detected by default (repeatable)."
+        ),
+    ] = None,
     no_feedback: Annotated[bool, typer.Option("--no-feedback", help="Do not store feedback and corrections.")] = False,
     limits: Annotated[
         list[str] | None,
@@ -57,22 +67,28 @@ def serve(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not log each request.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Serve a model: a web page at /, a REST API at /v1, its description at /openapi.json.
+    """Serve models: a web page at /, a REST API at /v1, its description at /openapi.json.
 
-    The log on stderr has one JSON object per line. A new model saved to the folder is loaded without interruption.
+    Each model is a project, whose id is the name of its folder; requests of Annif's REST API are answered, too. The log
+    on stderr has one JSON object per line. A new model saved to a folder is loaded without interruption.
     """
     if not service_is_installed():
         raise MissingExtraError("the service", extra="serve")
-    from tagwood.service.settings import ServiceSettings
+    from tagwood.service.settings import ServedModel, ServiceSettings
 
-    check_model(model)
+    folders = project_folders(models)
+    if feedback is not None and len(folders) > 1:
+        raise InputError(
+            "--feedback names the file of one model",
+            given=f"{len(folders)} models",
+            hint="Leave it out: feedback is stored beside each model.",
+        )
+    languages = parse_languages(language or [], folders)
     settings = ServiceSettings(
         limits=parse_limits(limits or []),
         token=None if token_file is None else read_token(token_file),
         origins=tuple(origin or ()),
         hosts=() if not is_loopback(host) else (*_LOOPBACK, *(allow_host or ())),
-        feedback=None if no_feedback else feedback or beside(model, "feedback"),
-        corrections=None if no_feedback else beside(feedback or model, "corrections"),
         batch_requests=not no_batching,
         threads=jobs,
         reload_seconds=reload_seconds,
@@ -80,34 +96,87 @@ def serve(
     )
     if settings.token is None and not is_loopback(host):
         say(f"! Anyone who reaches {host} can use this service and store feedback; see --token-file.")
-    run(model, settings, host, port, workers=workers, quiet=quiet, json=json)
+    served = {
+        project: ServedModel(
+            folder,
+            None if no_feedback else feedback or beside(folder, "feedback"),
+            None if no_feedback else beside(feedback or folder, "corrections"),
+            languages.get(project),
+        )
+        for project, folder in folders.items()
+    }
+    run(served, settings, host, port, workers=workers, quiet=quiet, json=json)
 
 
-def run(model: Path, settings: ServiceSettings, host: str, port: int, *, workers: int, quiet: bool, json: bool) -> None:
+def run(
+    models: Mapping[str, ServedModel],
+    settings: ServiceSettings,
+    host: str,
+    port: int,
+    *,
+    workers: int,
+    quiet: bool,
+    json: bool,
+) -> None:
     """Run the service until it is stopped."""
     from tagwood.service.processes import Supervisor, open_socket
 
     with open_socket(host, port) as sock:
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{sock.getsockname()[1]}/"
+        one = len(models) == 1
+        shown_models = ", ".join(str(served.folder) for served in models.values()) + (" is" if one else " are")
 
         def on_ready() -> None:
             if json:
-                print_json({"address": address, "workers": workers})
-            say(f"{model} is served at {address} (Ctrl+C stops it)")
+                print_json({"address": address, "workers": workers, "projects": list(models)})
+            say(f"{shown_models} served at {address} (Ctrl+C stops it)")
 
-        service = Supervisor(model, settings, sock, workers=workers, log_requests=not quiet, on_ready=on_ready)
+        service = Supervisor(models, settings, sock, workers=workers, log_requests=not quiet, on_ready=on_ready)
         if not service.run():
-            raise InputError(f"{model} must be a model that can be loaded", hint="See the log above for the reason.")
+            which = str(next(iter(models.values())).folder) if one else "each model"
+            raise InputError(f"{which} must be a model that can be loaded", hint="See the log above for the reason.")
 
 
-def check_model(folder: Path) -> None:
-    """Raise `InputError` if a folder does not hold a Tagger; only the manifest is read."""
+def project_folders(given: Iterable[Path]) -> dict[str, Path]:
+    """Return model folders by the ids of their projects: the folders' names.
+
+    A folder without a model of its own stands for the models in it. Only manifests are read.
+    """
     from tagwood.storage import read_manifest
+    from tagwood.storage.folder import MANIFEST
 
-    kind = read_manifest(folder).model.kind
-    if kind != "Tagger":
-        raise InputError(f"{folder} must hold a Tagger", given=f"a {kind}", hint="Train one with: tagwood train")
+    found: dict[str, Path] = {}
+    for path in given:
+        inside = [] if (path / MANIFEST).exists() or not path.is_dir() else sorted(path.glob(f"*/{MANIFEST}"))
+        for folder in [one.parent for one in inside] or [path]:
+            kind = read_manifest(folder).model.kind
+            if kind != "Tagger":
+                hint = "Train one with: tagwood train"
+                raise InputError(f"{folder} must hold a Tagger", given=f"a {kind}", hint=hint)
+            name = folder.absolute().name
+            if name in found:
+                raise InputError(
+                    "the folders of models must have different names, which are the ids of their projects",
+                    given=f"{found[name]} and {folder}",
+                )
+            found[name] = folder
+    return found
+
+
+def parse_languages(given: Iterable[str], projects: Iterable[str]) -> dict[str, str]:
+    """Return languages by project, from words such as ``books=de``."""
+    found = {}
+    for item in given:
+        project, _, code = item.partition("=")
+        if project not in projects or not code.isalpha() or len(code) not in (2, 3):
+            raise InputError(
+                "--language takes MODEL=CODE, with a language of two or three letters",
+                given=repr(item),
+                hint=f"Models: {', '.join(projects)}.",
+            )
+        found[project] = code.lower()
+    return found
 
 
 def parse_limits(given: list[str]) -> RequestLimits:

@@ -1,4 +1,4 @@
-"""`create_app`: the service as an ASGI app. In: a model folder or a fitted Tagger, and settings. Out: a FastAPI app.
+"""`create_app`: the service as an ASGI app. In: model folders or a fitted Tagger, and settings. Out: a FastAPI app.
 
 This is the app of one worker process. `ROUTES` lists the endpoints; `SecurityMiddleware` checks every request before
 them, and the files of the web page are served for all other paths.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from os import PathLike, stat_result
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,9 +34,9 @@ from tagwood.service.problems import (
     from_validation,
     problem_response,
 )
-from tagwood.service.routes import groups, labels, model, texts
+from tagwood.service.routes import annif, groups, labels, model, texts
 from tagwood.service.security import JsonResponse, JsonRoute, SecurityMiddleware
-from tagwood.service.settings import ServiceSettings
+from tagwood.service.settings import ServedModel, ServiceSettings
 from tagwood.service.state import LoadedModel, ModelHolder, ServiceState
 from tagwood.tagger import LabelCard, Tagger, TreeView
 
@@ -65,6 +66,19 @@ ROUTES = (
     Endpoint("GET", "/v1/groups/{group}", groups.group, schemas.GroupResponse, "groups"),
     Endpoint("POST", "/v1/groups/{group}/corrections", groups.correct, schemas.StoredRecords, "groups", 201),
     Endpoint("GET", "/v1/corrections", groups.corrections, "application/x-ndjson", "groups"),
+    Endpoint("GET", "/v1/", annif.info, annif.AnnifInfo, "annif"),
+    Endpoint("GET", "/v1/vocabs", annif.vocabs, annif.AnnifVocabularies, "annif"),
+    Endpoint("GET", "/v1/projects", annif.projects, annif.AnnifProjects, "annif"),
+    Endpoint("GET", "/v1/projects/{project_id}", annif.project, annif.AnnifProject, "annif"),
+    Endpoint("POST", "/v1/projects/{project_id}/suggest", annif.suggest, annif.AnnifSuggestions, "annif"),
+    Endpoint(
+        "POST",
+        "/v1/projects/{project_id}/suggest-batch",
+        annif.suggest_batch,
+        list[annif.AnnifDocumentSuggestions],
+        "annif",
+    ),
+    Endpoint("POST", "/v1/detect-language", annif.detect, annif.AnnifLanguages, "annif"),
     Endpoint("GET", "/health", model.health, schemas.HealthResponse, "operations"),
     Endpoint("GET", "/ready", model.ready, schemas.ReadyResponse, "operations"),
     Endpoint("GET", "/metrics", model.metrics, "text/plain", "operations"),
@@ -72,7 +86,7 @@ ROUTES = (
 
 
 def create_app(
-    model: str | PathLike[str] | Tagger,
+    model: str | PathLike[str] | Tagger | Mapping[str, ServedModel],
     settings: ServiceSettings | None = None,
     *,
     metrics: ServiceMetrics | None = None,
@@ -80,8 +94,9 @@ def create_app(
 ) -> FastAPI:
     """Return the service as an ASGI app.
 
-    A model folder is loaded when the app starts and checked for changes; a fitted Tagger stays in use. `metrics` are
-    counts shared with other workers; default: own counts, and no log.
+    A model folder is loaded when the app starts and checked for changes; a fitted Tagger stays in use. Several models
+    are given by the ids of their projects, and feedback is stored as each of them says. `metrics` are counts shared
+    with other workers; default: own counts, and no log.
 
     Examples
     --------
@@ -93,7 +108,7 @@ def create_app(
     metrics = metrics or ServiceMetrics.in_memory()
     log = log or EventLog(file=None)
     app = FastAPI(title="tagwood", docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan)
-    app.state.service = ServiceState(settings, _holder(model, settings), metrics, log)
+    app.state.projects = _projects(model, settings, metrics, log)
     app.state.settings = settings
     for endpoint in ROUTES:
         _add(app, endpoint)
@@ -135,6 +150,25 @@ def _holder(model: str | PathLike[str] | Tagger, settings: ServiceSettings) -> M
     return ModelHolder(load, Path(model))
 
 
+def _projects(
+    model: str | PathLike[str] | Tagger | Mapping[str, ServedModel],
+    settings: ServiceSettings,
+    metrics: ServiceMetrics,
+    log: EventLog,
+) -> dict[str, ServiceState]:
+    """Return the state of each project, by its id: the name of the model folder, if nothing else is given."""
+    if not isinstance(model, Mapping):
+        name = "model" if isinstance(model, Tagger) else Path(model).absolute().name
+        return {name: ServiceState(settings, _holder(model, settings), metrics, log, project=name)}
+    states = {}
+    for name, served in model.items():
+        shared = None if settings.run_folder is None else settings.run_folder / name
+        own = replace(settings, feedback=served.feedback, corrections=served.corrections, run_folder=shared)
+        holder = _holder(served.folder, own)
+        states[name] = ServiceState(own, holder, metrics, log, project=name, language=served.language)
+    return states
+
+
 def _add(app: FastAPI, endpoint: Endpoint) -> None:
     options: dict[str, Any] = {"response_model": endpoint.answer, "response_class": JsonResponse}
     if isinstance(endpoint.answer, str):
@@ -154,18 +188,20 @@ def _add(app: FastAPI, endpoint: Endpoint) -> None:
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    state: ServiceState = app.state.service
-    state.open()
-    await state.refresh()
-    watching = asyncio.create_task(state.watch()) if state.settings.reload_seconds else None
+    states: list[ServiceState] = list(app.state.projects.values())
+    for state in states:
+        state.open()
+        await state.refresh()
+    watching = [asyncio.create_task(state.watch()) for state in states if state.settings.reload_seconds]
     try:
         yield
     finally:
-        if watching is not None:
-            watching.cancel()
+        for task in watching:
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await watching
-        state.close()
+                await task
+        for state in states:
+            state.close()
 
 
 def _handler(convert: Callable[[Any], ProblemError]) -> Callable[[Request, Any], Any]:
@@ -190,6 +226,7 @@ _ALWAYS = (
     *("invalid-request", "not-found", "method-not-allowed"),
     *("too-many-requests", "headers-too-large", "internal"),
 )
+_OF_ONE_PROJECT = {route.path for route in ROUTES if route.tag in ("texts", "labels", "model", "groups")}
 _WITH_BODY = ("invalid-json", "timeout", "conflict", "body-too-large", "unsupported-type")
 
 
@@ -207,9 +244,11 @@ def make_openapi(app: FastAPI, settings: ServiceSettings) -> dict[str, Any]:
     components |= {**problem.pop("$defs"), "ProblemDetails": problem}
     for unused in ("HTTPValidationError", "ValidationError"):
         components.pop(unused, None)
+    projects = list(app.state.projects)
     for path, operations in document["paths"].items():
         for operation in operations.values():
             _add_problems(operation, path, settings)
+            _add_projects(operation, path, projects)
     _add_limits(components, settings)
     if settings.token is not None:
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -220,7 +259,9 @@ def _add_problems(operation: dict[str, Any], path: str, settings: ServiceSetting
     kinds = [*_ALWAYS, *(_WITH_BODY if "requestBody" in operation else ())]
     if path != "/health":
         kinds.append("not-ready")
-    if "requestBody" in operation and path not in {"/v1/suggest", "/v1/explain"}:
+    if "/projects/" in path or path == "/v1/detect-language":
+        kinds.append("bad-request")
+    if "requestBody" in operation and path.endswith(("/feedback", "/corrections", "/learn")):
         kinds.append("not-stored")
     if "corrections" in path:
         kinds.append("conflict")
@@ -233,6 +274,20 @@ def _add_problems(operation: dict[str, Any], path: str, settings: ServiceSetting
     for kind in kinds:
         status, title = PROBLEMS[kind]
         operation["responses"][str(status)] = {"description": title, "content": content}
+
+
+def _add_projects(operation: dict[str, Any], path: str, projects: list[str]) -> None:
+    """Write the ids of projects into the parameters of their requests, and that forms are accepted."""
+    for parameter in operation.get("parameters", []):
+        if parameter["name"] == "project_id":
+            parameter["schema"]["enum"] = projects
+    if len(projects) > 1 and path in _OF_ONE_PROJECT:
+        schema = {"type": "string", "enum": projects}
+        about = {"description": "Id of the project; default: the first.", "required": False}
+        operation.setdefault("parameters", []).append({"name": "project", "in": "query", **about, "schema": schema})
+    if path == "/v1/projects/{project_id}/suggest":
+        content = operation["requestBody"]["content"]
+        content["application/x-www-form-urlencoded"] = content["application/json"]
 
 
 def _add_limits(components: dict[str, Any], settings: ServiceSettings) -> None:

@@ -16,6 +16,7 @@ from tagwood.errors import DataError, InputError, StorageError
 
 PROBLEMS: dict[str, tuple[int, str]] = {
     "invalid-json": (400, "The body is not valid JSON"),
+    "bad-request": (400, "Bad Request"),
     "invalid-request": (422, "The request is not valid"),
     "unauthorized": (401, "A bearer token is required"),
     "forbidden-host": (421, "This host name is not accepted"),

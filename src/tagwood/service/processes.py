@@ -1,7 +1,7 @@
 """`Supervisor`: starts the workers of a service, restarts them when they die, and stops them gracefully.
 
-In: a model folder, settings, a socket. Out: a running service. SIGTERM and SIGINT stop it after the open requests,
-SIGHUP makes all workers check for a new model. Needs a Unix system.
+In: model folders, settings, a socket. Out: a running service. SIGTERM and SIGINT stop it after the open requests,
+SIGHUP makes all workers check for new models. Needs a Unix system.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from tagwood.errors import InputError
-from tagwood.service.settings import GRACEFUL, NO_MODEL, ServiceSettings
+from tagwood.service.settings import GRACEFUL, NO_MODEL, ServedModel, ServiceSettings
 
 _BACKLOG = 2048
 _HEALTHY = 5.0  # seconds after which a worker counts as healthy
@@ -63,11 +63,14 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 class Supervisor:
-    """Runs a service in `workers` processes on a listening socket; `on_ready` is called once, when all are ready."""
+    """Runs a service in `workers` processes on a listening socket; `on_ready` is called once, when all are ready.
+
+    `models` are the served models by the ids of their projects.
+    """
 
     def __init__(
         self,
-        model: Path,
+        models: Mapping[str, ServedModel],
         settings: ServiceSettings,
         sock: socket.socket,
         *,
@@ -75,7 +78,7 @@ class Supervisor:
         log_requests: bool = True,
         on_ready: Callable[[], None] | None = None,
     ) -> None:
-        self._model = model
+        self._models = models
         self._settings = settings
         self._sock = sock
         self._log_requests = log_requests
@@ -122,7 +125,7 @@ class Supervisor:
 
     def _start(self, worker: _Worker) -> None:
         job: dict[str, Any] = {
-            "model": str(self._model),
+            "models": {project: served.to_dict() for project, served in self._models.items()},
             "settings": self._settings.to_dict(),
             "worker": worker.number,
             "workers": len(self._workers),

@@ -23,7 +23,7 @@ from tagwood.tagger.stored import LabelBrief
 _PROMISE = r"^(f1|row-f1|(precision|recall)>=(0?\.(0[1-9]|[1-9][0-9]?)|[1-9][0-9]?%))$"
 
 
-class _Whole:
+class Whole:
     """Annotation of integers that also accepts 5.0 as 5, as JSON Schema does."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -38,9 +38,9 @@ class _Whole:
         return handler(schema["choices"][0])
 
 
-Count = Annotated[int, Field(ge=1), _Whole()]
-LabelId = Annotated[int, Field(ge=0, le=2**31 - 1), _Whole()]
-RowNumber = Annotated[int, Field(ge=0, le=2**53), _Whole()]
+Count = Annotated[int, Field(ge=1), Whole()]
+LabelId = Annotated[int, Field(ge=0, le=2**31 - 1), Whole()]
+RowNumber = Annotated[int, Field(ge=0, le=2**53), Whole()]
 LabelKey = Annotated[
     LabelId | Annotated[str, Field(min_length=1, max_length=2000)],
     Field(description="A label: its id (a number), or its name or URI (a string).", examples=["oak", 12]),
@@ -149,7 +149,7 @@ class ExplainRequest(RequestBody):
     k: Count = Field(default=5, description="As in the request to /v1/suggest that is explained.")
     threshold: float | None = Field(default=None, ge=0, le=1)
     language: Language = None
-    similar: Annotated[int, Field(ge=0, le=20, description="Number of similar training texts."), _Whole()] = 3
+    similar: Annotated[int, Field(ge=0, le=20, description="Number of similar training texts."), Whole()] = 3
 
 
 class TextSegment(BaseModel):

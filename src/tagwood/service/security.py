@@ -6,7 +6,8 @@ harmless characters.
 
 Decisions: FastAPI documents a `JsonRoute` from the signature of its endpoint, but bodies are read and checked here: a
 body that is too large must be refused before it is read whole, and it is several times faster. Only
-``application/json`` is accepted, so that a web page of another origin cannot post without a CORS preflight. The rest of
+``application/json`` is accepted, so that a web page of another origin cannot post without a CORS preflight; forms are
+accepted where nothing is stored. The rest of
 a body that is too large is read and thrown away, so that the client can read the answer.
 """
 
@@ -19,6 +20,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine
 from time import perf_counter
 from typing import Any, get_type_hints
+from urllib.parse import parse_qsl
 
 import orjson
 from fastapi import FastAPI
@@ -49,6 +51,7 @@ _SAFE_HEADERS = [
 _ALWAYS_OPEN = ("/health", "/ready")
 _MAX_HEADER_BYTES = 32_768
 _CLOSE = {"Connection": "close"}
+_FORM = "application/x-www-form-urlencoded"
 
 
 class SecurityMiddleware:
@@ -192,7 +195,7 @@ class JsonResponse(JSONResponse):
 
 
 class JsonRoute(APIRoute):
-    """A route with a JSON body, whose endpoint is ``endpoint(request, body, **path_parameters)``."""
+    """A route with a JSON body, whose endpoint is ``endpoint(request, body, **parameters of path and query)``."""
 
     answer: Callable[[Request], Coroutine[Any, Any, JsonResponse]]
 
@@ -205,12 +208,19 @@ class JsonRoute(APIRoute):
         }
         body_adapter = adapters.pop("body")
         status = self.status_code or 200
+        # A body's class says whether it may also be a form, and which problem an invalid one is.
+        forms = getattr(hints["body"], "takes_forms", False)
+        kind = getattr(hints["body"], "problem", "invalid-request")
 
         async def answer(request: Request) -> JsonResponse:
-            body = parse_body(await read_body(request, request.app.state.settings.limits), body_adapter)
+            raw = await read_body(request, request.app.state.settings.limits, forms=forms)
+            body = parse_body(raw, body_adapter, kind, form=forms and not is_json(request))
             found = {
-                name: _validate(adapter, request.path_params[name], ("path", name))
+                name: _validate(adapter, request.path_params[name], ("path", name), kind)
+                if name in request.path_params
+                else _validate(adapter, request.query_params[name], ("query", name), kind)
                 for name, adapter in adapters.items()
+                if name in request.path_params or name in request.query_params
             }
             return JsonResponse(await endpoint(request, body, **found), status)
 
@@ -218,29 +228,55 @@ class JsonRoute(APIRoute):
         return answer
 
 
-def parse_body(raw: bytes, adapter: TypeAdapter[Any]) -> Any:
-    """Return the checked value of a body; NaN, lone surrogates and very deep nesting are refused."""
+def parse_body(raw: bytes, adapter: TypeAdapter[Any], kind: str = "invalid-request", *, form: bool = False) -> Any:
+    """Return the checked value of a body; NaN, lone surrogates and very deep nesting are refused.
+
+    `kind` is the problem that an invalid value is.
+    """
+    if form:
+        try:
+            value: Any = dict(parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=1000))
+        except ValueError:
+            raise ProblemError(kind, "The body must be a form in UTF-8 with at most 1,000 fields.") from None
+        return _validate(adapter, value, None, kind, strict=False)  # numbers are words in a form
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise ProblemError("invalid-json", f"The body is not valid JSON: {error.msg}.") from None
-    return _validate(adapter, value)
+    return _validate(adapter, value, None, kind)
 
 
-def _validate(adapter: TypeAdapter[Any], value: Any, loc: tuple[str, ...] | None = None) -> Any:
+def _validate(
+    adapter: TypeAdapter[Any],
+    value: Any,
+    loc: tuple[str, ...] | None = None,
+    kind: str = "invalid-request",
+    *,
+    strict: bool | None = None,
+) -> Any:
     try:
-        return adapter.validate_python(value)
+        return adapter.validate_python(value, strict=strict)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise from_validation([{**one, "loc": loc or one["loc"]} for one in found]) from None
+        problem = from_validation([{**one, "loc": loc or one["loc"]} for one in found])
+        raise ProblemError(kind, problem.detail, problem.errors) from None
 
 
-async def read_body(request: Request, limits: RequestLimits) -> bytes:
-    """Return the body, or raise a `ProblemError` if it is too large, too slow or not declared as JSON."""
+def is_json(request: Request) -> bool:
+    """Whether a body is declared as JSON."""
+    return _media_type(request) == "application/json"
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def read_body(request: Request, limits: RequestLimits, *, forms: bool = False) -> bytes:
+    """Return the body, or raise a `ProblemError` if it is too large, too slow or not declared as JSON (or a form)."""
     headers = request.headers
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise ProblemError("unsupported-type", "Send the body as application/json.", headers=_CLOSE)
+    if not is_json(request) and not (forms and _media_type(request) == _FORM):
+        accepted = f"application/json or {_FORM}" if forms else "application/json"
+        raise ProblemError("unsupported-type", f"Send the body as {accepted}.", headers=_CLOSE)
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemError("unsupported-type", "Send the body without compression.", headers=_CLOSE)
     length = headers.get("content-length", "")

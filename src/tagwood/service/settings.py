@@ -36,6 +36,25 @@ class RequestLimits:
 
 
 @dataclass(frozen=True)
+class ServedModel:
+    """A model folder that is served, and what belongs to it alone."""
+
+    folder: Path
+    feedback: Path | None = None  # see `ServiceSettings`
+    corrections: Path | None = None
+    language: str | None = None  # language of the texts; default: as detected from the texts that the model keeps
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, to be sent to a worker process."""
+        return TypeAdapter(ServedModel).dump_python(self, mode="json")  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> ServedModel:
+        """Rebuild from the values of `to_dict`."""
+        return TypeAdapter(ServedModel).validate_python(values)
+
+
+@dataclass(frozen=True)
 class ServiceSettings:
     """How a service runs."""
 

@@ -1,4 +1,6 @@
-"""`ServiceState`: what the endpoints of one worker share: the model in use, threads, journals and counts.
+"""`ServiceState`: what the endpoints of one project share: the model in use, threads, journals and counts.
+
+A project is a served model with an id; a worker serves one or more, and each is loaded and replaced on its own.
 
 `LoadedModel` is a Tagger ready to answer, `ModelHolder` holds the one in use. A request takes `holder.current` when it
 begins and keeps it to its end; a new model is loaded next to the old one and replaces it without a failed request.
@@ -145,13 +147,24 @@ class ModelHolder:
 
 
 class ServiceState:
-    """Model, threads, journals and counts of one worker."""
+    """Model, threads, journals and counts of a project in one worker; `language` is that of its texts, if given."""
 
-    def __init__(self, settings: ServiceSettings, holder: ModelHolder, metrics: ServiceMetrics, log: EventLog) -> None:
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        holder: ModelHolder,
+        metrics: ServiceMetrics,
+        log: EventLog,
+        *,
+        project: str = "model",
+        language: str | None = None,
+    ) -> None:
         self.settings = settings
         self.holder = holder
         self.metrics = metrics
         self.log = log
+        self.project = project
+        self.language = language
 
     def open(self) -> None:
         """Start the threads and open the journals; the state can be opened again after `close`."""
@@ -172,10 +185,10 @@ class ServiceState:
             if await self.in_thread(self.holder.refresh):
                 self.metrics.add("reloads")
                 self.metrics.set_model_loaded(self.holder.current.loaded_at)
-                self.log.event("model", model=self.holder.current.name)
+                self.log.event("model", model=self.holder.current.name, project=self.project)
         except TagwoodError as error:
             self.metrics.add("reload_failures")
-            self.log.event("model not loaded", reason=str(error))
+            self.log.event("model not loaded", project=self.project, reason=str(error))
 
     async def watch(self) -> None:
         """Check for a new model periodically."""
@@ -192,9 +205,16 @@ class ServiceState:
 
 
 def state_of(request: Request) -> ServiceState:
-    """Return the state of the service that received a request."""
-    state: ServiceState = request.app.state.service
-    return state
+    """Return the state of the project that a request names, in its path or as parameter `project`; else the first."""
+    named = request.path_params.get("project_id")
+    if named is None and request.scope["query_string"]:
+        named = request.query_params.get("project")
+    projects: dict[str, ServiceState] = request.app.state.projects
+    if named is None:
+        return next(iter(projects.values()))
+    if named not in projects:
+        raise ProblemError("not-found", f"Project {named[:100]!r} not found")
+    return projects[named]
 
 
 def _identity(folder: Path) -> Identity | None:

@@ -19,8 +19,7 @@ import signal
 import socket
 import sys
 from asyncio import TimerHandle
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import uvicorn
@@ -29,7 +28,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from tagwood.service.app import create_app
 from tagwood.service.observability import EventLog, ServiceMetrics
 from tagwood.service.problems import ProblemError, problem_response
-from tagwood.service.settings import GRACEFUL, NO_MODEL, ServiceSettings
+from tagwood.service.settings import GRACEFUL, NO_MODEL, ServedModel, ServiceSettings
 from tagwood.service.state import ServiceState
 
 _HEADER_BYTES = 65_536
@@ -163,34 +162,35 @@ class Acceptor:
 
 
 class WorkerServer(uvicorn.Server):
-    """uvicorn on a shared socket; it reloads the model on SIGHUP and stops when the supervisor is gone."""
+    """uvicorn on a shared socket; it reloads the models on SIGHUP and stops when the supervisor is gone."""
 
-    def __init__(self, config: uvicorn.Config, state: ServiceState, log: EventLog) -> None:
+    def __init__(self, config: uvicorn.Config, states: Sequence[ServiceState], log: EventLog) -> None:
         super().__init__(config)
-        self._state = state
+        self._states = states
         self._event_log = log
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Load the model, then accept connections."""
+        """Load the models, then accept connections."""
         await self.lifespan.startup()
-        if self.lifespan.should_exit or self._state.holder.current_or_none is None:
+        if self.lifespan.should_exit or any(state.holder.current_or_none is None for state in self._states):
             sys.exit(NO_MODEL)
 
         def protocol() -> asyncio.Protocol:
             return GuardedProtocol(self.config, self.server_state, self.lifespan.state)
 
-        self._state.batcher.is_alone = lambda: len(self.server_state.tasks) <= 1
+        for state in self._states:
+            state.batcher.is_alone = lambda: len(self.server_state.tasks) <= 1
         loop = asyncio.get_running_loop()
         self.servers = [Acceptor(sock, protocol) for sock in sockets or []]  # type: ignore[misc]
         loop.add_signal_handler(signal.SIGHUP, self._refresh)
         loop.add_reader(sys.stdin, self._on_stdin)
         self.started = True
-        self._event_log.event("ready", model=self._state.holder.current.name)
+        self._event_log.event("ready", models=[state.holder.current.name for state in self._states])
         with contextlib.suppress(OSError):
             os.write(1, b"ready\n")
 
     def _refresh(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._state.refresh())
+        self._tasks = [asyncio.get_running_loop().create_task(state.refresh()) for state in self._states]
 
     def _on_stdin(self) -> None:
         if not os.read(0, 4096):
@@ -219,7 +219,8 @@ def run_worker(job: dict[str, Any]) -> None:
     metrics = None
     if settings.run_folder is not None:
         metrics = ServiceMetrics.shared(settings.run_folder / _COUNTS, job["workers"], job["worker"])
-    app = create_app(Path(job["model"]), settings, metrics=metrics, log=log)
+    models = {project: ServedModel.from_dict(values) for project, values in job["models"].items()}
+    app = create_app(models, settings, metrics=metrics, log=log)
     GuardedProtocol.body_seconds = settings.limits.body_seconds
     config = uvicorn.Config(
         app,
@@ -232,7 +233,7 @@ def run_worker(job: dict[str, Any]) -> None:
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=GRACEFUL,
     )
-    server = WorkerServer(config, app.state.service, log)
+    server = WorkerServer(config, list(app.state.projects.values()), log)
     server.run([socket.socket(fileno=job["socket"])])
 
 

@@ -23,7 +23,7 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
     """
     state = state_of(request)
     loaded, limits = state.holder.current, state.settings.limits
-    texts = _check_texts(body.texts, limits)
+    texts = check_texts(body.texts, limits)
     options = _options(loaded, body, limits)
     if state.settings.log_texts:
         state.log.event("texts", id=request.scope["request_id"], texts=texts)
@@ -36,7 +36,7 @@ async def explain(request: Request, body: ExplainRequest) -> Any:
     """Explain why a label was suggested for a text, or why it was not."""
     state = state_of(request)
     loaded, limits = state.holder.current, state.settings.limits
-    text = _check_text(body.text, limits)
+    text = check_text(body.text, limits)
     label = loaded.find(body.label, "#/label")
     found = await state.in_thread(
         loaded.tagger.explain,
@@ -65,28 +65,30 @@ async def feedback(request: Request, body: FeedbackRequest) -> Any:
         raise ProblemError("conflict", "This service was started without a file for feedback.")
     for field in ("accepted", "rejected", "added"):
         check_count(getattr(body, field), f"#/{field}", limits)
-    record = _feedback_record(loaded, _check_text(body.text, limits), body)
+    record = _feedback_record(loaded, check_text(body.text, limits), body)
     await state.feedback.append([record])
     state.metrics.add("feedback")
     return {"id": record["id"], "records": 1}
 
 
-def _check_texts(texts: str | list[str], limits: RequestLimits) -> list[str]:
+def check_texts(texts: str | list[str], limits: RequestLimits, *, kind: str = "invalid-request") -> list[str]:
+    """Return texts as a list; raise a problem if there are too many, or one is too long."""
     rows = [texts] if isinstance(texts, str) else texts
     if not rows:
-        raise ProblemError.at("#/texts", "Send at least one text.")
+        raise ProblemError.at("#/texts", "Send at least one text.", kind)
     if len(rows) > limits.texts:
         detail = f"Send at most {limits.texts:,} texts in one request; got {len(rows):,}."
-        raise ProblemError.at("#/texts", detail)
+        raise ProblemError.at("#/texts", detail, kind)
     for place, text in enumerate(rows):
-        _check_text(text, limits, "#/texts" if isinstance(texts, str) else f"#/texts/{place}")
+        check_text(text, limits, "#/texts" if isinstance(texts, str) else f"#/texts/{place}", kind=kind)
     return rows
 
 
-def _check_text(text: str, limits: RequestLimits, pointer: str = "#/text") -> str:
+def check_text(text: str, limits: RequestLimits, pointer: str = "#/text", *, kind: str = "invalid-request") -> str:
+    """Return a text; raise a problem if it is too long."""
     if len(text) > limits.text_chars:
         detail = f"A text may have at most {limits.text_chars:,} characters; got {len(text):,}."
-        raise ProblemError.at(pointer, detail)
+        raise ProblemError.at(pointer, detail, kind)
     return text
 
 
