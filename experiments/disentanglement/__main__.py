@@ -116,12 +116,13 @@ class Runs:
 
 def first_tree(model: LinearTree, rows: Rows) -> LabelTree:
     """Return the tree that a model would start from."""
-    from tagwood.models.linear_tree.training import build_trees, shaping_features
+    from tagwood.models.linear_tree.training import TreeShape, build_trees, shaping_features
+    from tagwood.models.tasks import LocalRunner
 
     Y = rows.Y
     V = shaping_features(csr_parts(rows.X), csr_parts(Y.T.tocsr()), None, 1)
-    shape = {"arity": model.arity, "max_leaf_size": model.max_leaf_size}
-    return build_trees(V, Y, lam=0.0, seeds=range(1), threads=1, **shape)[0]
+    shape = TreeShape("interpolated", 0.0, model.arity, model.max_leaf_size)
+    return build_trees(V, Y, shape, range(1), LocalRunner(threads=1))[0]
 
 
 def separated(model: LinearTree, rows: Rows, most: int = 300) -> dict[str, Any]:

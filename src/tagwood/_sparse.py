@@ -34,6 +34,10 @@ class CsrParts(NamedTuple):
         """Number of rows."""
         return self.indptr.size - 1
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the three arrays by name, as they are stored."""
+        return {"indptr": self.indptr, "indices": self.indices, "data": self.data}
+
     def to_scipy(self) -> sparse.csr_array:
         """Return a SciPy array; `data` and `indices` are shared if possible."""
         # SciPy converts both index arrays to the wider type; an int32 indptr keeps `indices` int32.

@@ -213,9 +213,9 @@ def test_nodes_are_unchanged_only_with_the_same_rows_and_children(problem):
 
 def test_nothing_is_trained_again_where_no_label_moves(monkeypatch):
     trained = []
-    original = TreeTraining._train_nodes
+    original = TreeTraining.train_nodes
     monkeypatch.setattr(
-        TreeTraining, "_train_nodes", lambda self, tree, nodes, *rest: trained.extend(nodes.tolist())
+        TreeTraining, "train_nodes", lambda self, tree, nodes, *rest: trained.extend(nodes.tolist())
         or original(self, tree, nodes, *rest),
     )  # fmt: skip
     settings = CopySettings(rows="training", leaves_per_row=1, bring="all")

@@ -24,6 +24,7 @@ Decisions
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, Self
@@ -38,8 +39,9 @@ from tagwood._sparse import CsrParts, csr_parts, top_k_rows
 from tagwood.errors import InputError
 from tagwood.models.base import Progress
 from tagwood.models.linear_tree import LinearTree, TreeRanker
-from tagwood.models.linear_tree.training import LOSSES, NodeRows, TreeTraining
+from tagwood.models.linear_tree.training import LOSSES, NodeRows, TreePlan, TreeTraining
 from tagwood.models.linear_tree.weights import BLOCK_OUTPUTS, TrainedBlocks, TreeWeights, link_power
+from tagwood.models.tasks import Job, Runner
 from tagwood.storage import State, storable
 from tagwood.trees.copies import reassign_by_gain, reassign_labels, without_empty_leaves
 from tagwood.trees.label_tree import LabelTree
@@ -224,11 +226,23 @@ class Disentangled(TreeRanker):
         self.copy_settings.check()
         check_threads(self.threads)
 
-    def train_tree(
-        self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, progress: Progress | None
-    ) -> TreeWeights:
-        """Match rows to leaves, re-assign labels, and train the classifiers of the new leaves."""
-        known = None
+    def plan_trees(
+        self,
+        plans: list[TreePlan],
+        Y: sparse.csr_array,
+        progress: Progress | None,
+        runner: Runner | None,
+    ) -> Iterable[TreePlan]:
+        """Match rows to leaves and re-assign labels of each tree."""
+        if runner is None:
+            return (self.plan_tree(plan, Y, progress) for plan in plans)  # one by one: less memory
+        shared = (self, tuple(plans), csr_parts(Y))
+        states = runner.run(Job("matching rows to leaves", match_tree, shared, list(range(len(plans)))), progress)
+        return [_restored_plan(plan, state) for plan, state in zip(plans, states, strict=True)]
+
+    def plan_tree(self, plan: TreePlan, Y: sparse.csr_array, progress: Progress | None = None) -> TreePlan:
+        """Match rows to leaves, re-assign labels, and return the training of the classifiers of the new leaves."""
+        training, tree, known = plan
         rounds = self.rounds if tree.n_leaves > 1 else 0
         if self.copies == AUTO and rounds:
             tolerance = self.copy_settings.tolerance_factor * training.solver.tolerance
@@ -238,7 +252,7 @@ class Disentangled(TreeRanker):
                 progress("matching rows to leaves", number / self.rounds)
             last = number == self.rounds - 1
             tree, known, training = self._next_tree(training, tree, Y, last)
-        return training.train(tree, progress, known)
+        return TreePlan(training, tree, known)
 
     def _next_tree(
         self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, last: bool
@@ -289,6 +303,31 @@ class Disentangled(TreeRanker):
             max_copies=_AUTO_COPIES,
             brings_all=settings.bring == "all",
         )
+
+
+def match_tree(shared: tuple[Disentangled, tuple[TreePlan, ...], CsrParts], number: int, threads: int) -> State:
+    """Give the labels of one tree their leaves, as a task."""
+    model, plans, Y = shared
+    plan = plans[number]._replace(training=replace(plans[number].training, threads=threads))
+    training, tree, known = model.plan_tree(plan, Y.to_scipy())
+    parts = {"tree": State("LabelTree", arrays=tree.arrays())}
+    if training.copy_rows is not None:
+        parts["copy_rows"] = State("CopyRows", arrays=training.copy_rows.arrays())
+    if known is not None:
+        parts["known"] = known.state()
+    return State("TreePlan", params={"tolerance": training.solver.tolerance}, parts=parts)
+
+
+def _restored_plan(plan: TreePlan, state: State) -> TreePlan:
+    """Return the plan that `match_tree` made from another."""
+    training = plan.training
+    solver = replace(training.solver, tolerance=state.param("tolerance", float))
+    copy_rows = None
+    if "copy_rows" in state.parts:
+        copy_rows = CsrParts(**state.part("copy_rows").arrays, n_cols=training.X.n_rows)
+    known = TrainedBlocks.from_state(state.part("known")) if "known" in state.parts else None
+    tree = LabelTree.from_state(state.part("tree"), plan.tree.n_labels)
+    return TreePlan(replace(training, solver=solver, copy_rows=copy_rows), tree, known)
 
 
 def match_unseen_rows(

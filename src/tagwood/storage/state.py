@@ -242,6 +242,7 @@ MODULES: Final[dict[str, str]] = {
     "SetGenerator": "tagwood.neural.otseq2set.model",
     "PrototypeClassifiers": "tagwood.neural.prime.model",
     "PrototypeModel": "tagwood.neural.prime.model",
+    "Shard": "tagwood.storage.shards",
     "SetRule": "tagwood.probabilities.sets",
     "SoftmaxTree": "tagwood.models.softmax_tree",
     "Tagger": "tagwood.tagger.tagger",

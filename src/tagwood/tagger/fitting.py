@@ -34,6 +34,7 @@ from tagwood.models.ensemble import Ensemble
 from tagwood.models.linear_tree import LinearTree, TreeRanker
 from tagwood.models.name_matcher import NameMatcher
 from tagwood.models.neighbours import Centroids, Neighbours
+from tagwood.models.tasks import Runner
 from tagwood.probabilities.calibration import Calibrator
 from tagwood.probabilities.sets import SetRule, fit_set_rule, parse_rule
 from tagwood.ranking import Ranking
@@ -357,13 +358,14 @@ class Learned(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Unfitted parts and settings of a Tagger."""
+    """Unfitted parts and settings of a Tagger, and what computes the training of models that are trained in parts."""
 
     encoder: Encoder
     model: LabelModel
     groups: GroupRule
     sets: SetRules
     seed: int
+    runner: Runner | None = None
 
 
 def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
@@ -448,6 +450,7 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     Y, imputed = data.labels, None
     options: dict[str, Callable[[], Any]] = {
         "progress": lambda: report,
+        "runner": lambda: plan.runner,
         "label_texts": lambda: [data.vocab.name(label) for label in range(data.n_labels)],
         "label_names": data.vocab.label_names,
     }

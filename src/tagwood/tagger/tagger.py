@@ -31,6 +31,7 @@ from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import MemberReport
 from tagwood.models.linear_tree import LinearTree
+from tagwood.models.tasks import Runner
 from tagwood.probabilities.sets import fixed_rule
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
@@ -164,6 +165,7 @@ class Tagger(Params):
         *,
         vocab: LabelVocab | None = None,
         progress: Progress | None = None,
+        runner: Runner | None = None,
     ) -> Self:
         """Learn from texts and their labels.
 
@@ -180,6 +182,9 @@ class Tagger(Params):
             The label table; default: names in order of first appearance.
         progress
             Called with the name of a stage and the share done.
+        runner
+            Computes the training of linear trees in parts, which a later start finds, or on other machines: a
+            `LocalRunner`, or one of `tagwood.scale`. The model is the same.
         """
         start = perf_counter()
         self.check_settings()
@@ -188,7 +193,7 @@ class Tagger(Params):
         encoder = default_encoder(base) if self.encoder is None else self.encoder
         encoder = with_title_weight(encoder, data, self.seed)
         model, self.simpler_because_ = choose_model(self.effective_quality, base, encoder, data, self.sets, self.seed)
-        plan = Plan(encoder, model, self.groups, self.sets, self.seed)
+        plan = Plan(encoder, model, self.groups, self.sets, self.seed, runner)
         parts, self.probabilities_, self.measures_ = learn(data, plan, progress)
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab
         self.label_counts_ = np.bincount(parts.Y.indices, minlength=data.n_labels).astype(np.int64)

@@ -48,6 +48,7 @@ from tagwood.models.ensemble.fusion import (
 )
 from tagwood.models.ensemble.members import Inputs, Member, Split, as_members, plan_splits
 from tagwood.models.name_matcher import CERTAIN, NameMatcher
+from tagwood.models.tasks import Runner
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.storage.state import restore
@@ -226,6 +227,7 @@ class Ensemble(FittedModel):
         label_texts: Sequence[str] | None = None,
         label_names: Sequence[str | Sequence[str]] | None = None,
         progress: Progress | None = None,
+        runner: Runner | None = None,
     ) -> Self:
         """Fit copies of all members and learn how to fuse them.
 
@@ -239,6 +241,8 @@ class Ensemble(FittedModel):
             One text for each label, and all its names, for members that read them. Without names, the text is one.
         progress
             Called with the name of a stage and the share done.
+        runner
+            Computes the training of members that are trained in parts.
         """
         self.check_params()
         members = [member.fresh() for member in as_members(self.members)]
@@ -254,7 +258,7 @@ class Ensemble(FittedModel):
         self.fusion_, self.held_out_, self.report_ = None, None, []
         splits = [] if self.fusion == "mean" else plan_splits(Y, self.holdout, self.seed)
         names = label_texts if label_names is None else label_names
-        options = {"label_texts": label_texts, "label_names": names, "progress": progress}
+        options = {"label_texts": label_texts, "label_names": names, "progress": progress, "runner": runner}
         used, fitted = list(range(len(members))), members
         seconds = np.zeros(len(members))
         if splits:

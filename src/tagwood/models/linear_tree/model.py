@@ -12,6 +12,7 @@ Decisions
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
@@ -33,22 +34,27 @@ from tagwood.models.base import (
     ignore_progress,
 )
 from tagwood.models.linear_tree.training import (
+    TREES,
     Solver,
+    TreePlan,
+    TreeShape,
     TreeTraining,
     build_trees,
     check_trees,
     entry_weights,
+    shape_labels,
     shaping_features,
+    train_in_parts,
 )
 from tagwood.models.linear_tree.trials import TreeSweep, choose_tree
 from tagwood.models.linear_tree.weights import Found, SearchPlan, TreeWeights, pair_scores
-from tagwood.plugins import load_plugin, plugin_names
+from tagwood.models.tasks import Job, LocalRunner, Runner
+from tagwood.plugins import plugin_names
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.trees.label_tree import LabelTree
 
 SEARCHES = ("beam", "exact")
-_TREES = ("interpolated", "auto")
 _INT32_MAX = np.iinfo(np.int32).max
 
 
@@ -85,11 +91,15 @@ class TreeRanker(FittedModel):
         base = self.base_tree()
         return {"arity": base.arity, "max_leaf_size": base.max_leaf_size}
 
-    def train_tree(
-        self, training: TreeTraining, tree: LabelTree, Y: sparse.csr_array, progress: Progress | None
-    ) -> TreeWeights:
-        """Train one tree; a model that changes the tree while it learns does so here."""
-        return training.train(tree, progress)
+    def plan_trees(
+        self,
+        plans: list[TreePlan],
+        Y: sparse.csr_array,
+        progress: Progress | None,
+        runner: Runner | None,
+    ) -> Iterable[TreePlan]:
+        """Return how each tree is trained; a model that changes trees before they are trained does so here."""
+        return plans
 
     def fit(
         self,
@@ -100,6 +110,7 @@ class TreeRanker(FittedModel):
         label_features: Any = None,
         sample_weight: Any = None,
         progress: Progress | None = None,
+        runner: Runner | None = None,
     ) -> Self:
         """Learn from features and label sets.
 
@@ -117,6 +128,8 @@ class TreeRanker(FittedModel):
             One positive number per row, or a sparse (n_rows, n_labels) matrix with one per entry of y.
         progress
             Called with the name of a stage and the share done.
+        runner
+            Computes the training in parts: kept for a later start, or on other machines. The model is the same.
         """
         self.check_params()
         base, threads = self.base_tree(), check_threads(self.threads)
@@ -130,21 +143,26 @@ class TreeRanker(FittedModel):
                 given = {"label_features": label_features, "sample_weight": sample_weight}
                 sweep = choose_tree(base, features, labels, progress=progress, **given)
             lam = float(base.lam) if sweep is None else sweep.lam
+            local = runner or LocalRunner(threads=threads)
             report("label features", 0.0)
-            V = shaping_features(features, weights.label_rows, label_features, threads)
-            report("label tree", 0.0)
-            shape: dict[str, Any] = {**self.tree_shape(), "threads": threads}
-            seeds = range(base.seed, base.seed + base.n_trees)
-            if base.tree in _TREES:
-                tree = build_trees(V, labels, lam=lam, seeds=seeds, **shape)
+            if label_features is None:
+                job = Job("label features", shape_labels, (features, weights.label_rows), [None])
+                V = CsrParts(**local.run(job)[0].arrays, n_cols=features.n_cols).to_scipy()
             else:
-                build = load_plugin("trees", base.tree)
-                tree = [build(V, labels, seed=seed, **shape) for seed in seeds]
+                V = shaping_features(features, weights.label_rows, label_features, threads)
+            report("label tree", 0.0)
+            shape = TreeShape(base.tree, lam, **self.tree_shape())
+            tree = build_trees(V, labels, shape, range(base.seed, base.seed + base.n_trees), local)
             del V  # it would stay in memory while the trees are trained
-        fitted = []
-        for number, one in enumerate(check_trees(tree, base.n_trees, labels.shape[1])):
-            training = TreeTraining(features, weights, float(base.C), base.solver, base.seed + number, threads)
-            fitted.append(self.train_tree(training, one, labels, progress))
+        plans = [
+            TreePlan(TreeTraining(features, weights, float(base.C), base.solver, base.seed + number, threads), one)
+            for number, one in enumerate(check_trees(tree, base.n_trees, labels.shape[1]))
+        ]
+        ready = self.plan_trees(plans, labels, progress, runner)
+        if runner is None:
+            fitted = [plan.training.train(plan.tree, progress, plan.known) for plan in ready]
+        else:
+            fitted = train_in_parts(list(ready), runner, progress)
         self.trees_, self.lam_, self.sweep_ = fitted, lam, sweep
         self.n_features_, self.n_labels_ = features.n_cols, labels.shape[1]
         return self
@@ -348,8 +366,8 @@ class LinearTree(TreeRanker):
         check_int(self.arity, "arity", low=2, high=1 << 20)
         check_int(self.max_leaf_size, "max_leaf_size", low=1)
         check_int(self.n_trees, "n_trees", low=1)
-        if self.tree not in _TREES:
-            check_choice(self.tree, "tree", [*_TREES, *plugin_names("trees")])
+        if self.tree not in TREES:
+            check_choice(self.tree, "tree", [*TREES, *plugin_names("trees")])
         check_float(self.lam, "lam", low=0, high=2)
         if self.tree != "interpolated" and self.lam != 0:
             hint = "tree='interpolated' takes a lam."

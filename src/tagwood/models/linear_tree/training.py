@@ -3,11 +3,15 @@
 Every node is a small one-vs-rest problem over the rows that have a label below it: its outputs are its children, or the
 labels of a leaf. With teacher negatives nodes are independent and are trained in any order. With matcher-aware
 negatives a node is also trained on the rows that the levels above send to it, so levels are trained from the top down.
+
+With a `Runner`, the tree is cut into parts of at most a certain work: single large nodes, and runs of neighbouring
+subtrees. Where it is cut depends on tree and rows alone. The classifiers of a node do not depend on which others are
+trained with it, so the parts join to the same bits as one training of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,6 +26,9 @@ from tagwood.errors import InputError
 from tagwood.features.base import centroid_parts
 from tagwood.models.base import Progress
 from tagwood.models.linear_tree.weights import BLOCK_OUTPUTS, TrainedBlocks, TreeWeights, assemble, link_power
+from tagwood.models.tasks import Job, Runner
+from tagwood.plugins import load_plugin
+from tagwood.storage import State
 from tagwood.trees.balanced import build_balanced_tree
 from tagwood.trees.interpolated import build_interpolated_tree, label_frequencies
 from tagwood.trees.label_tree import LabelTree
@@ -29,6 +36,7 @@ from tagwood.trees.label_tree import LabelTree
 LOSSES = {"squared-hinge": 0, "logistic": 1}
 WEIGHT_DTYPES = {"float32": 0, "float16": 1, "int8": 2}
 NEGATIVES = ("teacher", "teacher+matcher")
+TREES = ("interpolated", "auto")  # builders of this package; others are plugins
 
 _PROPENSITY_A, _PROPENSITY_B = 0.55, 1.5  # default propensity model of the XMC repository
 _HUB_SHARE = 0.25  # a label on a larger share of the rows is a hub
@@ -38,6 +46,9 @@ _TREE_FEATURES = 512
 _TREE_ENTRIES = 1 << 28
 _MATCHER_WIDTH = 10  # beam width of matcher-aware negatives, as in `rank`
 _PORTION = 4_000_000  # row visits per kernel call; between two calls Python reports progress and handles Ctrl-C
+# Work of a part: at most this share of a tree, but never less than some seconds, which pay for handing it out.
+_MOST_PARTS = 1024
+_LEAST_PART = 20_000_000
 _NO_ROWS_MARGIN = -100.0  # bias of a label without rows: behind every label that some row has
 
 
@@ -166,6 +177,15 @@ def check_trees(tree: LabelTree | list[LabelTree], n_trees: int, n_labels: int) 
     return given
 
 
+class TreeShape(NamedTuple):
+    """Which trees to build: the name of the builder, λ and the sizes of `LinearTree`."""
+
+    builder: str
+    lam: float
+    arity: int
+    max_leaf_size: int
+
+
 def shaping_features(features: CsrParts, label_rows: CsrParts, given: Any, threads: int) -> sparse.csr_array:
     """Return (n_labels, any) features to group labels by: those given, or the mean of each label's rows."""
     n_labels = label_rows.n_rows
@@ -178,22 +198,30 @@ def shaping_features(features: CsrParts, label_rows: CsrParts, given: Any, threa
     return V
 
 
+def shape_labels(shared: tuple[CsrParts, CsrParts], part: None, threads: int) -> State:
+    """Compute the features to group labels by, as a task with one part."""
+    return State("LabelFeatures", arrays=csr_parts(shaping_features(*shared, None, threads)).arrays())
+
+
+def build_tree(shared: tuple[CsrParts, CsrParts, TreeShape], seed: int, threads: int) -> State:
+    """Build the tree of one seed from label features V and label sets Y, as a task."""
+    V, Y, shape = shared[0].to_scipy(), shared[1].to_scipy(), shared[2]
+    sizes: dict[str, Any] = {"arity": shape.arity, "max_leaf_size": shape.max_leaf_size, "threads": threads}
+    if shape.builder not in TREES:
+        tree = load_plugin("trees", shape.builder)(V, Y, seed=seed, **sizes)
+    elif shape.lam == 0:  # the balanced tree, which needs no frequencies
+        tree = build_balanced_tree(V, seed=seed, **sizes)
+    else:
+        tree = build_interpolated_tree(V, label_frequencies(Y), lam=shape.lam, seed=seed, **sizes)
+    return State("LabelTree", params={"n_labels": tree.n_labels}, arrays=tree.arrays())
+
+
 def build_trees(
-    V: sparse.csr_array,
-    Y: sparse.csr_array,
-    *,
-    lam: float,
-    arity: int,
-    max_leaf_size: int,
-    seeds: range,
-    threads: int,
+    V: sparse.csr_array, Y: sparse.csr_array, shape: TreeShape, seeds: range, runner: Runner
 ) -> list[LabelTree]:
-    """Return one tree per seed; λ=0 is the balanced tree and needs no frequencies."""
-    shape: dict[str, Any] = {"arity": arity, "max_leaf_size": max_leaf_size, "threads": threads}
-    if lam == 0:
-        return [build_balanced_tree(V, seed=seed, **shape) for seed in seeds]
-    counted = label_frequencies(Y)
-    return [build_interpolated_tree(V, counted, lam=lam, seed=seed, **shape) for seed in seeds]
+    """Return one tree per seed."""
+    job = Job("label tree", build_tree, (csr_parts(V), csr_parts(Y), shape), list(seeds))
+    return [LabelTree.from_state(state, state.param("n_labels", int)) for state in runner.run(job)]
 
 
 class NodeRows(NamedTuple):
@@ -232,27 +260,33 @@ class TreeTraining:
     ) -> TreeWeights:
         """Train all classifiers of `tree`, except those of nodes whose blocks are `known`."""
         teacher = self.rows_of_nodes(tree)
-        done, total = 0.0, float(self._costs(tree, teacher, np.arange(tree.n_nodes)).sum()) or 1.0
+        done, total = 0.0, float(self.costs(tree, teacher, np.arange(tree.n_nodes)).sum()) or 1.0
         trained: list[TrainedBlocks] = [] if known is None else [known]
-        for nodes in self._stages(tree):
-            seen = teacher
-            if self.solver.negatives == "teacher+matcher" and nodes[0] != 0:
-                matcher = self._assemble(tree, trained)
-                seen = with_matched_rows(teacher, matcher, self.X, nodes, _MATCHER_WIDTH, self.threads)
+        for nodes in self.stages(tree):
+            seen = self.seen_rows(tree, teacher, trained, nodes)
             todo = nodes if known is None else np.setdiff1d(nodes, known.nodes)
             for portion in self._portions(tree, teacher, todo):
-                trained.append(self._train_nodes(tree, portion, seen, teacher))
-                done += float(self._costs(tree, teacher, portion).sum())
+                trained.append(self.train_nodes(tree, portion, seen, teacher))
+                done += float(self.costs(tree, teacher, portion).sum())
                 if progress is not None:
                     progress("training", min(done / total, 1.0))
-        return self._assemble(tree, trained)
+        return self.assemble(tree, trained)
+
+    def seen_rows(
+        self, tree: LabelTree, teacher: NodeRows, trained: list[TrainedBlocks], nodes: NDArray[np.int64]
+    ) -> NodeRows:
+        """Return the rows that `nodes` of one stage are trained on, given the blocks of all stages before."""
+        if self.solver.negatives == "teacher" or nodes[0] == 0:
+            return teacher
+        matcher = self.assemble(tree, trained)
+        return with_matched_rows(teacher, matcher, self.X, nodes, _MATCHER_WIDTH, self.threads)
 
     def train_matcher(self, tree: LabelTree) -> TreeWeights:
         """Train the inner nodes of `tree` alone: enough to match rows to leaves, not to rank labels."""
         rows = self.rows_of_nodes(tree)
         inner = np.flatnonzero(np.diff(tree.child_ptr) > 0)
         portions = self._portions(tree, rows, inner)
-        return self._assemble(tree, [self._train_nodes(tree, portion, rows, rows) for portion in portions])
+        return self.assemble(tree, [self.train_nodes(tree, portion, rows, rows) for portion in portions])
 
     def rows_of_nodes(self, tree: LabelTree) -> NodeRows:
         """Return the rows with a label below each node."""
@@ -262,7 +296,8 @@ class TreeTraining:
         head = (*source[:3], self.X.n_rows)
         return NodeRows(*_kernels.node_rows(*head, tree.parent, tree.label_ptr, labels, self.threads))
 
-    def _stages(self, tree: LabelTree) -> Iterator[NDArray[np.int64]]:
+    def stages(self, tree: LabelTree) -> Iterator[NDArray[np.int64]]:
+        """Yield the nodes that can be trained together: all, or a level at a time with matcher-aware negatives."""
         if self.solver.negatives == "teacher":
             yield np.arange(tree.n_nodes)
             return
@@ -270,7 +305,8 @@ class TreeTraining:
             yield np.flatnonzero(tree.depth == level)
 
     @staticmethod
-    def _costs(tree: LabelTree, rows: NodeRows, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def costs(tree: LabelTree, rows: NodeRows, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the work of training each node, in visits of rows."""
         outputs = np.diff(tree.child_ptr)[nodes] + np.diff(tree.label_ptr)[nodes]
         costs: NDArray[np.int64] = np.diff(rows.ptr)[nodes] * (outputs + 8)
         return costs
@@ -280,12 +316,13 @@ class TreeTraining:
         leaf = np.diff(tree.child_ptr)[nodes] == 0
         for kind in (nodes[~leaf], nodes[leaf & (np.diff(tree.label_ptr)[nodes] > 0)]):
             if kind.size:
-                part = np.cumsum(self._costs(tree, rows, kind)) // (_PORTION * self.threads)
+                part = np.cumsum(self.costs(tree, rows, kind)) // (_PORTION * self.threads)
                 yield from np.split(kind, np.flatnonzero(np.diff(part)) + 1)
 
-    def _train_nodes(
+    def train_nodes(
         self, tree: LabelTree, nodes: NDArray[np.int64], seen: NodeRows, teacher: NodeRows
     ) -> TrainedBlocks:
+        """Train `nodes`, either all inner ones or all leaves with labels, on the rows they have `seen`."""
         leaf = tree.child_ptr[nodes[0]] == tree.child_ptr[nodes[0] + 1]
         bounds = (tree.label_ptr if leaf else tree.child_ptr).astype(np.int64)
         first, last = bounds[nodes], bounds[nodes + 1]
@@ -326,12 +363,121 @@ class TreeTraining:
         )
         return TrainedBlocks(block_nodes, trained[:-1])  # the last one counts sweeps
 
-    def _assemble(self, tree: LabelTree, trained: list[TrainedBlocks]) -> TreeWeights:
+    def assemble(self, tree: LabelTree, trained: list[TrainedBlocks]) -> TreeWeights:
+        """Join trained blocks; labels without rows get their constant margin."""
         weights = assemble(tree, trained, self.solver.link, self.solver.weights)
         without_rows = np.flatnonzero(np.diff(self.weights.label_rows.indptr)[tree.labels] == 0)
         leaves = tree.leaf_of_copy[without_rows]
         weights.arrays.bias[tree.child_ptr[leaves] - 1 + without_rows] = _NO_ROWS_MARGIN
         return weights
+
+
+class TreePlan(NamedTuple):
+    """A tree to train: how, which tree, and the blocks of nodes that need no training."""
+
+    training: TreeTraining
+    tree: LabelTree
+    known: TrainedBlocks | None = None
+
+
+class PartOfTree(NamedTuple):
+    """Nodes ``first:last``, which are neighbours on one level, of a tree; with `below` also all nodes below them."""
+
+    number: int
+    first: int
+    last: int
+    below: bool
+
+    def levels(self, tree: LabelTree) -> Iterator[NDArray[np.int64]]:
+        """Yield the nodes level by level."""
+        first, last = self.first, self.last
+        while first < last:
+            yield np.arange(first, last)
+            first, last = (int(tree.child_ptr[first]), int(tree.child_ptr[last])) if self.below else (0, 0)
+
+
+class NodesToTrain(NamedTuple):
+    """What the parts of one tree are trained from."""
+
+    training: TreeTraining
+    tree: LabelTree
+    seen: NodeRows
+    teacher: NodeRows
+    known: NDArray[np.int64]
+
+
+def train_part(shared: tuple[NodesToTrain, ...], part: PartOfTree, threads: int) -> State:
+    """Train the nodes of a part; the result has a piece for each level, inner nodes and leaves apart."""
+    training, tree, seen, teacher, known = shared[part.number]
+    training = replace(training, threads=threads)
+    inner, filled = np.diff(tree.child_ptr) > 0, np.diff(tree.label_ptr) > 0
+    pieces = {}
+    for level, nodes in enumerate(part.levels(tree)):
+        todo = np.setdiff1d(nodes, known)
+        for kind, mine in (("inner", todo[inner[todo]]), ("leaves", todo[filled[todo]])):
+            if mine.size:
+                pieces[f"{kind}_{level}"] = training.train_nodes(tree, mine, seen, teacher).state()
+    return State("PartOfTree", parts=pieces)
+
+
+def train_in_parts(plans: Sequence[TreePlan], runner: Runner, progress: Progress | None) -> list[TreeWeights]:
+    """Train trees as one job, or one job for each level with matcher-aware negatives; the same bits as `train`."""
+    teachers = [plan.training.rows_of_nodes(plan.tree) for plan in plans]
+    trained: list[list[TrainedBlocks]] = [[] if plan.known is None else [plan.known] for plan in plans]
+    stages = [list(plan.training.stages(plan.tree)) for plan in plans]
+    for stage in range(max(map(len, stages))):
+        shared, parts = [], []
+        for number, (plan, teacher) in enumerate(zip(plans, teachers, strict=True)):
+            training, tree, known = plan
+            nodes = stages[number][stage] if stage < len(stages[number]) else np.empty(0, dtype=np.int64)
+            seen = training.seen_rows(tree, teacher, trained[number], nodes) if nodes.size else teacher
+            done = np.empty(0, dtype=np.int64) if known is None else known.nodes
+            shared.append(NodesToTrain(training, tree, seen, teacher, done))
+            parts += _cut(training, tree, teacher, number, nodes)
+        parts.sort(key=lambda part: -part[1])
+        job = Job("training", train_part, tuple(shared), [part for part, _ in parts])
+        results = runner.run(job, progress)
+        for number in range(len(plans)):
+            mine = [result for (part, _), result in zip(parts, results, strict=True) if part.number == number]
+            trained[number] += _joined_pieces(mine)
+    return [plan.training.assemble(plan.tree, blocks) for plan, blocks in zip(plans, trained, strict=True)]
+
+
+def _cut(
+    training: TreeTraining, tree: LabelTree, rows: NodeRows, number: int, nodes: NDArray[np.int64]
+) -> list[tuple[PartOfTree, int]]:
+    """Cut all nodes of a tree, or those of one level, into parts; return them with their work."""
+    costs = training.costs(tree, rows, np.arange(tree.n_nodes))
+    limit = max(int(costs.sum()) // _MOST_PARTS, _LEAST_PART)
+    whole = nodes.size == tree.n_nodes
+    if whole:
+        for node in range(tree.n_nodes - 1, 0, -1):  # the work of a node and all below it
+            costs[tree.parent[node]] += costs[node]
+    own = training.costs(tree, rows, np.arange(tree.n_nodes))
+    parts: list[tuple[PartOfTree, int]] = []
+    stack = [(0, 1)] if whole else [(int(nodes[0]), int(nodes[-1]) + 1)] if nodes.size else []
+    while stack:
+        first, last = stack.pop()
+        begin = first
+        for node in range(first, last):
+            if begin < node and int(costs[begin : node + 1].sum()) > limit:
+                parts.append((PartOfTree(number, begin, node, whole), int(costs[begin:node].sum())))
+                begin = node
+            if costs[node] > limit:
+                parts.append((PartOfTree(number, node, node + 1, False), int(own[node])))
+                begin = node + 1
+                if whole:
+                    stack.append((int(tree.child_ptr[node]), int(tree.child_ptr[node + 1])))
+        if begin < last:
+            parts.append((PartOfTree(number, begin, last, whole), int(costs[begin:last].sum())))
+    return parts
+
+
+def _joined_pieces(results: list[State]) -> list[TrainedBlocks]:
+    """Return the pieces of all parts in the order of one training: inner nodes, then leaves, each by number."""
+    pieces = [(name, TrainedBlocks.from_state(piece)) for result in results for name, piece in result.parts.items()]
+    pieces.sort(key=lambda item: (item[0].startswith("leaves"), int(item[1].nodes[0])))
+    return [blocks for _, blocks in pieces]
 
 
 def with_matched_rows(

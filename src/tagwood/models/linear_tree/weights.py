@@ -38,6 +38,7 @@ BUCKET_SCAN = 32  # kernels read this many slots at once, so the arrays end with
 # Name -> power of the hinge in exp(-max(0, 1 - z)^power); 0 stands for the sigmoid.
 LINKS = {"sigmoid": 0, "l1-hinge": 1, "l2-hinge": 2, "l3-hinge": 3, "l4-hinge": 4}
 
+_N_ARRAYS = 11  # that training returns for a block
 _EMPTY_MASK = np.empty(0, dtype=np.uint8)
 _HASH_FACTOR = 0x9E3779B1  # features times this odd factor modulo a power of two: hashes that can be inverted
 # Arrays that are stored besides those of the tree, with their types; weights have the type of the solver.
@@ -211,11 +212,21 @@ class TrainedBlocks(NamedTuple):
     nodes: NDArray[np.int64]
     arrays: tuple[NDArray[np.generic], ...]
 
+    def state(self) -> State:
+        """Return the stored form."""
+        arrays = {f"array_{place:02}": array for place, array in enumerate(self.arrays)}
+        return State("TrainedBlocks", arrays={"nodes": self.nodes, **arrays})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild blocks from their stored form."""
+        return cls(state.arrays["nodes"], tuple(state.arrays[f"array_{place:02}"] for place in range(_N_ARRAYS)))
+
 
 def assemble(tree: LabelTree, trained: Sequence[TrainedBlocks], link: str, weight_dtype: str) -> TreeWeights:
     """Join trained blocks into one model; nodes that were not trained yet have no outputs to search."""
     nodes = np.concatenate([part.nodes for part in trained])
-    joined = [np.concatenate([part.arrays[i] for part in trained]) for i in range(11)]
+    joined = [np.concatenate([part.arrays[i] for part in trained]) for i in range(_N_ARRAYS)]
     bucket_sizes, buckets, slot_sizes, remainder_sizes, remainders, counts = joined[:6]
     entry_sizes, columns, weights, scales, biases = joined[6:]
     block_ptr = np.zeros(tree.n_nodes, dtype=np.int64)
