@@ -89,10 +89,11 @@ def test_unknown_labels_are_refused_skipped_or_added(tmp_path):
         read_ranking(path, VOCAB, on_unknown="ad")
 
 
-def test_numbered_labels_grow_to_the_largest_number(tmp_path):
-    path = lines(tmp_path, [1, 6], ["2"])
-    found = read_ranking(lines(tmp_path, [1, 6], [2]), LabelVocab.numbered(3), on_unknown="add")
-    assert len(found.vocab) == found.ranking.n_labels == 7
+def test_unknown_numbers_come_after_the_known_ones_however_large(tmp_path):
+    found = read_ranking(lines(tmp_path, [1, 2_000_000_000], [2]), LabelVocab.numbered(3), on_unknown="add")
+    assert len(found.vocab) == found.ranking.n_labels == 4
+    assert found.ranking.labels.tolist() == [1, 3, 2]
+    assert found.vocab.name(3) == "2000000000"
     assert len(read_ranking(lines(tmp_path, ["1"]), LabelVocab.numbered(3), on_unknown="add").vocab) == 3
     path = lines(tmp_path, ["oak"])
     with pytest.raises(DataError, match="line 1: label 'oak' is a name, but the label table has no names"):

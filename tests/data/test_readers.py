@@ -251,7 +251,7 @@ def test_a_separator_can_be_named(put):
         ("a__jsonl", '{"text": "a\\ud800", "labels": []}\n', 1, "half of a surrogate pair"),
         (
             "a__jsonl",
-            b'{"text": "a", "labels": []}\n{"text": "\xff", "labels": []}\n',
+            b'{"text": "\xc3\xa4\xc3\xb6", "labels": []}\n{"text": "\xff", "labels": []}\n',
             2,
             "byte 11 is not utf-8",
         ),
@@ -380,5 +380,5 @@ def test_groups_are_read_from_the_column_that_is_named(tmp_path, name):
         (tmp_path / name).write_text((tmp_path / name).read_text().replace("group", "Box"))
     assert read_dataset(tmp_path / name).groups is None
     assert list(read_dataset(tmp_path / name, groups="box").groups) == ["x", "y"]
-    with pytest.raises(DataError, match="no row has a group in a field or column 'crate'"):
+    with pytest.raises(DataError, match=r"no (row has a group in a field or )?column 'crate'"):
         read_dataset(tmp_path / name, groups="crate")

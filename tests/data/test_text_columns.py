@@ -65,7 +65,7 @@ def test_chosen_columns_of_tables_make_the_text(ending, tmp_path):
 def test_other_formats_and_wrong_names_are_refused(tmp_path, lines):
     path = tmp_path / "rows.txt"
     path.write_text("__label__a some text\n")
-    with pytest.raises(InputError, match="text_columns are for the formats jsonl, csv, tsv, parquet"):
+    with pytest.raises(InputError, match="text_columns are for the formats jsonl, csv, tsv, xlsx, parquet"):
         read_dataset(path, "fasttext", text_columns=["title"])
     for wrong in ("title", [" "], [3]):
         with pytest.raises(InputError, match="text_columns must be a list of names"):

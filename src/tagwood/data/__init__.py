@@ -8,6 +8,7 @@ from tagwood.data.files import BadLines
 from tagwood.data.formats import FORMATS, detect_format
 from tagwood.data.reading import SkippedLinesWarning, read_dataset, read_records, target_format, write_dataset
 from tagwood.data.records import Record
+from tagwood.data.report import ReadReport
 from tagwood.data.vocab import LabelVocab
 from tagwood.data.vocab_files import read_vocab, write_vocab
 
@@ -16,6 +17,7 @@ __all__ = [
     "BadLines",
     "Dataset",
     "LabelVocab",
+    "ReadReport",
     "Record",
     "SkippedLinesWarning",
     "detect_format",

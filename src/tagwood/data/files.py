@@ -5,6 +5,7 @@ In: a path. Out: bytes or lines; failures of disk, gzip or encoding are `DataErr
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
@@ -20,6 +21,7 @@ T = TypeVar("T")
 _BLOCK = 1 << 22
 MAX_LINE = 1 << 26
 _GZIP_MAGIC = b"\x1f\x8b"
+ENCODING_HINT = "Name the encoding of the file, such as encoding='cp1252' (--encoding cp1252)."
 
 
 class BadLines:
@@ -69,21 +71,38 @@ def read_start(path: Path, size: int = 1 << 16) -> bytes:
         return file.read(size)
 
 
-def read_blocks(path: Path) -> Iterator[bytes]:
-    """Yield the content in blocks of a few megabytes."""
+def read_blocks(path: Path, encoding: str = "utf-8") -> Iterator[bytes]:
+    """Yield the content in blocks of a few megabytes; UTF-16 and UTF-32 are changed to UTF-8."""
+    decoder = codecs.getincrementaldecoder(encoding)() if is_wide(encoding) else None
     with reading_errors(path), open_bytes(path) as file:
         while block := file.read(_BLOCK):
-            yield block
+            yield block if decoder is None else _to_utf8(path, encoding, decoder, block)
+        if decoder is not None:
+            yield _to_utf8(path, encoding, decoder, b"", final=True)
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def is_wide(encoding: str) -> bool:
+    """Tell whether characters of an encoding have two or four bytes, so that lines cannot be found before decoding."""
+    return codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
+
+
+def _to_utf8(
+    path: Path, encoding: str, decoder: codecs.IncrementalDecoder, block: bytes, *, final: bool = False
+) -> bytes:
+    try:
+        return decoder.decode(block, final).encode()
+    except UnicodeError as error:
+        raise DataError(f"is not {encoding} text", path=path, hint=ENCODING_HINT) from error
+
+
+def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, bytes]]:
     r"""Yield (line number from 1, line without its ending) of a file.
 
-    Only ``\n`` and ``\r\n`` end a line. A line above 64 MiB is an error.
+    Only ``\n`` and ``\r\n`` end a line. A line above 64 MiB is an error. Lines in UTF-16 and UTF-32 become UTF-8.
     """
     rest = b""
     number = 0
-    for block in read_blocks(path):
+    for block in read_blocks(path, encoding):
         *lines, rest = (rest + block).split(b"\n")
         for line in lines:
             number += 1
@@ -96,16 +115,25 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def decoded_lines(path: Path, bad: BadLines, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Yield (line number, text) and report lines that are not valid text; a byte order mark is dropped."""
-    for number, raw in numbered_lines(path):
-        if number == 1:
-            raw = raw.removeprefix(b"\xef\xbb\xbf")
-        try:
-            line = raw.decode(encoding)
-        except UnicodeDecodeError as error:
-            problem = f"byte {error.start + 1} is not {encoding} text"
-            bad.report(DataError(problem, path=path, line=number, hint="Name the encoding of the file."))
-            continue
-        yield number, line
+    for numbered in numbered_lines(path, encoding):
+        line = decoded_line(path, numbered, bad, encoding)
+        if line is not None:
+            yield numbered[0], line
+
+
+def decoded_line(path: Path, numbered: tuple[int, bytes], bad: BadLines, encoding: str) -> str | None:
+    """Return the text of a line of `numbered_lines`; None if it is not valid text, which is reported."""
+    number, raw = numbered
+    if number == 1:
+        raw = raw.removeprefix(codecs.BOM_UTF8)
+    # A mark belongs to the first line only, and wide encodings are UTF-8 already.
+    codec = "utf-8" if encoding == "utf-8-sig" or is_wide(encoding) else encoding
+    try:
+        return raw.decode(codec)
+    except UnicodeDecodeError as error:
+        problem = f"byte {error.start + 1} is not {encoding} text"
+        bad.report(DataError(problem, path=path, line=number, hint=ENCODING_HINT))
+        return None
 
 
 def parsed_lines(

@@ -89,10 +89,9 @@ def write_ranking(ranking: Ranking, path: str | Path, vocab: LabelVocab | None =
 
 
 def _read_lines(path: Path, vocab: LabelVocab | None, on_unknown: str) -> SavedRanking:
-    # A table without names grows to the largest number.
     numbered = vocab is not None and vocab.names is None and vocab.uris is None and on_unknown == "add"
-    ids = LabelIds(None if numbered else vocab, on_unknown)
-    labels, scores, ends = array("i"), array("f"), array("q", [0])
+    ids = LabelIds(vocab, on_unknown)
+    labels, scores, ends = array("q"), array("f"), array("q", [0])
 
     def parse(line: str) -> list[tuple[int, float]]:
         pairs = _parse_row(line)
@@ -107,10 +106,8 @@ def _read_lines(path: Path, vocab: LabelVocab | None, on_unknown: str) -> SavedR
         labels.extend(label for label, _ in known)
         scores.extend(score for _, score in known)
         ends.append(len(labels))
-    found = ids.vocab()
-    if numbered and vocab is not None:
-        found = LabelVocab.numbered(max(len(vocab), len(found)))
-    arrays = np.array(ends, dtype=np.int64), np.array(labels, np.int32), np.array(scores, np.float32)
+    rows, found = ids.table(np.array(labels, np.int64))
+    arrays = np.array(ends, dtype=np.int64), rows, np.array(scores, np.float32)
     return SavedRanking(Ranking(*arrays, n_labels=len(found)), found)
 
 

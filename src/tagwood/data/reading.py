@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,14 +20,17 @@ from tagwood._check import check_choice
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import BadLines
 from tagwood.data.formats import FORMATS, Format, detect_format
-from tagwood.data.records import ReadOptions, Record
+from tagwood.data.formats.detection import TABLE_ENDINGS, ending
+from tagwood.data.records import DatasetBuilder, ReadOptions, Record
+from tagwood.data.report import FileReport, ReadReport, shown
 from tagwood.data.vocab import LabelVocab
 from tagwood.data.vocab_files import read_vocab, write_vocab
 from tagwood.errors import DataError, InputError
 from tagwood.storage.folder import find_aside
 from tagwood.storage.publish import check_target, replace_path
 
-_WITH_COLUMNS = ("jsonl", "csv", "tsv", "parquet")
+_WITH_COLUMNS = ("jsonl", "csv", "tsv", "xlsx", "parquet")
+Paths = str | Path | Sequence[str | Path]
 
 
 class SkippedLinesWarning(UserWarning):
@@ -33,7 +38,7 @@ class SkippedLinesWarning(UserWarning):
 
 
 def read_dataset(
-    path: str | Path,
+    path: Paths,
     format: str | None = None,  # noqa: A002  the word users know
     *,
     vocab: LabelVocab | None = None,
@@ -42,15 +47,20 @@ def read_dataset(
     split: str | None = None,
     groups: str | None = None,
     text_columns: Sequence[str] = (),
+    label_column: str | None = None,
+    id_column: str | None = None,
     separator: str | None = None,
-    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    report: ReadReport | None = None,
 ) -> Dataset:
     """Read a dataset in any of the `FORMATS`.
 
     Parameters
     ----------
     path
-        A file (plain or gzip) or, for the formats made of several files, the folder or one of them.
+        A file (plain or gzip) or, for the formats made of several files, the folder or one of them. Several files with
+        texts, or a folder of them, are read one after the other.
     format
         Name of the format; default: detected from the content.
     vocab
@@ -67,31 +77,46 @@ def read_dataset(
         Name of the column or field with the group of each row; default: ``group`` and similar names.
     text_columns
         Columns or fields that make the text, the title first; default: a title, if there is one, and ``text`` or a
-        similar name. Only for JSON lines, CSV, TSV and Parquet.
+        similar name. Like the two that follow for JSON lines, CSV, TSV, XLSX and Parquet.
+    label_column, id_column
+        Columns or fields with the labels and the id of each row; default: ``labels``, ``id`` and similar names.
     separator
-        Separator of the labels of a cell in CSV and TSV; default: ``;`` or ``|``, whichever comes first.
+        Separator of the labels of a cell; default: ``;`` or ``|``, whichever comes first.
+    delimiter
+        Delimiter of the columns of CSV; default: a tab, ``;``, ``,`` or ``|``, whichever fits the rows.
     encoding
-        Encoding of text files.
+        Encoding of text files; default: detected.
+    report
+        Filled with what was used and what was left out.
     """
-    path = Path(path)
-    chosen = _choose(path, format)
-    check_choice(on_unknown, "on_unknown", ["error", "add", "skip"])
-    _check_options(split, separator, encoding)
-    if vocab is None and (table := _table_path(path, folder=chosen.folder)).is_file():
-        vocab = read_vocab(table)
     bad = skip_bad if isinstance(skip_bad, BadLines) else BadLines(skip=skip_bad)
-    columns = _check_columns(text_columns, chosen)
-    options = ReadOptions(bad, vocab, on_unknown, encoding, separator, split, groups=groups, text_columns=columns)
-    dataset = chosen.read(path, options)
+    check_choice(on_unknown, "on_unknown", ["error", "add", "skip"])
+    options = ReadOptions(
+        bad,
+        vocab,
+        on_unknown,
+        encoding,
+        separator,
+        split,
+        groups=groups,
+        text_columns=text_columns,
+        label_column=label_column,
+        id_column=id_column,
+        delimiter=delimiter,
+        report=ReadReport() if report is None else report,
+    )
+    sources = find_sources(path, format, options)
+    dataset = _read_sources(sources, options)
+    _finish_report(dataset, options)
     if groups is not None and dataset.groups is None:
         raise DataError(
             f"no row has a group in a field or column {groups!r}",
-            path=path,
-            hint="Check the name; JSON lines, CSV, TSV and Parquet can contain groups.",
+            path=sources[0].path,
+            hint="Check the name; JSON lines, CSV, TSV, XLSX and Parquet can contain groups.",
         )
     if bad.count and skip_bad is True:
         warnings.warn(
-            f"{path}: left out {bad.count:,} bad lines; the first: {bad.first[0]}",
+            f"{sources[0].path}: left out {bad.count:,} bad lines; the first: {bad.first[0]}",
             SkippedLinesWarning,
             stacklevel=2,
         )
@@ -99,31 +124,144 @@ def read_dataset(
 
 
 def read_records(
-    path: str | Path,
+    path: Paths,
     format: str | None = None,  # noqa: A002  the word users know
     *,
     skip_bad: bool | BadLines = False,
     split: str | None = None,
     groups: str | None = None,
     text_columns: Sequence[str] = (),
+    label_column: str | None = None,
+    id_column: str | None = None,
     separator: str | None = None,
-    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    keep_columns: bool = False,
+    report: ReadReport | None = None,
 ) -> Iterator[Record]:
     """Yield the rows of a text format one by one, for texts that do not fit in memory; labels may be missing.
 
-    Parameters are those of `read_dataset`. Labels are as in the file.
+    Parameters are those of `read_dataset`. Labels are as in the file. With `keep_columns`, each record has all columns
+    of its row.
     """
-    path = Path(path)
-    chosen = _choose(path, format)
-    if chosen.records is None:
-        raise DataError(f"the format {chosen.name!r} contains features, not texts", path=path)
-    _check_options(split, separator, encoding)
-    bad = skip_bad if isinstance(skip_bad, BadLines) else BadLines(skip=skip_bad)
-    columns = _check_columns(text_columns, chosen)
     options = ReadOptions(
-        bad, None, "error", encoding, separator, split, need_labels=False, groups=groups, text_columns=columns
+        skip_bad if isinstance(skip_bad, BadLines) else BadLines(skip=skip_bad),
+        None,
+        "error",
+        encoding,
+        separator,
+        split,
+        need_labels=False,
+        groups=groups,
+        text_columns=text_columns,
+        label_column=label_column,
+        id_column=id_column,
+        delimiter=delimiter,
+        keep_columns=keep_columns,
+        report=ReadReport() if report is None else report,
     )
-    return chosen.records(path, options)
+    return _records(find_sources(path, format, options), options)
+
+
+class Source(NamedTuple):
+    """A file, or a folder that is one dataset, and its format."""
+
+    path: Path
+    format: Format
+
+
+def find_sources(paths: Paths, name: str | None, options: ReadOptions) -> list[Source]:
+    """Return the files to read; a folder that is not one dataset stands for the data files in it."""
+    _check_options(options)
+    given = [Path(paths)] if isinstance(paths, str | Path) else list(map(Path, paths))
+    if not given:
+        raise InputError("there must be a file or folder to read", given="none")
+    if name is not None:
+        check_choice(name, "format", FORMATS)
+    sources = [source for path in given for source in _expanded(path, name, options)]
+    for path, chosen in sources:
+        if len(sources) > 1 and chosen.records is None:
+            raise DataError(f"the format {chosen.name!r} contains features, which are read alone", path=path)
+        _check_columns(options, chosen)
+    return sources
+
+
+def _expanded(path: Path, name: str | None, options: ReadOptions) -> Iterator[Source]:
+    if not path.exists():
+        kept = find_aside(Path(os.path.realpath(path)))
+        hint = f"Writing was interrupted; the older data are in {kept[-1]}: move them back." if kept else None
+        raise DataError("there is no such file or folder", path=path, hint=hint)
+    if name is not None and (not path.is_dir() or FORMATS[name].folder or name == "xc-json"):
+        yield Source(path, FORMATS[name])
+        return
+    try:
+        yield Source(path, FORMATS[detect_format(path, options) if name is None else name])
+    except DataError:
+        inside = [] if not path.is_dir() else [file for file in sorted(path.iterdir()) if _is_data(file)]
+        if not inside:
+            raise
+        for file in inside:
+            yield Source(file, FORMATS[detect_format(file, options)])
+        others = [file.name for file in path.iterdir() if file.is_file() and not _is_data(file)]
+        if others:
+            words = f"files in the folder that were not read: {shown(sorted(others))}."
+            options.report.files.append(FileReport(str(path), "folder", warnings=[words]))
+
+
+def _is_data(path: Path) -> bool:
+    table = path.name.endswith("labels.tsv")
+    return path.is_file() and not path.name.startswith(".") and ending(path) in TABLE_ENDINGS and not table
+
+
+def _noted(source: Source, options: ReadOptions) -> ReadOptions:
+    """Return the options with an entry of the report for this source."""
+    file = FileReport(str(source.path), source.format.name)
+    options.report.files.append(file)
+    return replace(options, file=file)
+
+
+def _read_sources(sources: list[Source], options: ReadOptions) -> Dataset:
+    if len(sources) == 1:
+        path, chosen = sources[0]
+        if options.vocab is None and (table := _table_path(path, folder=chosen.folder)).is_file():
+            options = replace(options, vocab=read_vocab(table))
+        return chosen.read(path, _noted(sources[0], options))
+    builder = DatasetBuilder(options, words=any(source.format.labels_by == "word" for source in sources))
+    for source in sources:
+        noted = _noted(source, options)
+        assert source.format.records is not None
+        builder.add(source.format.records(source.path, noted), source.path, noted.file)
+    return builder.finish()
+
+
+def _records(sources: list[Source], options: ReadOptions) -> Iterator[Record]:
+    streams = []
+    for source in sources:
+        if source.format.records is None:
+            raise DataError(f"the format {source.format.name!r} contains features, not texts", path=source.path)
+        streams.append((source, _noted(source, options)))
+    return _counted(streams)
+
+
+def _counted(streams: list[tuple[Source, ReadOptions]]) -> Iterator[Record]:
+    for source, options in streams:
+        assert source.format.records is not None
+        for record in source.format.records(source.path, options):
+            options.file.rows += 1
+            options.report.rows += 1
+            yield record
+        options.report.bad_lines = options.bad.count
+
+
+def _finish_report(dataset: Dataset, options: ReadOptions) -> None:
+    report, labels = options.report, dataset.labels
+    report.rows, report.bad_lines, report.labels_used = dataset.n_rows, options.bad.count, int(labels.nnz)
+    if not report.labels:  # formats with features
+        report.labels = report.labels_used + report.labels_filtered
+        report.files[-1].rows = dataset.n_rows
+        report.rows_without_labels = int((np.diff(labels.indptr) == 0).sum())
+    if dataset.vocab.removed is not None:
+        report.labels_removed = int(dataset.vocab.removed[labels.indices].sum())
 
 
 def write_dataset(
@@ -174,33 +312,31 @@ def check_overwrite(path: Path, chosen: Format, *, overwrite: bool) -> None:
         )
 
 
-def _choose(path: Path, name: str | None) -> Format:
-    if not path.exists():
-        kept = find_aside(Path(os.path.realpath(path)))
-        hint = f"Writing was interrupted; the older data are in {kept[-1]}: move them back." if kept else None
-        raise DataError("there is no such file or folder", path=path, hint=hint)
-    return FORMATS[detect_format(path) if name is None else check_choice(name, "format", FORMATS)]
-
-
-def _check_options(split: str | None, separator: str | None, encoding: str) -> None:
-    if split is not None:
-        check_choice(split, "split", ["train", "test"])
-    if separator == "":
+def _check_options(options: ReadOptions) -> None:
+    if options.split is not None:
+        check_choice(options.split, "split", ["train", "test"])
+    if options.separator == "":
         raise InputError("separator must have at least one character", given="none")
+    if options.delimiter is not None and (len(options.delimiter) != 1 or options.delimiter in '\r\n"'):
+        raise InputError("delimiter must be one character", given=repr(options.delimiter), hint="A tab is '\\t'.")
     try:
-        "".encode(encoding)
+        "".encode(options.encoding or "utf-8")
     except LookupError as error:
-        raise InputError("encoding must be one that Python knows", given=repr(encoding)) from error
+        hint = "Usual ones: utf-8, utf-16, cp1252, latin-1."
+        raise InputError("encoding must be one that Python knows", given=repr(options.encoding), hint=hint) from error
 
 
-def _check_columns(names: Sequence[str], chosen: Format) -> Sequence[str]:
+def _check_columns(options: ReadOptions, chosen: Format) -> None:
+    names = options.text_columns
     if isinstance(names, str) or not all(isinstance(name, str) and name.strip() for name in names):
         raise InputError("text_columns must be a list of names", given=repr(names))
-    if names and chosen.name not in _WITH_COLUMNS:
-        raise InputError(
-            f"text_columns are for the formats {', '.join(_WITH_COLUMNS)}", given=f"the format {chosen.name}"
-        )
-    return names
+    named = {"text_columns": names, "label_column": options.label_column, "id_column": options.id_column}
+    for option, value in named.items():
+        if value and chosen.name not in _WITH_COLUMNS:
+            verb = "are" if option == "text_columns" else "is"
+            raise InputError(
+                f"{option} {verb} for the formats {', '.join(_WITH_COLUMNS)}", given=f"the format {chosen.name}"
+            )
 
 
 def _table_path(path: Path, *, folder: bool) -> Path:

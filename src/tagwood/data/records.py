@@ -7,8 +7,11 @@ that contain titles, texts, labels, ids and groups in the files of other tools a
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +21,9 @@ from scipy import sparse
 
 from tagwood._sparse import CsrParts
 from tagwood.data.dataset import Dataset
+from tagwood.data.encodings import Encoding, detect_encoding
 from tagwood.data.files import BadLines, decoded_lines, parsed_lines
+from tagwood.data.report import FileReport, ReadReport, shown
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 
@@ -30,7 +35,12 @@ LABELS = (
 )
 ID = ("id", "uid", "doc_id", "document_id", "docid")
 GROUP = ("group", "group_id", "groups", "bag")
+ROLES = (*TITLE, *BODY, *LABELS, *ID, *GROUP)
 _MAX_LABELS = 2**31 - 2
+_MAX_ID = 2**63 - 1
+# Ids up to here, or up to ten times the number of labels, are rows of a label table; above, only ids in use are.
+_DENSE_IDS = 1_000_000
+_MAX_WIDTH = 1 << 24  # columns that a small file may declare
 
 
 def pick(names: Iterable[str], role: tuple[str, ...]) -> str | None:
@@ -80,6 +90,16 @@ class Record(NamedTuple):
     id: str = ""
     group: str = ""
     line: int = 0
+    columns: Mapping[str, Any] | None = None  # all columns of the row, where they are asked for
+
+
+class Columns(NamedTuple):
+    """The columns of a table that make a `Record`."""
+
+    text: list[str]
+    labels: str | None
+    id: str | None
+    group: str | None
 
 
 @dataclass(frozen=True)
@@ -89,17 +109,87 @@ class ReadOptions:
     bad: BadLines = field(default_factory=lambda: BadLines(skip=False))
     vocab: LabelVocab | None = None
     on_unknown: str = "error"
-    encoding: str = "utf-8"
+    encoding: str | None = None
     separator: str | None = None
     split: str | None = None
     need_labels: bool = True
     groups: str | None = None
     text_columns: Sequence[str] = ()
+    label_column: str | None = None
+    id_column: str | None = None
+    delimiter: str | None = None
+    keep_columns: bool = False
+    file: FileReport = field(default_factory=FileReport)  # filled by the reader, like the report
+    report: ReadReport = field(default_factory=ReadReport)
+
+    @property
+    def label_role(self) -> tuple[str, ...]:
+        """Names of the field with the labels of a row: the given one, or the usual ones."""
+        return LABELS if self.label_column is None else (_plain(self.label_column),)
+
+    @property
+    def id_role(self) -> tuple[str, ...]:
+        """Names of the field with the id of a row: the given one, or the usual ones."""
+        return ID if self.id_column is None else (_plain(self.id_column),)
 
     @property
     def group_role(self) -> tuple[str, ...]:
         """Names of the field with the group of a row: the given one, or the usual ones."""
-        return GROUP if self.groups is None else (self.groups.lower().strip(),)
+        return GROUP if self.groups is None else (_plain(self.groups),)
+
+    def encoding_of(self, path: Path) -> str:
+        """Return the encoding of a file: the given one, or the detected one; it is noted in the report."""
+        found = detect_encoding(path) if self.encoding is None else Encoding(self.encoding)
+        self.file.encoding, self.file.encoding_guessed = found
+        return found.name
+
+
+def _plain(name: str) -> str:
+    return name.lower().strip()
+
+
+def choose_columns(header: Sequence[str], options: ReadOptions, hint: str | None = None) -> Columns:
+    """Return the columns of a table, or raise `DataError` if named ones, the text or the labels are missing.
+
+    `hint` is added if there is no column for the text.
+    """
+    listed = ", ".join(map(repr, header[:12])) or "nothing"
+    labels = [options.label_column] if options.need_labels else []
+    wanted = {"text_columns": options.text_columns, "label_column": labels}
+    wanted |= {"id_column": [options.id_column], "groups": [options.groups]}
+    for option, names in wanted.items():
+        missing = [name for name in names if name is not None and pick(header, (_plain(name),)) is None]
+        if missing:
+            raise DataError(
+                f"no column {', '.join(map(repr, missing))} among {listed}",
+                hint=f"Name columns as in the file: {option} (--{option.replace('_', '-')}), or the --delimiter.",
+            )
+    found = find_columns(header, options)
+    if not found.text:
+        advice = "Name the columns that make the text: text_columns (--text-columns title,abstract)."
+        raise DataError(f"no column for text or title among {listed}", hint=f"{advice} {hint or ''}".strip())
+    if found.labels is None and options.need_labels:
+        advice = f"Name the column: label_column (--label-column), or call it one of {', '.join(LABELS)}."
+        raise DataError(f"no column for labels among {listed}", hint=advice)
+    return found
+
+
+def find_columns(header: Sequence[str], options: ReadOptions) -> Columns:
+    """Return the columns of a table, or the fields of an object, that make a record; they are noted in the report."""
+    roles: list[tuple[str, ...]] = [(_plain(name),) for name in options.text_columns] or [TITLE, BODY]
+    text = [name for role in roles if (name := pick(header, role)) is not None]
+    labels, name, group = (pick(header, role) for role in (options.label_role, options.id_role, options.group_role))
+    file = options.file
+    file.text_columns, file.label_column = text, labels or ""
+    file.id_column, file.group_column = name or "", group or ""
+    file.unused_columns = [column for column in header if column not in {*text, labels, name, group}]
+    also = [column for column in file.unused_columns if pick([column], LABELS)]
+    if also and labels is not None and options.label_column is None and options.need_labels:
+        file.warnings.append(
+            f"labels are taken from {labels!r}, but {shown(map(repr, also))} may hold labels too. "
+            "Choose with --label-column."
+        )
+    return Columns(text, labels, name, group)
 
 
 class LabelIds:
@@ -112,39 +202,71 @@ class LabelIds:
         self._known: dict[str, int | None] = {}
         self._new: list[Named] = []
         self._new_names: dict[str, int] = {}
-        self._numbers_up_to = -1
         self._kind: type | None = None
+        self.n_labels = 0
+        self.n_unknown = 0
 
     def of(self, labels: Iterable[int | str | Named]) -> list[int]:
         """Return the ids of a row's labels without skipped unknown ones, or raise `DataError`."""
-        ids = (self._number(label) if isinstance(label, int) else self._named(label) for label in labels)
-        return [number for number in ids if number is not None]
+        ids = [self._number(label) if isinstance(label, int) else self._named(label) for label in labels]
+        known = [number for number in ids if number is not None]
+        self.n_labels += len(ids)
+        self.n_unknown += len(ids) - len(known)
+        return known
+
+    def unknown_examples(self) -> list[str]:
+        """Return some of the skipped labels."""
+        return list(islice((key for key, number in self._known.items() if number is None), 6))
+
+    def table(self, flat: NDArray[np.int64]) -> tuple[NDArray[np.int32], LabelVocab]:
+        """Return the label ids of `of` as rows of a label table, and that table.
+
+        Ids in a file without a vocabulary are rows already, unless they are large and sparse: then only those in use
+        are labels, in order of id, and their names are the ids.
+        """
+        if self._vocab is None and self._kind is int:
+            used, rows = np.unique(flat, return_inverse=True)
+            width = int(used[-1]) + 1 if used.size else 0
+            if width > max(_DENSE_IDS, 10 * used.size):
+                return rows.astype(np.int32), LabelVocab.from_names(map(str, used.tolist()))
+            return flat.astype(np.int32), LabelVocab.numbered(width)
+        return flat.astype(np.int32), self.vocab()
 
     def vocab(self) -> LabelVocab:
-        """Return the given vocabulary with new labels added, or the vocabulary of the file."""
+        """Return the given vocabulary with new labels added, or the names of the file."""
         names = [label.name or label.uri for label in self._new]
         uris = [label.uri for label in self._new]
         has_uris = any(uris)
         if self._vocab is not None:
             return self._vocab.add(names, uris=uris if has_uris else None) if names else self._vocab
-        if self._kind is int:
-            return LabelVocab.numbered(self._numbers_up_to + 1)
         return LabelVocab.from_names(names, uris=uris if has_uris else None)
 
     def _number(self, label: int) -> int | None:
         self._check_kind(int)
-        high = _MAX_LABELS if self._vocab is None else len(self._vocab) - 1
+        if self._vocab is not None and self._names_are_ids:
+            return self._by_key(Named("", str(label)))
+        high = _MAX_ID if self._vocab is None else len(self._vocab) - 1
         if 0 <= label <= high:
-            self._numbers_up_to = max(self._numbers_up_to, label)
             return label
         if self._vocab is not None and label > high and self._on_unknown == "skip":
+            self._known[str(label)] = None
             return None
+        if self._vocab is not None and label > high and self._on_unknown == "add" and self._vocab.names is None:
+            return self._by_key(Named("", str(label)))
         hint = None if self._vocab is None else f"The vocabulary has {high + 1:,} labels."
         raise DataError(f"label id {label} is not from 0 to {high:,}", hint=hint)
 
+    @cached_property
+    def _names_are_ids(self) -> bool:
+        """Whether the vocabulary is one of sparse ids, whose names are the ids."""
+        names = None if self._vocab is None else self._vocab.names
+        return names is not None and len(names) > 0 and all(name.isascii() and name.isdigit() for name in names)
+
     def _named(self, label: str | Named) -> int | None:
         self._check_kind(str)
-        named = Named("", label) if isinstance(label, str) else label
+        return self._by_key(Named("", label) if isinstance(label, str) else label)
+
+    def _by_key(self, named: Named) -> int | None:
         key = named.uri or named.name
         if key in self._known:
             return self._known[key]
@@ -188,37 +310,80 @@ class LabelIds:
             raise DataError("label names and label ids are mixed; use one of the two")
 
 
+class DatasetBuilder:
+    """Collects the records of one file after the other into a `Dataset`, and counts what is left out."""
+
+    def __init__(self, options: ReadOptions, *, words: bool = False) -> None:
+        self._bad = options.bad
+        self._report = options.report
+        self._ids = LabelIds(options.vocab, options.on_unknown, words=words)
+        self._texts: list[str] = []
+        self._names: list[str] = []
+        self._groups: list[str] = []
+        self._flat, self._ends = array("q"), array("q", [0])
+        self.lines = array("q")
+
+    def add(self, records: Iterable[Record], path: Path, file: FileReport) -> None:
+        """Read the records of a file; rows with invalid labels are bad lines."""
+        for record in records:
+            try:
+                known = self._ids.of(record.labels)
+            except DataError as error:
+                self._bad.report(DataError(error.reason, path=path, line=record.line, hint=error.hint))
+                continue
+            self._flat.extend(known)
+            self._ends.append(len(self._flat))
+            self._texts.append(record.text)
+            self._names.append(record.id)
+            self._groups.append(record.group)
+            self.lines.append(record.line)
+            file.rows += 1
+            self._report.rows_lost_labels += bool(record.labels) and not known
+            self._report.rows_without_labels += not record.labels
+
+    def finish(self) -> Dataset:
+        """Return the dataset."""
+        flat, vocab = self._ids.table(np.array(self._flat, dtype=np.int64))
+        matrix = label_matrix(flat, np.array(self._ends, dtype=np.int64), len(vocab))
+        names, groups = self._names, self._groups
+        data = Dataset(
+            matrix,
+            vocab,
+            texts=self._texts,
+            groups=groups if any(groups) else None,
+            ids=names if any(names) else None,
+        )
+        report = self._report
+        report.labels, report.labels_unknown = self._ids.n_labels, self._ids.n_unknown
+        report.unknown_examples = self._ids.unknown_examples()
+        report.labels_repeated = flat.size - data.labels.nnz
+        repeated = [name for name, count in Counter(names).items() if name and count > 1]
+        report.duplicate_ids = sum(map(bool, names)) - len(set(names) - {""})
+        report.duplicate_examples = repeated[:6]
+        return data
+
+
 def build_dataset(records: Iterable[Record], path: Path, options: ReadOptions, *, words: bool = False) -> Dataset:
-    """Collect records into a `Dataset`; rows with invalid labels are bad lines."""
-    ids = LabelIds(options.vocab, options.on_unknown, words=words)
-    texts: list[str] = []
-    names: list[str] = []
-    groups: list[str] = []
-    flat, ends = array("i"), array("q", [0])
-    for record in records:
-        try:
-            flat.extend(ids.of(record.labels))
-        except DataError as error:
-            options.bad.report(DataError(error.reason, path=path, line=record.line, hint=error.hint))
-            continue
-        ends.append(len(flat))
-        texts.append(record.text)
-        names.append(record.id)
-        groups.append(record.group)
-    vocab = ids.vocab()
-    return Dataset(
-        label_matrix(np.frombuffer(flat, dtype=np.int32), np.frombuffer(ends, dtype=np.int64), len(vocab)),
-        vocab,
-        texts=texts,
-        groups=groups if any(groups) else None,
-        ids=names if any(names) else None,
-    )
+    """Collect the records of one file into a `Dataset`."""
+    builder = DatasetBuilder(options, words=words)
+    builder.add(records, path, options.file)
+    return builder.finish()
 
 
 def label_matrix(flat: NDArray[np.int32], ends: NDArray[np.int64], n_labels: int) -> sparse.csr_array:
     """Return label ids in file order as an (n_rows, n_labels) CSR array."""
     ones = np.ones(flat.size, dtype=np.float32)
     return sparse.csr_array((ones, flat, ends), shape=(ends.size - 1, n_labels))
+
+
+def check_width(width: int, n_entries: int, what: str, path: Path) -> None:
+    """Raise `DataError` if a file declares far more columns than it has entries: later steps need memory for each."""
+    if width > max(_MAX_WIDTH, 1000 * n_entries):
+        raise DataError(
+            f"declares {width:,} {what}, but has only {n_entries:,} entries",
+            path=path,
+            hint=f"Number the {what} from 0 without large gaps, and correct the number.",
+        )
 
 
 def with_vocab(
@@ -228,6 +393,7 @@ def with_vocab(
 
     A vocabulary may have more labels than the file has columns, not fewer.
     """
+    check_width(labels.shape[1], labels.nnz, "labels", path)
     vocab = options.vocab if options.vocab is not None else names
     if vocab is None:
         return labels, LabelVocab.numbered(labels.shape[1])
@@ -258,7 +424,7 @@ def line_records(
     path: Path, options: ReadOptions, parse: Callable[[str], Record], *, blank_lines: bool = True
 ) -> Iterator[Record]:
     """Yield a record per line."""
-    lines = parsed_lines(path, parse, options.bad, options.encoding, blank_lines=blank_lines)
+    lines = parsed_lines(path, parse, options.bad, options.encoding_of(path), blank_lines=blank_lines)
     return (record._replace(line=number) for number, record in lines)
 
 

@@ -174,8 +174,7 @@ def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error")
         lists = [ids.of(_in_order(row)) for row in rows]
     except DataError as error:
         raise InputError(error.reason, hint=error.hint) from error
-    table = ids.vocab()
-    flat = np.array([label for row in lists for label in row], dtype=np.int32)
+    flat, table = ids.table(np.array([label for row in lists for label in row], dtype=np.int64))
     ends = np.cumsum([0, *(len(row) for row in lists)])
     return check_labels(label_matrix(flat, ends, len(table))), table
 

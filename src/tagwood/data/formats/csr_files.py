@@ -15,7 +15,7 @@ from scipy import sparse
 from tagwood._sparse import check_features, check_labels
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import BadLines, decoded_lines, open_for_writing, split_folder
-from tagwood.data.records import ReadOptions, flat_text, read_label_names, with_vocab
+from tagwood.data.records import ReadOptions, check_width, flat_text, read_label_names, with_vocab
 from tagwood.errors import DataError, InputError
 
 _PARTS = {"train": "trn", "test": "tst"}
@@ -32,11 +32,13 @@ def read(path: Path, options: ReadOptions) -> Dataset:
     labels = _read(label_file, check_labels)
     feature_file = _find(folder, f"X.{part}")
     features = None if feature_file is None else _read(feature_file, check_features)
+    if feature_file is not None and features is not None:
+        check_width(features.shape[1], features.nnz, "features", feature_file)
     names = read_label_names(folder / "labels.txt", labels.shape[1], BadLines(skip=False), "utf-8")
     labels, vocab = with_vocab(labels, label_file, options, names)
     text_file, texts = folder / f"X.{part}.txt", None
     if text_file.exists():
-        texts = [line for _, line in decoded_lines(text_file, BadLines(skip=False), options.encoding)]
+        texts = [line for _, line in decoded_lines(text_file, BadLines(skip=False), options.encoding_of(text_file))]
     try:
         return Dataset(labels, vocab, texts=texts, features=features)
     except InputError as error:

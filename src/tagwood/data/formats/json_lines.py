@@ -17,12 +17,12 @@ from typing import Any
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import existing, open_for_writing, parse_json, parsed_lines, split_folder
 from tagwood.data.records import (
-    ID,
     LABELS,
     Named,
     ReadOptions,
     Record,
     build_dataset,
+    find_columns,
     is_valid_text,
     join_text,
     line_records,
@@ -39,7 +39,18 @@ _XC_PARTS = {"train": "trn.json", "test": "tst.json"}
 
 def records(path: Path, options: ReadOptions) -> Iterator[Record]:
     """Yield the rows of a file."""
-    return line_records(path, options, lambda line: _parse(line, options), blank_lines=False)
+    noted = False
+
+    def parse(line: str) -> Record:
+        nonlocal noted
+        content = parse_object(line)
+        record = _parse(content, options)
+        if not noted:
+            find_columns(list(content), options)
+            noted = True
+        return record
+
+    return line_records(path, options, parse, blank_lines=False)
 
 
 def write(dataset: Dataset, path: Path) -> None:
@@ -76,15 +87,18 @@ def text_of(content: dict[str, Any], chosen: Sequence[str] = ()) -> str:
     """Return title and text of an object, or the chosen fields, or raise `DataError`."""
     text = join_text(content, chosen)
     if text is None:
-        raise DataError(f"has no text field among {', '.join(map(repr, list(content)[:8])) or 'no fields'}")
+        names = ", ".join(map(repr, list(content)[:8])) or "no fields"
+        raise DataError(f"has no text field among {names}", hint="Name the fields: text_columns (--text-columns).")
     return text
 
 
-def labels_of(value: Any) -> list[int | str | Named]:
-    """Return labels from a JSON value: a list of ids, names or objects, or one name."""
+def labels_of(value: Any, separator: str | None = None) -> list[int | str | Named]:
+    """Return labels from a JSON value: a list of ids, names or objects, one id, or one name (or several, separated)."""
     if value is None:
         return []
     if isinstance(value, str):
+        return [name for part in value.split(separator) if (name := part.strip())] if separator else [value]
+    if type(value) is int:
         return [value]
     if not isinstance(value, list):
         raise DataError("the labels are not a list")
@@ -101,19 +115,20 @@ def _label(item: Any) -> int | str | Named:
     raise DataError(f"{json.dumps(item)[:40]} is not a label: a name, an id, or an object with uri and label")
 
 
-def _parse(line: str, options: ReadOptions) -> Record:
-    content = parse_object(line)
-    field = pick(content, LABELS)
+def _parse(content: dict[str, Any], options: ReadOptions) -> Record:
+    field = pick(content, options.label_role)
     if field is None and options.need_labels:
         raise DataError(
             f"has no label field among {', '.join(map(repr, list(content)[:8])) or 'no fields'}",
-            hint=f"Name it one of {', '.join(LABELS)}; a row without labels has an empty list.",
+            hint=f"Name the field (--label-column), or call it one of {', '.join(LABELS)}; "
+            "a row without labels has an empty list.",
         )
     return Record(
         text_of(content, options.text_columns),
-        [] if field is None else labels_of(content[field]),
-        _string(content, pick(content, ID)),
+        [] if field is None else labels_of(content[field], options.separator),
+        _string(content, pick(content, options.id_role)),
         _string(content, pick(content, options.group_role)),
+        columns=content if options.keep_columns else None,
     )
 
 
@@ -181,6 +196,7 @@ def _parse_xc(line: str, options: ReadOptions) -> Record:
         [label for label, weight in zip(labels, weights, strict=True) if weight > 0],
         str(content.get("uid", "")),
         str(content.get(pick(content, options.group_role) or "") or ""),
+        columns=content if options.keep_columns else None,
     )
 
 

@@ -29,7 +29,7 @@ from tagwood.data.files import (
     read_blocks,
     split_folder,
 )
-from tagwood.data.records import ReadOptions, read_label_names, with_vocab
+from tagwood.data.records import ReadOptions, check_width, read_label_names, with_vocab
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 
@@ -54,7 +54,9 @@ def read_repository(path: Path, options: ReadOptions) -> Dataset:
     """
     rows = read_sparse_text(path, options.bad, with_labels=True)
     labels, vocab = with_vocab(rows.labels(), path, options)
-    return Dataset(labels, vocab, features=rows.features())
+    features = rows.features()
+    check_width(features.shape[1], features.nnz, "features", path)
+    return Dataset(labels, vocab, features=features)
 
 
 def write_repository(dataset: Dataset, path: Path) -> None:
@@ -86,9 +88,10 @@ def read_split_files(path: Path, options: ReadOptions) -> Dataset:
     labels = (y.features() != 0).astype(np.float32)
     filters = folder / f"filter_labels_{split}.txt"
     if filters.exists():
-        whole = _read_filter_pairs(filters, y.n_rows, labels.shape[1], options.bad)
+        whole = _read_filter_pairs(filters, y.row, labels.shape[1], options.bad)
         labels = _without(labels, whole[rows_of_y])
     labels, features = _same_rows(labels, rows_of_y, x.features(), _kept_rows(x))
+    check_width(features.shape[1], features.nnz, "features", feature_file)
     names = _read_names(folder, labels.shape[1])
     labels, vocab = with_vocab(labels, label_file, options, names)
     return Dataset(labels, vocab, features=features)
