@@ -34,7 +34,7 @@ from tagwood.service.problems import (
     from_validation,
     problem_response,
 )
-from tagwood.service.routes import annif, groups, labels, model, texts
+from tagwood.service.routes import annif, groups, labels, model, reconcile, texts
 from tagwood.service.security import JsonResponse, JsonRoute, SecurityMiddleware
 from tagwood.service.settings import ServedModel, ServiceSettings
 from tagwood.service.state import LoadedModel, ModelHolder, ServiceState
@@ -53,6 +53,8 @@ class Endpoint(NamedTuple):
     tag: str
     status: int = 200
 
+
+_RECONCILE = "/v1/projects/{project_id}/reconcile"
 
 ROUTES = (
     Endpoint("POST", "/v1/suggest", texts.suggest, schemas.SuggestResponse, "texts"),
@@ -79,6 +81,17 @@ ROUTES = (
         "annif",
     ),
     Endpoint("POST", "/v1/detect-language", annif.detect, annif.AnnifLanguages, "annif"),
+    Endpoint("GET", f"{_RECONCILE}", reconcile.manifest, dict[str, Any], "reconciliation"),
+    Endpoint("POST", f"{_RECONCILE}", reconcile.reconcile, dict[str, reconcile.ReconcileResult], "reconciliation"),
+    Endpoint(
+        "GET",
+        f"{_RECONCILE}/suggest/entity",
+        reconcile.suggest_entity,
+        reconcile.SuggestedEntities,
+        "reconciliation",
+    ),
+    Endpoint("GET", f"{_RECONCILE}/preview", reconcile.preview, "text/html", "reconciliation"),
+    Endpoint("GET", f"{_RECONCILE}/view", reconcile.view, "text/html", "reconciliation"),
     Endpoint("GET", "/health", model.health, schemas.HealthResponse, "operations"),
     Endpoint("GET", "/ready", model.ready, schemas.ReadyResponse, "operations"),
     Endpoint("GET", "/metrics", model.metrics, "text/plain", "operations"),
@@ -285,7 +298,7 @@ def _add_projects(operation: dict[str, Any], path: str, projects: list[str]) -> 
         schema = {"type": "string", "enum": projects}
         about = {"description": "Id of the project; default: the first.", "required": False}
         operation.setdefault("parameters", []).append({"name": "project", "in": "query", **about, "schema": schema})
-    if path == "/v1/projects/{project_id}/suggest":
+    if path in ("/v1/projects/{project_id}/suggest", _RECONCILE) and "requestBody" in operation:
         content = operation["requestBody"]["content"]
         content["application/x-www-form-urlencoded"] = content["application/json"]
 

@@ -75,6 +75,8 @@ _ROUTES = (
     *("/v1/groups", "/v1/groups/{group}", "/v1/groups/{group}/corrections", "/v1/corrections"),
     *("/v1/", "/v1/vocabs", "/v1/projects", "/v1/projects/{project_id}", "/v1/projects/{project_id}/suggest"),
     *("/v1/projects/{project_id}/suggest-batch", "/v1/projects/{project_id}/learn", "/v1/detect-language"),
+    *("/v1/projects/{project_id}/reconcile", "/v1/projects/{project_id}/reconcile/suggest/entity"),
+    *("/v1/projects/{project_id}/reconcile/preview", "/v1/projects/{project_id}/reconcile/view"),
     *("/health", "/ready", "/metrics", "other"),
 )
 _ROUTE_NUMBER = {route: number for number, route in enumerate(_ROUTES)}

@@ -109,7 +109,8 @@ class SecurityMiddleware:
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
                 scope["status"] = message["status"]
-                message["headers"] = [*message["headers"], *extra]
+                own = {name for name, _ in message["headers"]}  # a route may have a policy of its own
+                message["headers"] = [*message["headers"], *(one for one in extra if one[0] not in own)]
             await send(message)
 
         self._open += 1
