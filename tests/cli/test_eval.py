@@ -148,3 +148,16 @@ def test_files_that_do_not_fit_are_named(files, tmp_path, capsys):
     assert "3 rows of Y and 1 ranked rows" in capsys.readouterr().err
     assert run(["eval", str(tmp_path), files[1]]) == 2
     assert "manifest.json" in capsys.readouterr().err
+
+
+def test_the_metrics_of_annif_are_printed_under_its_names(files, capsys, tmp_path):
+    predictions, truth, _ = files
+    assert run(["eval", predictions, truth, "--annif", "--json", "-M", str(tmp_path / "m.json")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == json.loads((tmp_path / "m.json").read_text())
+    assert found["True positives"] == 2
+    assert found["Precision (doc avg)"] == pytest.approx(1 / 3)
+    assert run(["eval", predictions, truth, "--annif"]) == 0
+    assert "F1 score (weighted subj avg)" in capsys.readouterr().out
+    assert run(["eval", predictions, truth, "--annif", "-m", "P@1"]) == 2
+    assert "--annif must stand alone" in capsys.readouterr().err

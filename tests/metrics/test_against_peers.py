@@ -8,10 +8,12 @@ divide the Hamming loss by the number of labels.
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.metrics import hamming_loss, precision_recall_fscore_support
 
 from tagwood import Ranking
 from tagwood.metrics import LabelCounts, evaluate, evaluate_sets, inverse_propensity
+from tagwood.metrics.annif import annif_measures
 
 TRUTH = [[3], [4, 5], [0, 1, 5], [], [0, 1, 2, 4], [1, 2], [2], [2, 4, 7], [3, 7], [0, 1, 2, 3, 4, 6]]
 RANKED = [
@@ -121,3 +123,41 @@ def test_set_metrics_equal_scikit_learn(average):
     report = evaluate_sets(truth, predicted, metrics=[f"{ours}-{what}" for what in ("P", "R", "F1")])
     np.testing.assert_allclose([m.value for m in report.measures], expected[:3], rtol=0, atol=1e-12)
     assert evaluate_sets(truth, predicted)["hamming"] == pytest.approx(hamming_loss(truth, predicted))
+
+
+def test_the_block_of_annif_equals_its_definitions_in_scikit_learn():
+    rng = np.random.default_rng(3)
+    truth = (rng.random((40, 15)) < 0.15).astype(int)
+    truth[:3] = 0
+    truth[:, 14] = 0  # never used
+    scores = np.where(rng.random((40, 15)) < 0.3, rng.random((40, 15)), 0.0)
+    scores[:, 14] = 0
+    found = annif_measures(truth, Ranking.from_csr(sparse.csr_array(scores)))
+    names = {"doc avg": "samples", "subj avg": "macro", "weighted subj avg": "weighted", "microavg": "micro"}
+    for name, average in names.items():
+        expected = precision_recall_fscore_support(truth, scores > 0, average=average, zero_division=0)
+        values = [found[f"{what} ({name})"] for what in ("Precision", "Recall", "F1 score")]
+        np.testing.assert_allclose(values, expected[:3], atol=1e-12)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    places = np.argsort(order, axis=1)
+    for k in (1, 3, 5):
+        first = (places < k) & (scores > 0)
+        expected = precision_recall_fscore_support(truth, first, average="samples", zero_division=0)
+        assert found[f"Precision@{k}"] == pytest.approx(expected[0])
+    assert found["F1@5"] == pytest.approx(expected[2])
+    for name, limit in (("NDCG", 15), ("NDCG@5", 5), ("NDCG@10", 10)):
+        gains = np.where((places < limit) & (scores > 0), truth / np.log2(places + 2.0), 0).sum(axis=1)
+        best = np.array([(1 / np.log2(np.arange(min(n, limit)) + 2.0)).sum() for n in truth.sum(axis=1)])
+        expected = np.where(best > 0, gains / np.maximum(best, 1e-9), 1.0).mean()
+        assert found[name] == pytest.approx(expected)
+    assert found["True positives"] == (truth & (scores > 0)).sum()
+    assert found["False positives"] == ((scores > 0) & (truth == 0)).sum()
+    assert found["False negatives"] == (truth & (scores == 0)).sum()
+    assert found["Documents evaluated"] == 40
+
+
+def test_annif_names_of_measures_are_known():
+    report = evaluate(TRUTH, RANKING, metrics=["F1@5", "precision@3", "Recall@5", "example-F1@5", "example-P@3"])
+    assert [m.name for m in report.measures][:3] == ["F1@5", "Precision@3", "Recall@5"]
+    assert report["F1@5"] == report["example-F1@5"]
+    assert report["Precision@3"] == report["example-P@3"]

@@ -24,7 +24,7 @@ def test_metrics_of_sets_are_known_with_and_without_k(family):
         ("nDGC@3", "unknown metric 'nDGC@3'. Did you mean 'nDCG@3'?"),
         ("mirco-F1", "unknown metric 'mirco-F1'. Did you mean 'micro-F1'?"),
         ("micro-f", "Did you mean 'micro-"),
-        ("precision", "Known metrics: P@k, R@k"),
+        ("exactness", "Known metrics: P@k, R@k"),
         ("P", "metric P requires a number of labels of 1 or more; got 'P'. For example 'P@5'."),
         ("P@0", "1 or more; got 'P@0'"),
         ("P@-1", "unknown metric"),

@@ -38,6 +38,7 @@ COMMANDS = {
     "eval": Command("tagwood.cli.eval", "eval_command", "Measure a model, or saved predictions."),
     "explain": Command("tagwood.cli.explain", "explain", "Explain why a label was suggested, or why not."),
     "impute": Command("tagwood.cli.impute", "impute", "Assign the labels of groups to rows, for review."),
+    "import-annif": Command("tagwood.cli.import_annif", "import_annif", "Write recipes for the projects of Annif."),
     "info": Command("tagwood.cli.info", "info", "Show versions, hardware and extras, or the passport of a model."),
     "plan": Command("tagwood.cli.plan", "plan", "Forecast memory, time and size before training."),
     "predict": Command("tagwood.cli.predict", "predict", "Suggest labels for texts."),

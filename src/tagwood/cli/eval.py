@@ -12,11 +12,15 @@ from tagwood.cli import common
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from scipy import sparse
 
     from tagwood.data import LabelVocab
     from tagwood.metrics import LabelCounts, Report
     from tagwood.ranking import Ranking
+
+
+ANNIF_LIMIT = 10  # labels per text that `annif eval` measures by default
 
 
 def eval_command(
@@ -32,8 +36,11 @@ def eval_command(
     ],
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", help="Metric, such as P@5, nDCG@3, PSP@5, micro-F1 (repeatable)."),
+        typer.Option("--metric", "-m", help="Metric, such as P@5, nDCG@3, PSP@5, F1@5, micro-F1 (repeatable)."),
     ] = None,
+    annif: Annotated[
+        bool, typer.Option("--annif", help="Print the metrics of annif eval under its names, of 10 labels or --limit.")
+    ] = False,
     train: Annotated[Path | None, typer.Option(help="Training dataset, for propensities and slices.")] = None,
     propensity: Annotated[
         str,
@@ -69,6 +76,10 @@ def eval_command(
     """
     from tagwood.storage.publish import write_file
 
+    if annif:
+        if metric or slices or confidence is not None:
+            raise InputError("--annif must stand alone", given="--metric, --slices or --confidence beside it")
+        limit = limit or ANNIF_LIMIT
     model = predictions.is_dir()
     options: dict[str, Any] = {"confidence": confidence, "slices": slices, "seed": seed}
     options["propensity"] = check_options(metric, propensity, slices, trained=model or train is not None)
@@ -78,7 +89,7 @@ def eval_command(
         data = read_data(predictions, truth, train, format, limit)
     if data.n_unknown:
         common.say(f"{data.n_unknown:,} predicted labels are unknown to {truth.name}; they count as wrong.")
-    report = measure(data, metric or None, options)
+    report = AnnifReport.of(data) if annif else measure(data, metric or None, options)
     if metrics_file is not None:
         write_file(metrics_file, report.to_json() + "\n")
     if results_file is not None:
@@ -87,6 +98,35 @@ def eval_command(
         common.print_json(report.to_dict())
     else:
         common.print_data(report.to_table())
+
+
+class AnnifReport(NamedTuple):
+    """The metrics of ``annif eval`` under its names."""
+
+    values: dict[str, float]
+
+    @classmethod
+    def of(cls, data: EvalData) -> AnnifReport:
+        """Measure a ranking."""
+        from tagwood.metrics.annif import annif_measures
+
+        return cls(annif_measures(data.truth, data.ranking))
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the values by name."""
+        return self.values
+
+    def to_json(self) -> str:
+        """Return the values as JSON."""
+        import json
+
+        return json.dumps(self.values, indent=2)
+
+    def to_table(self) -> RenderableType:
+        """Return the values as a table; counts are whole numbers."""
+        counts = ("True", "False", "Documents")
+        shown = {name: f"{v:.0f}" if name.startswith(counts) else f"{v:.4f}" for name, v in self.values.items()}
+        return common.facts_table(shown)
 
 
 class EvalData(NamedTuple):

@@ -28,9 +28,11 @@ AT_K = ("P", "R", "RP", "nDCG", "PSP", "PSR", "PSnDCG", "coverage", "depth")
 SETS = (
     *(f"{how}-{what}" for how in ("micro", "macro", "weighted", "example") for what in ("P", "R", "F1")),
     "hamming",
+    *("Precision", "Recall", "F1"),
 )
 """Metrics of label sets; with ``@k`` the set is the first k labels, without it all returned labels."""
 
+_ALSO_CALLED = {"Precision": "example-P", "Recall": "example-R", "F1": "example-F1"}  # names that Annif uses
 _DEFAULT_METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "R@5")
 _DEFAULT_PROPENSITY_METRICS = ("PSP@1", "PSP@3", "PSP@5")
 _BY_FOLD = {name.casefold(): name for name in (*AT_K, *SETS)}
@@ -221,7 +223,7 @@ def _set_ratio(rows: _Rows, name: MetricName) -> Ratio:
     true = rows.match.n_true.astype(np.float64)
     if name.family == "hamming":
         return Ratio((returned + true - 2 * hits) / rows.match.n_labels, rows.ones())
-    how, what = name.family.split("-")
+    how, what = _ALSO_CALLED.get(name.family, name.family).split("-")
     over, under = part_of(what, np.stack([hits, returned, true]))
     return Ratio(over, under) if how == "micro" else Ratio(divide(over, under), rows.ones())
 
@@ -271,7 +273,7 @@ def terms_of(
     for name in names:
         if name.family in _AT_K and name.k is not None:
             terms[name] = _AT_K[name.family](rows, name.k)
-        elif name.family.startswith(("micro", "example", "hamming")):
+        elif name.family.startswith(("micro", "example", "hamming")) or name.family in _ALSO_CALLED:
             terms[name] = _set_ratio(rows, name)
         else:
             terms[name] = _label_sums(match, name)
