@@ -215,13 +215,13 @@ def member_lines(tagger: Tagger) -> list[str]:
     members = tagger.members()
     if not members:
         return []
-    head = f"{'member':<16}{'nDCG@5 alone':>14}{'lost without':>14}{'CPU s':>8}"
-    rows = [
-        f"{one.name:<16}{100 * one.alone:>14.1f}{100 * one.lost:>14.1f}{one.seconds:>8.1f}"
-        + ("" if one.used else "  left out: it does not help")
-        for one in members
-    ]
-    return [head, *rows]
+    head = f"{'member':<16}{'nDCG@5 alone':>14}{'lost without':>16}{'CPU s':>8}"
+    lines = [head]
+    for one in members:
+        lost = f"{100 * one.lost:.1f} ± {100 * one.error:.1f}"
+        line = f"{one.name:<16}{100 * one.alone:>14.1f}{lost:>16}{one.seconds:>8.1f}"
+        lines.append(line if one.used else f"{line}  left out: it does not help")
+    return lines
 
 
 def facts_table(facts: Mapping[str, object]) -> RenderableType:

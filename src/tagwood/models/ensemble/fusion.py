@@ -193,9 +193,9 @@ class Boosted(NamedTuple):
         from threadpoolctl import threadpool_limits
 
         learner = HistGradientBoostingClassifier(
-            learning_rate=0.1,
+            learning_rate=min(0.1, 12 / n_trees),
             max_iter=n_trees,
-            max_leaf_nodes=16,
+            max_leaf_nodes=16 if n_trees <= 100 else 31,
             max_bins=64,
             min_samples_leaf=40,
             l2_regularization=1.0,

@@ -9,7 +9,6 @@ Decisions
   a Tagger calibrates label sets on them, and needs no rows of its own.
 * A label whose only rows are held out is not a candidate for them if the label table has no or few other labels without
   rows: it would be in the table only because of these rows, and any match of its name would be right.
-* A member, other than the first, without which held-out rows are ranked as well or better is left out.
 """
 
 from __future__ import annotations
@@ -34,19 +33,16 @@ from tagwood.models.base import (
     check_training_data,
 )
 from tagwood.models.ensemble.fusion import (
-    NEVER,
     PER_MEMBER,
     SHARED,
-    Boosted,
     Candidates,
     Fusion,
-    Logistic,
     is_found,
     restore_fusion,
-    select_members,
     shapley_values,
 )
 from tagwood.models.ensemble.members import Inputs, Member, Split, as_members, plan_splits
+from tagwood.models.ensemble.trial import KEPT, MemberReport, Trial, choose_members, sigmoid
 from tagwood.models.name_matcher import CERTAIN, NameMatcher
 from tagwood.models.tasks import Runner
 from tagwood.ranking import Ranking
@@ -56,29 +52,6 @@ from tagwood.storage.state import restore
 Progress = Callable[[str, float], None]
 Floats = NDArray[np.float64]
 _FUSIONS = ("auto", "boosted", "logistic", "mean")
-_TRIAL_ROWS = 2000  # held-out rows that choices are made on
-_TRIAL_TREES = 50
-_SETS = 50  # labels per held-out row that are kept
-
-
-class MemberReport(NamedTuple):
-    """What a member brings, in nDCG@5 on held-out rows.
-
-    alone
-        Of the member's own ranking.
-    lost
-        What all members together lose without it.
-    used
-        Whether it is part of the ensemble.
-    seconds
-        CPU time of its training, all rounds together.
-    """
-
-    name: str
-    alone: float
-    lost: float
-    used: bool
-    seconds: float
 
 
 class MemberEvidence(NamedTuple):
@@ -109,32 +82,6 @@ class HeldOut(NamedTuple):
     truth: sparse.csr_array
 
 
-class _Trial(NamedTuple):
-    """Candidates of held-out rows."""
-
-    candidates: Candidates
-    features: NDArray[np.float32]
-    right: NDArray[np.bool_]
-    n_true: NDArray[np.int64]
-
-    def rows(self, n_rows: int) -> _Trial:
-        """Return the first rows."""
-        use = self.candidates.row < n_rows
-        cells = Candidates(self.candidates.row[use], self.candidates.label[use], n_rows, self.candidates.n_labels)
-        return _Trial(cells, self.features[use], self.right[use], self.n_true[:n_rows])
-
-    def ndcg(self, scores: NDArray[Any], k: int = 5) -> Floats:
-        """Return nDCG@k of each row for given scores of the candidates."""
-        row = self.candidates.row
-        order = np.lexsort((self.candidates.label, -scores, row))
-        place = np.arange(row.size) - np.searchsorted(row, row)
-        gain = np.where(place < k, self.right[order] / np.log2(place + 2.0), 0.0)
-        best = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(k) + 2.0))])
-        sums = np.bincount(row, weights=gain, minlength=self.n_true.size)
-        found: Floats = sums / np.maximum(best[np.minimum(self.n_true, k)], 1e-9)
-        return found
-
-
 @storable("Ensemble")
 class Ensemble(FittedModel):
     """Fuse the rankings of several models into one ranking of probabilities.
@@ -153,12 +100,15 @@ class Ensemble(FittedModel):
     fusion
         ``"boosted"`` trees, a ``"logistic"`` model, the ``"mean"`` of scaled scores, which learns nothing, or
         ``"auto"``: trees where they are better than the logistic model on held-out rows.
+    fusion_trees
+        Number of boosted trees; more than 100 learn in smaller steps, which takes longer and is a little better.
     candidates
         Labels per row that each member contributes.
     holdout
         Share of the rows that are held out, at most 6,000; 0 for none. Up to 5,000 rows, each is held out once.
     prune
-        Leave out members that do not help. The first one always stays: explanations rest on it.
+        Leave out members without which held-out rows are ranked better by a standard error. The first one always
+        stays: explanations rest on it.
     refit
         Fit the members again on all rows. False keeps those that have not seen the held-out rows, where these were held
         out together: the probabilities of `held_out_` are then exactly those of the model.
@@ -196,6 +146,7 @@ class Ensemble(FittedModel):
         *,
         encoder: Encoder | None = None,
         fusion: str = "auto",
+        fusion_trees: int = 100,
         candidates: int = 40,
         holdout: float = 0.2,
         prune: bool = True,
@@ -206,6 +157,7 @@ class Ensemble(FittedModel):
         self.members = members
         self.encoder = encoder
         self.fusion = fusion
+        self.fusion_trees = fusion_trees
         self.candidates = candidates
         self.holdout = holdout
         self.prune = prune
@@ -264,7 +216,7 @@ class Ensemble(FittedModel):
         if splits:
             trial, fitted, seconds = self._rank_held_out(members, inputs, Y, splits, options, report)
             report("fusion", 0.0)
-            used, ranking = self._learn(trial, [member.name for member in members])
+            used, ranking = self._learn(trial, members)
             held = np.concatenate([split.held for split in splits])
             self.held_out_ = HeldOut(held, ranking, Y[held])
         self.members_ = [fitted[place] for place in used]
@@ -285,7 +237,7 @@ class Ensemble(FittedModel):
         inputs = Inputs.encode(members, self.encoder_, rows)
         counts = getattr(self, "label_counts_", np.zeros(self.n_labels_, dtype=np.int64))
         trial = self._trial(members, inputs, Y, counts)
-        used, ranking = self._learn(trial, [member.name for member in members])
+        used, ranking = self._learn(trial, members)
         self.members_ = [members[place] for place in used]
         self.label_counts_ = counts
         self.held_out_ = HeldOut(np.arange(Y.shape[0]), ranking, Y)
@@ -319,11 +271,11 @@ class Ensemble(FittedModel):
         found = [member.rank(own, wanted, allowed) for member, own in zip(members, inputs.of, strict=True)]
         cells = Candidates.gather(found, self.n_labels_)
         features = cells.features(found, self._counts(), inputs.lengths)
-        return cells.ranking(_sigmoid(self._logits(features)), k)
+        return cells.ranking(sigmoid(self._logits(features)), k)
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label sets: labels with a probability of at least 0.5."""
-        return self.rank(X, k=_SETS).above(0.5).to_sets()
+        return self.rank(X, k=KEPT).above(0.5).to_sets()
 
     def evidence(
         self,
@@ -414,7 +366,7 @@ class Ensemble(FittedModel):
             parts["fusion"] = self.fusion_.state()
         init = {
             name: getattr(self, name)
-            for name in ("fusion", "candidates", "holdout", "prune", "refit", "seed", "threads")
+            for name in ("fusion", "fusion_trees", "candidates", "holdout", "prune", "refit", "seed", "threads")
         }
         params = {
             "init": init,
@@ -453,6 +405,7 @@ class Ensemble(FittedModel):
             if check is not None:
                 check()
         check_choice(self.fusion, "fusion", _FUSIONS)
+        check_int(self.fusion_trees, "fusion_trees", low=1)
         check_int(self.candidates, "candidates", low=1)
         check_float(self.holdout, "holdout", low=0.0, high=0.9)
         check_int(self.seed, "seed", low=0)
@@ -477,7 +430,7 @@ class Ensemble(FittedModel):
         splits: list[Split],
         options: dict[str, Any],
         report: Progress,
-    ) -> tuple[_Trial, list[Member], Floats]:
+    ) -> tuple[Trial, list[Member], Floats]:
         """Fit members without the held-out rows of each split; return these rows' candidates, members and CPU times."""
         seconds = np.zeros(len(members))
         trials, fitted = [], members
@@ -494,7 +447,7 @@ class Ensemble(FittedModel):
             scaled = np.round(counts * (Y.shape[0] / split.train.size)).astype(np.int64)
             allowed = _known_beforehand(counts, Y)
             trials.append(self._trial(fitted, inputs.some(split.held), Y[split.held], scaled, allowed))
-        return _joined(trials), fitted, seconds
+        return Trial.join(trials), fitted, seconds
 
     def _trial(
         self,
@@ -503,54 +456,20 @@ class Ensemble(FittedModel):
         Y: sparse.csr_array,
         counts: NDArray[np.int64],
         allowed: NDArray[np.bool_] | None = None,
-    ) -> _Trial:
+    ) -> Trial:
         pairs = zip(members, inputs.of, strict=True)
         found = [member.rank(own, self.candidates, allowed) for member, own in pairs]
         cells = Candidates.gather(found, self.n_labels_)
         features = cells.features(found, counts, inputs.lengths)
-        return _Trial(cells, features, cells.right(Y), np.diff(Y.indptr))
+        return Trial(cells, features, cells.right(Y), np.diff(Y.indptr))
 
-    def _learn(self, trial: _Trial, names: list[str]) -> tuple[list[int], Ranking]:
-        """Choose members and fusion on held-out rows and fit it; return the members and the rows' probabilities."""
-        small = trial.rows(min(_TRIAL_ROWS, trial.n_true.size))
-        used = list(range(len(names)))
-        kind, gains = self._choose_fusion(small, used)
-        whole = gains.mean()
-        lost = np.zeros(len(names))
-        while len(used) > 1:
-            for place in used:
-                rest = [other for other in used if other != place]
-                lost[place] = whole - small.ndcg(_cross_fit(kind, small, rest, _TRIAL_TREES)).mean()
-            worst = min(used[1:], key=lambda place: lost[place])
-            if not self.prune or lost[worst] > 0:
-                break
-            used.remove(worst)
-            whole -= lost[worst]
-        if len(used) == 1:
-            lost[used[0]] = whole
-        alone = [
-            small.ndcg(np.nan_to_num(small.features[:, PER_MEMBER * place], nan=-np.inf)).mean()
-            for place in range(len(names))
-        ]
-        self.report_ = [
-            MemberReport(name, float(alone[i]), float(lost[i]), i in used, 0.0) for i, name in enumerate(names)
-        ]
-        features = select_members(trial.features, used)
-        found = is_found(features)
-        self.fusion_ = _fit_fusion(kind, features[found], trial.right[found])
-        ranking = trial.candidates.ranking(_sigmoid(_cross_fit(kind, trial, used)), _SETS)
-        return used, ranking
-
-    def _choose_fusion(self, trial: _Trial, used: list[int]) -> tuple[str, Floats]:
-        """Return the kind of fusion, and nDCG@5 of each row with it."""
+    def _learn(self, trial: Trial, members: list[Member]) -> tuple[list[int], Ranking]:
+        """Choose members and fusion on held-out rows; return the members and the rows' probabilities."""
         kinds = ("boosted", "logistic") if self.fusion == "auto" else (self.fusion,)
-        gains = {kind: trial.ndcg(_cross_fit(kind, trial, used, _TRIAL_TREES)) for kind in kinds}
-        if self.fusion != "auto":
-            return self.fusion, gains[self.fusion]
-        difference = gains["boosted"] - gains["logistic"]
-        error = difference.std() / np.sqrt(max(1, difference.size))
-        kind = "boosted" if difference.mean() > error else "logistic"
-        return kind, gains[kind]
+        names = [member.name for member in members]
+        found = choose_members(trial, names, kinds, prune=self.prune, n_trees=self.fusion_trees)
+        self.fusion_, self.report_ = found.fusion, found.report
+        return found.used, found.ranking
 
     def _logits(self, features: NDArray[np.float32]) -> Floats:
         if self.fusion_ is not None:
@@ -567,7 +486,7 @@ class Ensemble(FittedModel):
 
     def _wanted(self, k: int) -> int:
         """Return how many labels each member contributes: as while learning, unless more labels are asked for."""
-        return self.candidates if k <= _SETS else max(k, self.candidates)
+        return self.candidates if k <= KEPT else max(k, self.candidates)
 
     def _counts(self) -> NDArray[np.int64]:
         return getattr(self, "label_counts_", np.zeros(self.n_labels_, dtype=np.int64))
@@ -604,48 +523,8 @@ def _known_beforehand(counts: NDArray[np.int64], Y: sparse.csr_array) -> NDArray
     return None if np.sum(~used) >= only_held_out.sum() else ~only_held_out
 
 
-def _fit_fusion(kind: str, features: NDArray[np.float32], right: NDArray[np.bool_], n_trees: int = 100) -> Fusion:
-    if kind == "boosted" and 0 < right.sum() < right.size:
-        return Boosted.fit(features, right, n_trees)
-    return Logistic.fit(features, right)
-
-
-def _cross_fit(kind: str, trial: _Trial, used: list[int], n_trees: int = 100) -> Floats:
-    """Return the log odds of all candidates, each from a fusion fitted on the other half of the rows.
-
-    What no member in use found is no candidate: that it is in the trial tells that another member found it.
-    """
-    features = select_members(trial.features, used)
-    half = np.random.default_rng(0).permutation(trial.n_true.size) % 2 == 1
-    found, second = is_found(features), half[trial.candidates.row]
-    logits = np.full(second.size, NEVER)
-    for part, other in ((found & second, found & ~second), (found & ~second, found & second)):
-        fusion = _fit_fusion(kind, features[other], trial.right[other], n_trees)
-        logits[part] = fusion.logits(features[part], 1)
-    return logits
-
-
-def _joined(trials: list[_Trial]) -> _Trial:
-    if len(trials) == 1:
-        return trials[0]
-    first = np.cumsum([0, *(trial.n_true.size for trial in trials)])
-    row = np.concatenate([trial.candidates.row + start for trial, start in zip(trials, first, strict=False)])
-    label = np.concatenate([trial.candidates.label for trial in trials])
-    return _Trial(
-        Candidates(row, label, int(first[-1]), trials[0].candidates.n_labels),
-        np.concatenate([trial.features for trial in trials]),
-        np.concatenate([trial.right for trial in trials]),
-        np.concatenate([trial.n_true for trial in trials]),
-    )
-
-
 def _fresh(encoder: Any) -> Any:
     return type(encoder)(**encoder.get_params(deep=False)) if hasattr(encoder, "get_params") else encoder
-
-
-def _sigmoid(logits: Floats) -> Floats:
-    found: Floats = 1 / (1 + np.exp(-logits))
-    return found
 
 
 def _ignore(stage: str, share: float) -> None:
