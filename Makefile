@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 CPP := $(wildcard cpp/*.cpp cpp/*/*.cpp cpp/*/*.hpp)
 NATIVE := $(CPP) CMakeLists.txt pyproject.toml
-EXTRAS := neural,serve,plots,skos,stem,files,tune,dev
+EXTRAS := neural,serve,plots,skos,stem,files,tune,mlflow,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-fast check fix bench docs screenshots build clean
+.PHONY: help wheel demo serve test test-fast check fix bench docs screenshots build clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ fix: $(VENV)/.all ## Repair what the linters can repair
 
 bench: $(VENV)/.all ## Run all benchmarks beside other tools (hours); results go to docs/benchmarks
 	$(BIN)/python -m benchmarks --publish
+
+wheel: ## Build portable wheels for every Python from 3.11 on that is installed, and the sdist, into dist/
+	scripts/build-wheels.sh
 
 docs: $(VENV)/.all ## Build the site into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -1,0 +1,48 @@
+"""What is deployed: the Kubernetes manifests fit their schemas, and name what the service has."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tagwood.cli.serve import serve
+from tagwood.service.settings import GRACEFUL
+
+yaml = pytest.importorskip("yaml")
+DEPLOY = Path(__file__).parents[2] / "deploy"
+MANIFESTS = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+DEPLOYMENT = next(one for one in MANIFESTS if one["kind"] == "Deployment")
+CONTAINER = DEPLOYMENT["spec"]["template"]["spec"]["containers"][0]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda one: one["kind"])
+def test_manifests_fit_the_schema(manifest):
+    validator = pytest.importorskip("kubernetes_validate")
+    validator.validate(manifest, "1.31", strict=True)
+    broken = {**manifest, "spec": {**manifest["spec"], "nothing": 1}}
+    with pytest.raises(validator.ValidationError):
+        validator.validate(broken, "1.31", strict=True)
+
+
+def test_the_container_is_unprivileged_and_the_model_read_only():
+    assert CONTAINER["securityContext"]["readOnlyRootFilesystem"]
+    mounts = {one["name"]: one for one in CONTAINER["volumeMounts"]}
+    assert mounts["models"]["readOnly"]
+    lines = (DEPLOY / "Containerfile").read_text().splitlines()
+    user = next(line.split()[1] for line in lines if line.startswith("USER"))
+    assert int(user) == DEPLOYMENT["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+
+
+def test_arguments_and_probes_exist():
+    options = {"--" + name.replace("_", "-") for name in serve.__annotations__}
+    lines = (DEPLOY / "Containerfile").read_text().splitlines()
+    default = json.loads(next(line for line in lines if line.startswith("CMD")).removeprefix("CMD"))
+    given = {word.partition("=")[0] for word in (*CONTAINER["args"], *default) if word.startswith("--")}
+    assert given <= options
+    assert CONTAINER["livenessProbe"]["httpGet"]["path"] == "/health"
+    assert CONTAINER["readinessProbe"]["httpGet"]["path"] == "/ready"
+
+
+def test_a_pod_waits_longer_than_the_service_needs_to_stop():
+    assert DEPLOYMENT["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > GRACEFUL + 10
