@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 CPP := $(wildcard cpp/*.cpp cpp/*/*.cpp cpp/*/*.hpp)
 NATIVE := $(CPP) CMakeLists.txt pyproject.toml
-EXTRAS := neural,serve,plots,skos,stem,files,tune,mlflow,dev
+EXTRAS := neural,serve,plots,skos,stem,files,tune,scale,mlflow,dev
 
 .DEFAULT_GOAL := help
 .PHONY: help wheel demo serve test test-fast check fix bench docs screenshots build clean

@@ -43,6 +43,23 @@ def test_train_says_what_it_made_and_measures_it(folder, tmp_path, capsys):
     assert Tagger.load(tmp_path / "m").model_.arity == 2
 
 
+def test_a_training_that_was_interrupted_goes_on_to_the_same_model(folder, tmp_path, monkeypatch, capsys):
+    from tagwood.models.linear_tree.training import TreeTraining
+
+    target, parts = tmp_path / "m", tmp_path / "m.parts"
+    arguments = ["train", str(folder / "library.csv"), "-O", str(target), "-j", "1", "--resume"]
+    with monkeypatch.context() as patch:
+        patch.setattr(TreeTraining, "train_nodes", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert run(arguments) == 130
+    assert parts.is_dir()
+    assert not target.exists()
+    assert run(arguments) == 0
+    assert "2 finished parts are used" in " ".join(capsys.readouterr().err.split())  # label features and tree
+    assert not parts.exists()
+    expected, found = ((path / "arrays.safetensors").read_bytes() for path in (folder / "model", target))
+    assert found == expected
+
+
 def test_train_reads_a_recipe_and_overrides_it(folder, tmp_path, capsys):
     (tmp_path / "r.toml").write_text("[features]\nngrams = [1, 1]\n[model]\nC = 2\nthreads = 1\n")
     target = str(tmp_path / "m")

@@ -52,6 +52,12 @@ SetOption = Annotated[
 GroupsOption = Annotated[
     str | None, typer.Option("--groups", help="Column with the group of each row; 'group' by default.")
 ]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Compute on Ray (tagwood[scale]): local, or HOST:PORT of a cluster that this machine is part of."
+    ),
+]
 TextColumnsOption = Annotated[
     str | None,
     typer.Option(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,7 @@ from tagwood.errors import InputError
 
 if TYPE_CHECKING:
     from tagwood.data import Dataset
+    from tagwood.models.tasks import Runner
     from tagwood.tagger import Tagger
 
 _SHOWN_SECONDS = 2.0  # CPU time from which the forecast is shown; shorter runs finish before it is read
@@ -60,6 +63,19 @@ def train(
     docs_limit: common.DocsLimitOption = None,
     jobs: common.JobsOption = None,
     max_ram: Annotated[str | None, typer.Option(help="Memory limit, such as 4GB; the free memory by default.")] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Keep finished parts of the training until the model is written; the same command started again "
+            "computes only what is missing.",
+        ),
+    ] = False,
+    work_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder for finished parts, on storage that all machines share; implies --resume."),
+    ] = None,
+    cluster: common.ClusterOption = None,
     notes: Annotated[str | None, typer.Option(help="Notes to store with the model.")] = None,
     skip_bad: common.SkipBadOption = False,
     force: Annotated[
@@ -74,6 +90,7 @@ def train(
     The model folder appears when it is complete, or not at all.
     """
     from tagwood.storage.publish import check_replaceable
+    from tagwood.storage.shards import ShardStore
 
     named = {"model.kind": model, "tree.tree": tree, "model.quality": quality}
     named["sets.refit"] = None if refit else "false"
@@ -86,14 +103,36 @@ def train(
     if corrections is not None:
         rows = _with_corrections(rows, corrections)
     check_budget(rows, tagger, allowed, force=force)
-    with common.stages("Training") as advance:
-        tagger.fit(rows, progress=advance)
+    parts = work_dir or output.with_name(f"{output.name}.parts") if resume or work_dir is not None else None
+    with training_runner(cluster, parts, jobs) as runner, common.stages("Training") as advance:
+        tagger.fit(rows, progress=advance, runner=runner)
     folder = tagger.save(output, notes=notes, overwrite=force)
+    if parts is not None:
+        ShardStore(parts).remove()
     facts = summarise(tagger, folder)
     if json:
         common.print_json(facts)
     else:
         print_summary(tagger, facts)
+
+
+@contextmanager
+def training_runner(cluster: str | None, parts: Path | None, jobs: int | None) -> Iterator[Runner | None]:
+    """Yield what trains models in parts: on a cluster, or here with finished parts in a folder; None for neither."""
+    from tagwood.storage.shards import ShardStore
+
+    store = None if parts is None else ShardStore(parts)
+    if store is not None and len(store):
+        common.say(f"{parts}: {len(store):,} finished parts are used where they fit")
+    if cluster is None:
+        from tagwood.models.tasks import LocalRunner
+
+        yield None if store is None else LocalRunner(store, jobs)
+        return
+    from tagwood.scale import RayRunner, connect
+
+    with connect(cluster, jobs):
+        yield RayRunner(store)
 
 
 def print_summary(tagger: Tagger, facts: dict[str, Any]) -> None:

@@ -39,7 +39,7 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield a new folder beside `target`; on a clean exit it becomes `target`, otherwise it is removed."""
     check_replaceable(target, overwrite=overwrite)
     # After a failure the folder is the unfinished model, after an exchange the old one.
-    with _locked_folder(target.parent, STAGING, _remove_model) as staged:
+    with _locked_folder(target.parent, STAGING, remove_model) as staged:
         yield staged
         sync_folder(staged)
         _publish(staged, target, overwrite=overwrite)
@@ -198,7 +198,7 @@ def _publish(staged: Path, target: Path, *, overwrite: bool) -> None:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
         check_replaceable(target, overwrite=overwrite)
-        if _exchange(staged, target) or _replace_in_two_steps(staged, target, _remove_model):
+        if _exchange(staged, target) or _replace_in_two_steps(staged, target, remove_model):
             return
     raise StorageError("other processes keep replacing this folder", path=target, hint="Save to another folder.")
 
@@ -261,7 +261,7 @@ def _remove_stale(target: Path) -> None:
         is_model = folder.name.startswith(STAGING) or (folder / MANIFEST).exists()
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > _STALE_SECONDS and _is_abandoned(folder):
-                (_remove_model if is_model else _remove_tree)(folder)
+                (remove_model if is_model else _remove_tree)(folder)
 
 
 def _is_abandoned(folder: Path) -> bool:
@@ -283,7 +283,7 @@ def _try_lock(fd: int) -> bool:
     return True
 
 
-def _remove_model(folder: Path) -> None:
+def remove_model(folder: Path) -> None:
     """Remove the files of a model and then the folder, unless it contains other files."""
     with contextlib.suppress(OSError):
         for path in sorted(folder.iterdir()):

@@ -9,6 +9,7 @@ data, settings or versions therefore never find it, and nothing has to be compar
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import hashlib
@@ -21,6 +22,7 @@ import numpy as np
 
 from tagwood.errors import StorageError
 from tagwood.storage.folder import MANIFEST
+from tagwood.storage.publish import remove_model
 from tagwood.storage.save_load import load, save
 from tagwood.storage.state import State, storable
 
@@ -73,6 +75,16 @@ class ShardStore:
 
     def __contains__(self, name: str) -> bool:
         return (self.folder / name / MANIFEST).exists()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.folder.glob(f"*/{MANIFEST}"))
+
+    def remove(self) -> None:
+        """Remove all shards, and the folder if nothing else is in it."""
+        for manifest in self.folder.glob(f"*/{MANIFEST}"):
+            remove_model(manifest.parent)
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
 
     def write(self, name: str, result: State) -> None:
         """Store a result, unless another worker has done so meanwhile."""
