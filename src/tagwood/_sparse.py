@@ -19,6 +19,7 @@ from tagwood._check import check_finite
 from tagwood.errors import InputError
 
 _INT32_MAX = np.iinfo(np.int32).max
+_GAPS_FROM, _GAPS = 10_000_000, 100  # label matrices with more columns than both are refused
 
 
 class CsrParts(NamedTuple):
@@ -98,6 +99,12 @@ def check_labels(Y: Any, *, n_rows: int | None = None, name: str = "Y") -> spars
     """
     matrix = _canonical(_lists_to_csr(Y, name) if isinstance(Y, list | tuple) else _to_csr(Y, name))
     check_finite(matrix.data, name)
+    if matrix.shape[1] > _GAPS_FROM and matrix.shape[1] > _GAPS * matrix.nnz:
+        raise InputError(
+            f"{name} must number its labels without large gaps",
+            given=f"{matrix.shape[1]:,} columns for {matrix.nnz:,} entries",
+            hint="A Tagger takes any ids; for a model number them by np.unique(ids, return_inverse=True).",
+        )
     if matrix.data.size and matrix.data.min() < 0:
         raise InputError(f"{name} must contain 0 and 1", given=str(matrix.data.min()))
     if n_rows is not None and matrix.shape[0] != n_rows:

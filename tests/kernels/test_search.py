@@ -11,6 +11,7 @@ from reference import search as reference
 from tree_problems import random_rows, random_tree, random_weights, trained_block
 
 from tagwood import _kernels
+from tagwood.models.label_filter import LabelFilter
 from tagwood.models.linear_tree.weights import LINKS, SearchPlan, TreeWeights, assemble, read_node
 from tagwood.trees.label_tree import LabelTree
 
@@ -273,7 +274,7 @@ def test_forged_arrays_never_crash(seed, n_labels, n_features, dtype, link, chan
     arrays = model.arrays._replace(**forged)
     X = random_rows(rng, 5, min(n_features, 300))._replace(n_cols=n_features)
     bad = TreeWeights(tree, arrays, model.link)
-    masks = [None, rng.random(n_labels) < 0.5]
+    masks = [None, LabelFilter(rng.random(n_labels) < 0.5)]
     for exact, merge, mask in product((False, True), ("mean", "max"), masks):
         found = bad.search(X, 6, SearchPlan(exact, 7, 0, merge, mask), 1)
         assert not np.isnan(found.scores).any()

@@ -29,7 +29,7 @@ REQUESTS = [([f"oak {number}", "sea"][: 1 + number % 2], TagOptions(k=1 + number
 def test_answers_equal_those_of_single_requests(tagger, enabled):
     answers, sizes = run(tagger, REQUESTS, enabled=enabled)
     for (texts, options), answer in zip(REQUESTS, answers, strict=True):
-        assert answer == [as_json(tags) for tags in tagger.tag(texts, options.k)]
+        assert answer == [as_json(tags, tagger.vocab_) for tags in tagger.tag(texts, options.k)]
     assert sum(sizes) == sum(len(texts) for texts, _ in REQUESTS)
 
 

@@ -90,6 +90,12 @@ def load_tagger(folder: Path, jobs: int | None = None) -> Tagger:
     return tagger
 
 
+def filters(tagger: Tagger, restrict: list[str] | None, exclude: list[str] | None) -> dict[str, Any]:
+    """Return the labels of --restrict and --exclude as filters, prepared once for all texts."""
+    given = {"restrict": restrict, "exclude": exclude}
+    return {name: None if labels is None else tagger.label_filter(labels) for name, labels in given.items()}
+
+
 def service_is_installed() -> bool:
     """Whether the packages of ``tagwood[serve]`` can be imported."""
     from importlib.util import find_spec

@@ -30,8 +30,8 @@ def explain(
         raise InputError("--json and --html cannot be combined")
     tagger = common.load_tagger(model)
     text = common.readable(sys.stdin.read() if text == "-" else text)
-    among: dict[str, Any] = {"restrict": restrict, "exclude": exclude}
-    wanted: str | int | None = label
+    among = common.filters(tagger, restrict, exclude)
+    wanted: Any = label
     if wanted is None:
         tags = tagger.tag_one(text, k=1, **among)
         if not tags:

@@ -77,9 +77,9 @@ def predict(
     if sets and promise is not None:
         raise InputError("--sets and --promise cannot be combined")
     options: dict[str, Any] = {"k": limit, "threshold": threshold, "promise": promise, "language": language}
-    options |= {"restrict": restrict, "exclude": exclude}
     single = output is None and to is None and source != "-" and not is_path(source)
     tagger = common.load_tagger(model, jobs)
+    options |= common.filters(tagger, restrict, exclude)
     if sets:
         options["promise"] = tagger.sets.rule
     if single:

@@ -23,6 +23,7 @@ from tagwood._sparse import CsrParts
 from tagwood.data.dataset import Dataset
 from tagwood.data.encodings import Encoding, detect_encoding
 from tagwood.data.files import BadLines, decoded_lines, parsed_lines
+from tagwood.data.label_ids import is_dense
 from tagwood.data.report import FileReport, ReadReport, shown
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
@@ -39,7 +40,6 @@ ROLES = (*TITLE, *BODY, *LABELS, *ID, *GROUP)
 _MAX_LABELS = 2**31 - 2
 _MAX_ID = 2**63 - 1
 # Ids up to here, or up to ten times the number of labels, are rows of a label table; above, only ids in use are.
-_DENSE_IDS = 1_000_000
 _MAX_WIDTH = 1 << 24  # columns that a small file may declare
 
 
@@ -222,13 +222,13 @@ class LabelIds:
         """Return the label ids of `of` as rows of a label table, and that table.
 
         Ids in a file without a vocabulary are rows already, unless they are large and sparse: then only those in use
-        are labels, in order of id, and their names are the ids.
+        are labels, in order of id.
         """
         if self._vocab is None and self._kind is int:
             used, rows = np.unique(flat, return_inverse=True)
             width = int(used[-1]) + 1 if used.size else 0
-            if width > max(_DENSE_IDS, 10 * used.size):
-                return rows.astype(np.int32), LabelVocab.from_names(map(str, used.tolist()))
+            if not is_dense(width - 1, used.size):
+                return rows.astype(np.int32), LabelVocab.of_ids(used.tolist())
             return flat.astype(np.int32), LabelVocab.numbered(width)
         return flat.astype(np.int32), self.vocab()
 
@@ -243,6 +243,8 @@ class LabelIds:
 
     def _number(self, label: int) -> int | None:
         self._check_kind(int)
+        if self._vocab is not None and self._vocab.id_kind == "integer":
+            return self._by_key(Named(str(label), ""))
         if self._vocab is not None and self._names_are_ids:
             return self._by_key(Named("", str(label)))
         high = _MAX_ID if self._vocab is None else len(self._vocab) - 1

@@ -3,23 +3,29 @@
 In: names and URIs. Out: a frozen value that data, models and service share; `vocab_files` reads and writes it. An id is
 a row of the table. Rows are only appended and ids never reused, so that models stay valid when the vocabulary grows.
 Strings are kept as one block of bytes (`StringTable`): a million names are small and load memory-mapped.
+
+Users may call labels by whole numbers or tuples of their own, such as the numbers of products (`LabelVocab.of_ids`).
+The ids are stored as text in the column of URIs, and `label_id` returns them as they were given.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tagwood._check import check_int
+from tagwood._check import check_choice, check_int
 from tagwood.errors import InputError
 from tagwood.storage.state import check_packed, pack_strings
 
-_AMBIGUOUS = -1
+ID_KINDS = ("row", "integer", "tuple")
+_AMBIGUOUS, _UNKNOWN = -1, -2
 _BETWEEN_NAMES = "\n"
 _MAX_LABELS = 2**31 - 1
 
@@ -103,6 +109,9 @@ class LabelVocab:
         (size,) bool: True for labels that are no longer suggested. They keep their ids.
     alternatives
         Alternative names and notation of each label, in any language, separated by line breaks; see `label_names`.
+    id_kind
+        What a label that is not called by a text is called by: its ``"row"`` of the table; or an ``"integer"`` or
+        ``"tuple"`` of its own, which `uris` has as text.
 
     Examples
     --------
@@ -119,9 +128,13 @@ class LabelVocab:
     languages: Mapping[str, StringTable] = field(default_factory=dict)
     removed: NDArray[np.bool_] | None = None
     alternatives: StringTable | None = None
+    id_kind: str = "row"
 
     def __post_init__(self) -> None:
         check_int(self.size, "the number of labels", low=0, high=_MAX_LABELS)
+        check_choice(self.id_kind, "id_kind", ID_KINDS)
+        if self.id_kind != "row" and self.uris is None:
+            raise InputError("a vocabulary with ids of its own must have them as URIs", given="no URIs")
         object.__setattr__(self, "languages", dict(self.languages))
         columns = {"names": self.names, "URIs": self.uris, "removed": self.removed, **self.languages}
         columns["alternative names"] = self.alternatives
@@ -159,6 +172,26 @@ class LabelVocab:
         """Build a table of labels without names; it takes no memory, whatever its size."""
         return cls(size)
 
+    @classmethod
+    def of_ids(cls, ids: Iterable[int | tuple[Any, ...]]) -> LabelVocab:
+        """Build a table of labels that are called by whole numbers of any size, or by tuples of texts and numbers.
+
+        Examples
+        --------
+        >>> vocab = LabelVocab.of_ids([7, 1_000_000_007])
+        >>> vocab.label_id(1), vocab.find_many([1_000_000_007, 8]).tolist(), vocab.name(1)
+        (1000000007, [1, -1], '1000000007')
+        """
+        listed = list(ids)
+        kind = "tuple" if listed and isinstance(listed[0], tuple) else "integer"
+        uris = StringTable.from_strings(map(encode_id, listed))
+        vocab = cls(len(listed), StringTable.from_strings(repeat("", len(listed))), uris, id_kind=kind)
+        if len(vocab._by_uri) < len(listed):
+            raise InputError(
+                "ids of labels must differ", given=f"{len(vocab._by_uri):,} different ones of {len(listed):,}"
+            )
+        return vocab
+
     def __len__(self) -> int:
         return self.size
 
@@ -166,6 +199,7 @@ class LabelVocab:
         return (
             isinstance(other, LabelVocab)
             and (self.size, self.uris, self.languages) == (other.size, other.uris, other.languages)
+            and self.id_kind == other.id_kind
             and self.alternatives == other.alternatives
             and (self.names == other.names or list(self._all_names()) == list(other._all_names()))
             and np.array_equal(self.removed_mask(), other.removed_mask())
@@ -205,6 +239,30 @@ class LabelVocab:
         """Return the URI of a label, or None."""
         label = check_int(label, "label", low=0, high=self.size - 1)
         return (self.uris[label] or None) if self.uris is not None else None
+
+    def label_id(self, label: int) -> int | tuple[Any, ...]:
+        """Return the id of a row of the table as it was given; the row itself where labels have no ids of their own."""
+        if self.id_kind == "row" or self.uris is None:
+            return label
+        return decode_id(self.uris[label], self.id_kind) if self.uris[label] else label
+
+    def find_many(self, labels: Any) -> NDArray[np.int64]:
+        """Return the rows of many labels, -1 for unknown ones, without a Python loop for numbers.
+
+        Parameters
+        ----------
+        labels
+            Ids (rows, or whatever `id_kind` says), or names and URIs: a collection or an array of NumPy, Arrow, pandas
+            or Polars.
+        """
+        values = as_array(labels)
+        if isinstance(values, list):
+            return self._find_texts(values)
+        if values.ndim != 1 and values.size:
+            raise InputError("labels must be a list of labels", given=f"an array of shape {values.shape}")
+        if values.dtype.kind in "iu":
+            return self._find_numbers(values.astype(np.int64))
+        return self._find_texts(values.ravel().tolist())
 
     def find(self, key: str) -> int | None:
         """Return the id of the label with this URI or else this main name; None if there is none.
@@ -280,7 +338,15 @@ class LabelVocab:
             tables,
             None if self.removed is None else np.append(self.removed, np.zeros(len(names), dtype=np.bool_)),
             others,
+            self.id_kind,
         )
+
+    def add_ids(self, ids: Iterable[int | tuple[Any, ...]]) -> LabelVocab:
+        """Return a vocabulary with labels appended that are called by ids, as in `of_ids`."""
+        new = list(ids)
+        if self.id_kind != ("tuple" if new and isinstance(new[0], tuple) else "integer"):
+            raise InputError(f"new labels must be called by {self.id_kind}s", given=repr(new[:1])[:60])
+        return self.add([""] * len(new), uris=[encode_id(one) for one in new])
 
     def remove(self, labels: Iterable[int]) -> LabelVocab:
         """Return a vocabulary in which `labels` are marked as removed; their ids are never reused."""
@@ -299,6 +365,8 @@ class LabelVocab:
                 arrays[f"{name}.offsets"] = table.offsets
         if self.removed is not None:
             arrays["removed"] = self.removed.astype(np.uint8)
+        if self.id_kind != "row":
+            arrays["id_kind"] = np.array([ID_KINDS.index(self.id_kind)], dtype=np.uint8)
         return arrays
 
     @classmethod
@@ -319,7 +387,8 @@ class LabelVocab:
             if name.startswith("language.") and found is not None
         }
         removed = None if "removed" not in arrays else arrays["removed"].astype(np.bool_)
-        return cls(int(size[0]), table("names"), table("uris"), languages, removed, table("alternatives"))
+        kind = ID_KINDS[int(arrays["id_kind"][0]) % len(ID_KINDS)] if "id_kind" in arrays else "row"
+        return cls(int(size[0]), table("names"), table("uris"), languages, removed, table("alternatives"), kind)
 
     def _all_names(self) -> Iterable[str]:
         return map(str, range(self.size)) if self.names is None else self.names
@@ -334,6 +403,47 @@ class LabelVocab:
             if not key or key in taken or (old is not None and not removed[old]):
                 raise InputError("a new label needs a name or URI of its own", given=repr(key))
             taken.add(key)
+
+    def _find_numbers(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        if self.id_kind == "integer":
+            known, rows = self._by_number
+            at = np.minimum(np.searchsorted(known, numbers), max(0, known.size - 1))
+            return np.where(known[at] == numbers, rows[at], -1) if known.size else np.full(numbers.size, -1)
+        return np.where((numbers >= 0) & (numbers < self.size), numbers, -1)
+
+    def _find_texts(self, values: list[Any]) -> NDArray[np.int64]:
+        """Return the rows of labels in a list that may hold texts and ids."""
+        kinds = set(map(type, values))
+        if kinds <= {int}:
+            return self._find_numbers(np.array(values, dtype=np.int64))
+        if kinds != {str}:
+            return np.array([self._find_any(value) for value in values], dtype=np.int64)
+        if self.names is None:
+            return np.array([-1 if (row := self.find(value)) is None else row for value in values], dtype=np.int64)
+        rows = np.fromiter(map(self._by_name.get, values, repeat(_UNKNOWN)), np.int64, len(values))
+        if self._by_uri:
+            by_uri = np.fromiter(map(self._by_uri.get, values, repeat(_UNKNOWN)), np.int64, len(values))
+            rows = np.where(by_uri >= 0, by_uri, rows)
+        if (rows == _AMBIGUOUS).any():
+            self.find(values[int(np.argmax(rows == _AMBIGUOUS))])  # raises
+        return np.maximum(rows, -1)
+
+    def _find_any(self, value: Any) -> int:
+        if isinstance(value, str | tuple):
+            row = self.find(value if isinstance(value, str) else encode_id(value))
+            return -1 if row is None else row
+        if isinstance(value, int | np.integer) and not isinstance(value, bool):
+            return int(self._find_numbers(np.array([value], dtype=np.int64))[0])
+        raise InputError("a label must be a name, a URI or an id", given=repr(value)[:60])
+
+    @cached_property
+    def _by_number(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The whole numbers that labels are called by, rising, and the row of each."""
+        texts = list(self.uris or ())
+        rows = np.array([row for row, text in enumerate(texts) if text], dtype=np.int64)
+        numbers = np.array([decode_id(texts[row], self.id_kind) for row in rows], dtype=np.int64)
+        order = np.argsort(numbers, kind="stable")
+        return numbers[order], rows[order]
 
     @cached_property
     def _by_uri(self) -> dict[str, int]:
@@ -387,6 +497,45 @@ class LabelVocab:
                 index[string] = label
         index.pop("", None)
         return index
+
+
+def encode_id(value: Any) -> str:
+    """Return the text that stands for an id: a whole number, or a tuple of texts and whole numbers.
+
+    Examples
+    --------
+    >>> encode_id(1_000_000_007), encode_id(("shop 1", 42)), decode_id('["shop 1",42]', "tuple")
+    ('1000000007', '["shop 1",42]', ('shop 1', 42))
+    """
+    if isinstance(value, tuple):
+        plain = [int(part) if isinstance(part, np.integer) else part for part in value]
+        if not plain or any(isinstance(part, bool) or not isinstance(part, str | int) for part in plain):
+            raise InputError("an id must be a tuple of texts and whole numbers", given=repr(value)[:60])
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not -(2**63) <= value < 2**63:
+        raise InputError("an id must be a whole number of 64 bits or a tuple", given=repr(value)[:60])
+    return str(int(value))
+
+
+def decode_id(text: str, kind: str) -> int | tuple[Any, ...]:
+    """Return the id that a text of `encode_id` stands for."""
+    try:
+        return int(text) if kind == "integer" else tuple(json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"the text of an id must be that of {kind}s", given=repr(text)[:60]) from error
+
+
+def as_array(labels: Any) -> NDArray[Any] | list[Any]:
+    """Return labels as an array if they are a column of NumPy, Arrow, pandas or Polars, and else as a list."""
+    if isinstance(labels, str) or not hasattr(labels, "__iter__"):
+        raise InputError("labels must be a collection", given=repr(labels)[:60], hint=f"Wrap it: [{labels!r}]."[:60])
+    convert = getattr(labels, "to_numpy", None)
+    if convert is None:
+        return labels if isinstance(labels, np.ndarray) else list(labels)
+    try:
+        return np.asarray(convert(zero_copy_only=False))  # Arrow copies only if it is told to
+    except TypeError:
+        return np.asarray(convert())
 
 
 def _word(key: str) -> str:

@@ -173,6 +173,7 @@ def update_table(
         _languages(vocab, newer, pairs),
         vocab.removed,
         _alternatives(vocab, newer, pairs),
+        vocab.id_kind,
     )
     table = table.remove(masked) if masked else table
     new = [j for j in diff.added if not gone[j]]

@@ -171,27 +171,6 @@ def check_label_texts(label_texts: Iterable[str], n_labels: int) -> list[str]:
     return listed
 
 
-def allowed_labels(restrict: ArrayLike | None, exclude: ArrayLike | None, n_labels: int) -> NDArray[np.bool_] | None:
-    """Return a mask of the labels that may be returned, or None if all may."""
-    if restrict is None and exclude is None:
-        return None
-    allowed = np.full(n_labels, restrict is None)
-    if restrict is not None:
-        allowed[_check_ids(restrict, "restrict", n_labels)] = True
-    if exclude is not None:
-        allowed[_check_ids(exclude, "exclude", n_labels)] = False
-    return allowed
-
-
-def _check_ids(ids: ArrayLike, name: str, n_labels: int) -> NDArray[np.int64]:
-    array = np.atleast_1d(np.asarray(ids))
-    if array.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= n_labels:
-        raise InputError(f"{name} must hold label ids from 0 to {n_labels - 1}")
-    return array.astype(np.int64)
-
-
 def check_pairs(pairs: ArrayLike, n_rows: int, n_labels: int) -> NDArray[np.int64]:
     """Return checked (n_pairs, 2) rows and labels."""
     wanted = np.asarray(pairs)

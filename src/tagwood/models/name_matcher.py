@@ -34,7 +34,8 @@ from tagwood._check import check_float, check_int, check_threads
 from tagwood.errors import InputError
 from tagwood.features.base import check_texts
 from tagwood.features.words import FIRST, WordSequences
-from tagwood.models.base import FittedModel, allowed_labels, check_text_rows
+from tagwood.models.base import FittedModel, check_text_rows
+from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.name_index import LONGEST, Matches, NameIndex, stems_of, texts_with, words_of_names
 from tagwood.probabilities.calibration import fit_logistic, sigmoid
 from tagwood.ranking import Ranking
@@ -168,8 +169,8 @@ class NameMatcher(FittedModel):
         texts: Iterable[str],
         k: int = 5,
         *,
-        restrict: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
+        restrict: ArrayLike | LabelFilter | None = None,
+        exclude: ArrayLike | LabelFilter | None = None,
     ) -> Ranking:
         """Return the best `k` labels of each text with the probability that the match is right.
 
@@ -194,7 +195,7 @@ class NameMatcher(FittedModel):
         logits[whole] = np.maximum(logits[whole], np.log(CERTAIN / (1 - CERTAIN)))
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         if allowed is not None:
-            use = allowed[labels]
+            use = allowed.mask[labels]
             labels, at, logits = labels[use], at[use], logits[use]
         best = np.lexsort((labels, -logits, at))
         if not self.index_.one_name_each:  # keep the best name of each label

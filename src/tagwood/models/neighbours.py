@@ -26,7 +26,8 @@ from tagwood._check import check_float, check_int, check_threads
 from tagwood._sparse import CsrParts, check_labels, csr_parts, feature_parts
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
-from tagwood.models.base import FittedModel, allowed_labels, check_training_data
+from tagwood.models.base import FittedModel, check_training_data
+from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
@@ -247,7 +248,12 @@ class Neighbours(FittedModel):
         return self
 
     def rank(
-        self, X: Any, k: int = 5, *, restrict: ArrayLike | None = None, exclude: ArrayLike | None = None
+        self,
+        X: Any,
+        k: int = 5,
+        *,
+        restrict: ArrayLike | LabelFilter | None = None,
+        exclude: ArrayLike | LabelFilter | None = None,
     ) -> Ranking:
         """Return the best `k` labels of each row; rows get fewer where their neighbours have fewer.
 
@@ -265,7 +271,7 @@ class Neighbours(FittedModel):
         near = self.nearest(X)
         weights, total = self._votes(near)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
-        blocked = _NO_FLAGS if allowed is None else (~allowed).view(np.uint8)
+        blocked = _NO_FLAGS if allowed is None else allowed.blocked
         label_ptr, labels = self._all_labels()
         found = _kernels.vote_labels(near.ids, weights, near.found, label_ptr, labels, blocked, k, threads)
         share = found[1] / np.repeat(total, k)
@@ -419,7 +425,12 @@ class Centroids(FittedModel):
         return self
 
     def rank(
-        self, X: Any, k: int = 5, *, restrict: ArrayLike | None = None, exclude: ArrayLike | None = None
+        self,
+        X: Any,
+        k: int = 5,
+        *,
+        restrict: ArrayLike | LabelFilter | None = None,
+        exclude: ArrayLike | LabelFilter | None = None,
     ) -> Ranking:
         """Return the best `k` labels of each row: labels that share no feature with a row are not returned.
 
@@ -435,7 +446,7 @@ class Centroids(FittedModel):
         self._check_fitted()
         check_int(k, "k", low=1)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
-        blocked = _NO_FLAGS if allowed is None else (~allowed).view(np.uint8)[: self.index_.n_rows]
+        blocked = _NO_FLAGS if allowed is None else allowed.blocked[: self.index_.n_rows]
         threads = check_threads(self.threads)
         most = min(self.max_features, _QUERY_FEATURES)
         queries = largest_features(feature_parts(X, self.n_features_), most, threads)

@@ -35,11 +35,11 @@ from tagwood.features.words import WordBags
 from tagwood.models.base import (
     FittedModel,
     Progress,
-    allowed_labels,
     check_pairs,
     check_text_rows,
     ignore_progress,
 )
+from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.trees.coding import build_fano_tree, build_huffman_tree
@@ -155,8 +155,8 @@ class SoftmaxTree(FittedModel):
         texts: Iterable[str],
         k: int = 5,
         *,
-        restrict: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
+        restrict: ArrayLike | LabelFilter | None = None,
+        exclude: ArrayLike | LabelFilter | None = None,
     ) -> Ranking:
         """Return the `k` most probable labels of each text, exactly.
 
@@ -226,13 +226,17 @@ class SoftmaxTree(FittedModel):
         return build_interpolated_tree(V, frequencies, lam=lam, max_leaf_size=1, seed=self.seed, threads=threads)
 
     def _search(
-        self, texts: Iterable[str], k: int, restrict: ArrayLike | None, exclude: ArrayLike | None
+        self,
+        texts: Iterable[str],
+        k: int,
+        restrict: ArrayLike | LabelFilter | None,
+        exclude: ArrayLike | LabelFilter | None,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
         self._check_fitted()
         wanted = min(check_int(k, "k", low=1), self.n_labels_)
         rows = self.bags_.rows(texts, check_threads(self.threads), new=True)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
-        nodes = _EVERYTHING if allowed is None else self.tree_.nodes_with(allowed).view(np.uint8)
+        nodes = _EVERYTHING if allowed is None else allowed.nodes(self.tree_)
         return _kernels.softmax_search(
             self.arrays_, self.dimension, *rows[:3], wanted, nodes, check_threads(self.threads)
         )

@@ -14,6 +14,8 @@ from concurrent.futures import Executor
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from tagwood.data.vocab import LabelVocab
+from tagwood.models.label_filter import LabelFilter
 from tagwood.tagger import Tagger, Tags
 
 _MAX_TEXTS = 64
@@ -22,13 +24,13 @@ _MAX_BLOCKING = 0.004  # seconds for which a batch may block the event loop
 
 
 class TagOptions(NamedTuple):
-    """Options that all texts of a batch share; labels are given by id."""
+    """Options that all texts of a batch share; labels are rows of the label table."""
 
     k: int = 5
     threshold: float | None = None
     promise: str | None = None
     restrict: tuple[int, ...] | None = None
-    exclude: tuple[int, ...] = ()
+    exclude: tuple[int, ...] | None = None
     language: str | None = None
 
 
@@ -96,21 +98,32 @@ class RequestBatcher:
 
     def _tag(self, tagger: Tagger, texts: list[str], options: TagOptions) -> list[dict[str, Any]]:
         start = perf_counter()
-        tags = tagger.tag(texts, **options._asdict())
+        rows = {name: getattr(options, name) for name in ("restrict", "exclude")}
+        limits = {name: LabelFilter.of(some, len(tagger.vocab_)) for name, some in rows.items() if some is not None}
+        tags = tagger.tag(texts, **options._asdict() | limits)
         spent = (perf_counter() - start) / work_of(texts, options)
         self._seconds_per_unit += 0.05 * (spent - self._seconds_per_unit)
-        return [as_json(found) for found in tags]
+        return [as_json(found, tagger.vocab_) for found in tags]
 
 
-def as_json(tags: Tags) -> dict[str, Any]:
-    """Return the labels of one text as JSON values."""
-    labels = [{"id": tag.label, "name": tag.name, "uri": tag.uri, "score": tag.score} for tag in tags]
+def as_json(tags: Tags, vocab: LabelVocab) -> dict[str, Any]:
+    """Return the labels of one text as JSON values; `id` is the row of the label table."""
+    own_ids = vocab.id_kind != "row"
+    labels = [
+        {
+            "id": vocab.find(tag.uri or "") if own_ids else tag.label,
+            "name": tag.name,
+            "uri": tag.uri,
+            "score": tag.score,
+        }
+        for tag in tags
+    ]
     return {"labels": labels, "review": tags.review}
 
 
 def work_of(texts: list[str], options: TagOptions) -> int:
     """Return the size of a batch: its characters, plus a constant per text and per named label."""
-    return sum(map(len, texts)) + 200 * len(texts) + 10 * (len(options.restrict or ()) + len(options.exclude))
+    return sum(map(len, texts)) + 200 * len(texts) + 10 * (len(options.restrict or ()) + len(options.exclude or ()))
 
 
 def is_prepared(tagger: Tagger, options: TagOptions) -> bool:

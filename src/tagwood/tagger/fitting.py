@@ -20,7 +20,8 @@ from scipy import sparse
 from tagwood._check import check_choice, check_float, check_int
 from tagwood._sparse import check_labels
 from tagwood.data.dataset import Dataset
-from tagwood.data.records import LabelIds, Named, label_matrix
+from tagwood.data.label_ids import compact_columns, id_rows
+from tagwood.data.records import LabelIds, label_matrix
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 from tagwood.features.base import Encoder, takes_texts
@@ -159,7 +160,10 @@ def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error")
     if isinstance(labels, np.ndarray) and labels.dtype == object and labels.ndim == 1:
         labels = list(labels)  # one collection per row, as scikit-learn splits them
     if sparse.issparse(labels) or isinstance(labels, np.ndarray):
-        Y = check_labels(labels, name="labels")
+        small, columns = compact_columns(labels) if vocab is None else (labels, None)
+        Y = check_labels(small, name="labels")
+        if columns is not None:
+            return Y, columns
         return _widen(Y, LabelVocab.numbered(Y.shape[1]) if vocab is None else vocab)
     rows = list(labels)
     for row in rows:
@@ -169,9 +173,14 @@ def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error")
                 given=repr(row)[:60],
                 hint="Wrap it: [label].",
             )
+    ordered = [_in_order(row) for row in rows]
+    by_id = id_rows(ordered, vocab, on_unknown)
+    if by_id is not None:
+        flat, ends, table = by_id
+        return check_labels(label_matrix(flat, ends, len(table))), table
     ids = LabelIds(vocab, on_unknown)
     try:
-        lists = [ids.of(_in_order(row)) for row in rows]
+        lists = [ids.of(row) for row in ordered]
     except DataError as error:
         raise InputError(error.reason, hint=error.hint) from error
     flat, table = ids.table(np.array([label for row in lists for label in row], dtype=np.int64))
@@ -179,13 +188,13 @@ def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error")
     return check_labels(label_matrix(flat, ends, len(table))), table
 
 
-def _in_order(row: Iterable[Any]) -> list[int | str | Named]:
+def _in_order(row: Iterable[Any]) -> list[Any]:
     """Return the labels of a row; those of a set are sorted, because sets of strings have no fixed order."""
     items = [int(item) if isinstance(item, np.integer) else item for item in row]
     if isinstance(row, set | frozenset):
         items.sort(key=lambda item: (type(item).__name__, item))
     for item in items:
-        if isinstance(item, bool) or not isinstance(item, int | str | Named):
+        if isinstance(item, bool) or not isinstance(item, int | str | tuple):
             raise InputError("a label must be a name, a URI or an id", given=repr(item)[:60])
     return items
 
@@ -377,7 +386,7 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
     if held is None:
         return Learned(parts, None, None)
     report("probabilities", 0.0)
-    ranking = LabelSearch(parts.encoder, parts.model, data.vocab).rank(list(held.texts or ()), CANDIDATES, None, [])
+    ranking = LabelSearch(parts.encoder, parts.model, data.vocab).rank(list(held.texts or ()), CANDIDATES)
     probabilities = None
     if held.n_rows >= plan.sets.smallest:
         counts = np.bincount(parts.Y.indices, minlength=ranking.n_labels)

@@ -28,6 +28,7 @@ from tagwood.features.concat import ConcatEncoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import explains_texts, finds_new_labels
 from tagwood.models.ensemble import Ensemble, Evidence, MemberEvidence
+from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.explanation import LabelPath, PathStep, Pruned, explain_label, find_pruning
 from tagwood.models.name_matcher import NameMatcher
@@ -48,12 +49,12 @@ _WORD = re.compile(r"\w+")
 
 
 class Question(NamedTuple):
-    """The arguments of the call of `tag` that is explained; labels are ids."""
+    """The arguments of the call of `tag` that is explained."""
 
     k: int
     threshold: float | None
-    restrict: list[int] | None
-    exclude: list[int]
+    restrict: LabelFilter | None
+    exclude: LabelFilter | None
     language: str | None
 
 
@@ -260,7 +261,7 @@ def _verdict(
     learned = tagger.label_counts_[label] > 0 or finds_new_labels(tagger.model_)
     if not learned and not described and not in_answer:
         return Verdict("never in training", "not suggested, because no training text has this label.")
-    if label in question.exclude:
+    if question.exclude is not None and label in question.exclude:
         return Verdict("excluded", "not suggested, because the request excludes the label.")
     if question.restrict is not None and label not in question.restrict:
         return Verdict("excluded", "not suggested, because the request is restricted to other labels.")
@@ -285,9 +286,9 @@ def _verdict(
 def _allowed(tagger: FittedTagger, question: Question) -> NDArray[np.bool_] | None:
     """Return which labels of the model may be returned; None where all may."""
     allowed = ~tagger.vocab_.removed_mask()
-    if question.restrict is not None:
-        allowed &= np.isin(np.arange(allowed.size), question.restrict)
-    allowed[question.exclude] = False
+    wanted = allowed_labels(question.restrict, question.exclude, allowed.size)
+    if wanted is not None:
+        allowed &= wanted.mask
     return None if allowed.all() else allowed[: getattr(tagger.model_, "n_labels_", allowed.size)]
 
 

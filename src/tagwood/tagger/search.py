@@ -20,26 +20,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tagwood._check import check_int
+from tagwood._check import check_choice, check_int
 from tagwood._sparse import normalize_rows
-from tagwood.data.vocab import LabelVocab, StringTable
+from tagwood.data.vocab import LabelVocab, StringTable, as_array
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts
 from tagwood.models.base import LabelModel, add_labels, finds_new_labels
+from tagwood.models.label_filter import LabelFilter
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 
-Label: TypeAlias = str | int
+Label: TypeAlias = str | int | tuple[Any, ...]
+Labels: TypeAlias = Any  # labels of any kind: a `LabelFilter`, a mask, or a collection or array of `Label`
 
 _SEARCHED = 200_000  # searching more names for a similar one would take seconds
 _MANY_ROWS = 64
 
 
 class Tag(NamedTuple):
-    """One suggested label."""
+    """One suggested label; `label` is its id: as given in training, or its row of the label table if it was a name."""
 
-    label: int
+    label: int | tuple[Any, ...]
     name: str
     uri: str | None
     score: float
@@ -86,8 +88,9 @@ class LabelSearch:
         self._encode: Any = getattr(encoder, "transform_parts" if direct else "transform")
         if takes_texts(model):
             self._encode = list
-        self._masked = masked_ids(vocab)
+        self._masked = None if vocab.removed is None or not vocab.removed.any() else LabelFilter(vocab.removed)
         self._n_known = int(getattr(model, "n_labels_", len(vocab)))
+        self._filters = {"restrict", "exclude"} <= inspect.signature(model.rank).parameters.keys()
         # Names and URIs by language, filled as they are needed.
         self._names: dict[str | None, tuple[dict[int, str], dict[int, str | None]]] = {}
 
@@ -95,15 +98,17 @@ class LabelSearch:
         """Return the features of texts as the model takes them."""
         return self._encode(texts)
 
-    def rank(self, texts: list[str], k: int, restrict: list[int] | None, exclude: list[int]) -> Ranking:
+    def rank(
+        self, texts: list[str], k: int, restrict: LabelFilter | None = None, exclude: LabelFilter | None = None
+    ) -> Ranking:
         """Return the model's best `k` labels of each text."""
-        known = self._n_known
         options: dict[str, Any] = {}
         if restrict is not None:
-            options["restrict"] = [label for label in restrict if label < known]
-        if left_out := [label for label in self._masked + exclude if label < known]:
-            options["exclude"] = left_out
-        if options and not options.keys() <= inspect.signature(self._model.rank).parameters.keys():
+            options["restrict"] = restrict.resized(self._n_known)
+        out = self.left_out(exclude)
+        if out is not None:
+            options["exclude"] = out.resized(self._n_known)
+        if options and not self._filters:
             raise InputError(
                 "restrict, exclude and masked labels need a model whose rank takes them",
                 given=type(self._model).__name__,
@@ -111,10 +116,11 @@ class LabelSearch:
         ranking: Ranking = self._model.rank(self._encode(texts), k=k, **options)
         return ranking
 
-    def left_out(self, restrict: list[int] | None, exclude: list[int]) -> list[int]:
-        """Return all labels that must not be returned."""
-        others = [] if restrict is None else sorted(set(range(len(self._vocab))) - set(restrict))
-        return self._masked + exclude + others
+    def left_out(self, exclude: LabelFilter | None) -> LabelFilter | None:
+        """Return the labels that are masked or excluded; None if there are none."""
+        if self._masked is None or exclude is None:
+            return self._masked if exclude is None else exclude
+        return self._masked.complement.without(exclude).complement  # computed once for each filter
 
     def widened(self, ranking: Ranking) -> Ranking:
         """Return a ranking of the model over the whole label table, which may have grown since training."""
@@ -129,13 +135,14 @@ class LabelSearch:
 
     def _tags(self, ranking: Ranking, review: NDArray[np.bool_] | None, language: str | None) -> list[Tags]:
         names, uris = self._names.setdefault(language, ({}, {}))
-        labels = ranking.labels.tolist()
+        labels: list[Any] = ranking.labels.tolist()
         for label in set(labels).difference(names):
             names[label], uris[label] = self._vocab.name(label, language), self._vocab.uri(label)
         uri: Iterable[str | None] = repeat(None)
         if self._vocab.uris is not None:
             uri = map(uris.__getitem__, labels)
-        columns = zip(labels, map(names.__getitem__, labels), uri, ranking.scores.tolist(), strict=False)
+        ids = labels if self._vocab.id_kind == "row" else list(map(self._vocab.label_id, labels))
+        columns = zip(ids, map(names.__getitem__, labels), uri, ranking.scores.tolist(), strict=False)
         found = list(map(_NEW_TAG, columns))
         ends = ranking.indptr.tolist()
         if review is None:
@@ -184,11 +191,13 @@ class LabelTexts:
         """Return the texts by label id."""
         return dict(zip(self.labels.tolist(), self.texts, strict=True))
 
-    def join(self, ranking: Ranking, texts: list[str], k: int, left_out: Iterable[int]) -> Ranking:
-        """Return the best `k` labels of each text among those of a ranking and those described here."""
+    def join(self, ranking: Ranking, texts: list[str], k: int, allowed: LabelFilter | None) -> Ranking:
+        """Return the best `k` labels of each text among those of a ranking and those described here, if allowed."""
         cosines = sparse.coo_array(self._unit(texts) @ self._features.T)
         labels = self.labels[cosines.col]
-        use = (cosines.data > 0) & ~np.isin(labels, list(left_out))
+        use = cosines.data > 0
+        if allowed is not None:
+            use &= allowed.mask[labels]
         shape = (ranking.n_rows, ranking.n_labels)
         cells = (cosines.data[use], (cosines.row[use], labels[use]))
         own = Ranking.from_csr(sparse.csr_array(sparse.coo_array(cells, shape=shape)))
@@ -215,7 +224,7 @@ class LabelTexts:
 
 
 def find_label(vocab: LabelVocab, label: Label) -> int:
-    """Return the id of a label given by name, URI or id.
+    """Return the row of a label given by name, URI or id; an unknown one raises `InputError` with the nearest name.
 
     Examples
     --------
@@ -223,24 +232,51 @@ def find_label(vocab: LabelVocab, label: Label) -> int:
     Traceback (most recent call last):
     tagwood.errors.InputError: the label must be in the vocabulary; got 'mapel'. Did you mean 'maple'?
     """
-    if not isinstance(label, str):
+    if not isinstance(label, str | tuple) and vocab.id_kind == "row":
         return check_int(label, "the label", low=0, high=len(vocab) - 1)
-    found = vocab.find(label)
-    if found is None and vocab.names is None and label.isdecimal() and int(label) < len(vocab):
+    found = int(vocab.find_many([label])[0])
+    if found < 0 and isinstance(label, str) and vocab.names is None and label.isdecimal() and int(label) < len(vocab):
         found = int(label)
-    if found is not None:
+    if found >= 0:
         return found
     names = () if vocab.names is None or len(vocab) > _SEARCHED else list(vocab.names)
-    near = get_close_matches(label, names, n=1)
+    near = get_close_matches(label, names, n=1) if isinstance(label, str) else []
     hint = f"Did you mean {near[0]!r}?" if near else f"It has {len(vocab):,} labels."
     raise InputError("the label must be in the vocabulary", given=repr(label), hint=hint)
 
 
 def find_labels(vocab: LabelVocab, labels: Iterable[Label]) -> list[int]:
-    """Return the ids of several labels."""
+    """Return the rows of several labels."""
     if isinstance(labels, str):
         raise InputError("labels must be a collection", given=repr(labels), hint=f"Wrap it: [{labels!r}].")
     return [find_label(vocab, label) for label in labels]
+
+
+def make_filter(vocab: LabelVocab, labels: Labels, *, unknown: str = "error", suggest: bool = False) -> LabelFilter:
+    """Return labels of any kind as a filter over the rows of the table; see `Tagger.label_filter`.
+
+    An unknown label raises `InputError`, with the nearest name only if `suggest`: that takes long in large tables.
+    """
+    if isinstance(labels, LabelFilter):
+        return labels.resized(len(vocab))
+    check_choice(unknown, "unknown", ["error", "ignore"])
+    given = as_array(labels)
+    if isinstance(given, np.ndarray) and given.dtype == np.bool_:
+        return LabelFilter.of(given, len(vocab), "the filter")
+    rows = vocab.find_many(given)
+    missing = rows < 0
+    if missing.any() and unknown == "error":
+        first = given[int(np.argmax(missing))]
+        if suggest:
+            find_label(vocab, first)
+        raise InputError(
+            "labels must be in the vocabulary",
+            given=f"{first!r}" + (f" and {int(missing.sum()) - 1:,} more unknown ones" if missing.sum() > 1 else ""),
+            hint="Leave them out with label_filter(labels, unknown='ignore'); find(label) suggests the nearest name.",
+        )
+    mask = np.zeros(len(vocab), dtype=np.bool_)
+    mask[rows[~missing]] = True
+    return LabelFilter(mask, n_unknown=int(missing.sum()))
 
 
 def updated_vocab(
@@ -312,8 +348,3 @@ def teach_labels(model: Any, vocab: LabelVocab, described: Mapping[int, str], be
     if matchers:
         return {}
     return {label: text for label, text in described.items() if label < known or not finds}
-
-
-def masked_ids(vocab: LabelVocab) -> list[int]:
-    """Return the ids of masked labels."""
-    return [] if vocab.removed is None else np.flatnonzero(vocab.removed).tolist()

@@ -25,7 +25,7 @@ from tagwood.models.ensemble import Ensemble, MemberReport
 from tagwood.ranking import Ranking
 from tagwood.storage import State, restore
 from tagwood.tagger.fitting import GroupRule, Measures, Probabilities, SetRules
-from tagwood.tagger.search import Label, LabelTexts, similarity_encoder
+from tagwood.tagger.search import Labels, LabelTexts, similarity_encoder
 
 _SETTINGS = {"groups": GroupRule, "sets": SetRules}
 _EXAMPLE_CHARACTERS, _GROUP_CHARACTERS = 400, 4000  # kept of a text
@@ -59,8 +59,8 @@ class FittedTagger(Protocol):
         texts: Iterable[str],
         k: int = 5,
         *,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
+        restrict: Labels | None = None,
+        exclude: Labels | None = None,
     ) -> Ranking:
         """Return the best `k` labels of each text."""
         ...
@@ -380,7 +380,10 @@ def vocab_state(vocab: LabelVocab) -> State:
             arrays |= {f"{name}_blob": np.asarray(table.blob), f"{name}_offsets": np.asarray(table.offsets)}
     if vocab.removed is not None:
         arrays["removed"] = vocab.removed
-    return State("LabelVocab", params={"size": vocab.size, "languages": codes}, arrays=arrays)
+    params = {"size": vocab.size, "languages": codes}
+    if vocab.id_kind != "row":
+        params["id_kind"] = vocab.id_kind
+    return State("LabelVocab", params=params, arrays=arrays)
 
 
 def vocab_from_state(state: State) -> LabelVocab:
@@ -399,4 +402,5 @@ def vocab_from_state(state: State) -> LabelVocab:
         if (found := table(f"language_{number}")) is not None
     }
     removed = state.array("removed", np.bool_, (size,)) if "removed" in state.arrays else None
-    return LabelVocab(size, table("names"), table("uris"), languages, removed, table("alternatives"))
+    kind = str(state.params.get("id_kind", "row"))
+    return LabelVocab(size, table("names"), table("uris"), languages, removed, table("alternatives"), kind)

@@ -30,6 +30,7 @@ from tagwood.features.tfidf import TfidfEncoder
 from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import MemberReport
+from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import LinearTree
 from tagwood.models.tasks import Runner
 from tagwood.probabilities.sets import fixed_rule
@@ -57,11 +58,12 @@ from tagwood.tagger.overview import overview
 from tagwood.tagger.reasons import Question, explain_tag
 from tagwood.tagger.search import (
     Label,
+    Labels,
     LabelSearch,
     LabelTexts,
     Tags,
     find_label,
-    find_labels,
+    make_filter,
     similarity_encoder,
     teach_labels,
     updated_vocab,
@@ -222,7 +224,7 @@ class Tagger(Params):
 
     def calibrate(self, texts: Iterable[str], labels: Any) -> Self:
         """Turn scores into probabilities, from texts that the model was not trained on, with all their labels."""
-        ranking = self._fitted().rank(as_texts(texts), CANDIDATES, None, [])
+        ranking = self._fitted().rank(as_texts(texts), CANDIDATES)
         Y, _ = label_sets(labels, self.vocab_)
         self.probabilities_ = Probabilities.fit(ranking, Y, self.label_counts_[: ranking.n_labels])
         return self
@@ -234,8 +236,8 @@ class Tagger(Params):
         *,
         promise: str | None = None,
         threshold: float | None = None,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
+        restrict: Labels | None = None,
+        exclude: Labels | None = None,
         language: str | None = None,
     ) -> list[Tags]:
         """Return the labels of each text, best first: one `Tags` per text, also for a single one.
@@ -252,7 +254,8 @@ class Tagger(Params):
         threshold
             Lowest score.
         restrict, exclude
-            Labels (names, URIs or ids) that may, or may not, be returned.
+            Labels that may, or may not, be returned: names, URIs or ids, as a collection or an array; a boolean mask
+            over the label table; or a prepared `label_filter`, which is fastest.
         language
             Language of the names, where the label table has several.
         """
@@ -272,8 +275,8 @@ class Tagger(Params):
         *,
         promise: str | None = None,
         threshold: float | None = None,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
+        restrict: Labels | None = None,
+        exclude: Labels | None = None,
         language: str | None = None,
     ) -> Tags:
         """Return the labels of one text; parameters are those of `tag`."""
@@ -287,26 +290,43 @@ class Tagger(Params):
         texts: Iterable[str],
         k: int = 5,
         *,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
+        restrict: Labels | None = None,
+        exclude: Labels | None = None,
     ) -> Ranking:
         """Return the best `k` labels of each text as a `Ranking` of label ids; see `tag` for the parameters."""
         search, rows = self._fitted(), as_texts(texts)
         check_int(k, "k", low=1)
-        allowed = None if restrict is None else find_labels(self.vocab_, restrict)
-        excluded = find_labels(self.vocab_, exclude or ())
+        only = None if restrict is None else make_filter(self.vocab_, restrict)
+        out = None if exclude is None else make_filter(self.vocab_, exclude)
         calibrator = None if self.probabilities_ is None else self.probabilities_.calibrator
         # Context is that of all labels and of as many candidates as were calibrated.
-        context = calibrator is not None and calibrator.uses_context and allowed is None
-        context = context and not search.left_out(None, excluded)
-        ranking = search.rank(rows, max(k, CANDIDATES) if context else k, allowed, excluded)
+        context = calibrator is not None and calibrator.uses_context and only is None
+        context = context and search.left_out(out) is None
+        ranking = search.rank(rows, max(k, CANDIDATES) if context else k, only, out)
         if calibrator is not None:
             ranking = calibrator.transform(ranking, complete=context)
             ranking = ranking.top(k) if context else ranking
         if self.label_texts_ is None:
             return ranking
-        left_out = search.left_out(allowed, excluded)
-        return self.label_texts_.join(search.widened(ranking), rows, k, left_out)
+        allowed = allowed_labels(only, search.left_out(out), len(self.vocab_))
+        return self.label_texts_.join(search.widened(ranking), rows, k, allowed)
+
+    def label_filter(self, labels: Labels, *, unknown: str = "error") -> LabelFilter:
+        """Prepare a set of labels for `restrict` and `exclude`, to be used in many calls.
+
+        Filters combine with ``&``, ``|`` and ``~``: ``in_stock & ~adult``. They stay valid when labels are added.
+
+        Parameters
+        ----------
+        labels
+            Names, URIs or ids of labels: a collection, or an array of NumPy, Arrow, pandas or Polars; or a boolean mask
+            over the rows of the label table.
+        unknown
+            ``"error"`` for labels that are not in the label table; ``"ignore"`` leaves them out, and `n_unknown` of the
+            filter counts them.
+        """
+        self._fitted()
+        return make_filter(self.vocab_, labels, unknown=unknown, suggest=True)
 
     def predict(self, texts: Iterable[str]) -> sparse.csr_array:
         """Return the label sets as an (n_texts, n_labels) array of 0 and 1, by the rule of `sets`."""
@@ -344,8 +364,8 @@ class Tagger(Params):
         *,
         k: int = 5,
         threshold: float | None = None,
-        restrict: Iterable[Label] | None = None,
-        exclude: Iterable[Label] | None = None,
+        restrict: Labels | None = None,
+        exclude: Labels | None = None,
         language: str | None = None,
         n_similar: int = 3,
     ) -> Explanation:
@@ -365,8 +385,8 @@ class Tagger(Params):
             Number of similar training texts to show.
         """
         self._fitted()
-        allowed = None if restrict is None else find_labels(self.vocab_, restrict)
-        question = Question(k, threshold, allowed, find_labels(self.vocab_, exclude or ()), language)
+        only, out = (None if one is None else make_filter(self.vocab_, one) for one in (restrict, exclude))
+        question = Question(k, threshold, only, out, language)
         return explain_tag(self, text, self.find(label), question, n_similar)
 
     def senses(self, label: Label, *, language: str | None = None) -> Senses:

@@ -130,6 +130,13 @@ class LabelTree:
         """Whether some label is in more than one leaf."""
         return self.labels.size > self.n_labels
 
+    @cached_property
+    def _leaf_of_label(self) -> _I32:
+        """(n_labels,) leaf of each label of a tree without copies."""
+        leaves = np.zeros(self.n_labels, dtype=np.int32)
+        leaves[self.labels] = self.leaf_of_copy
+        return leaves
+
     def label_depths(self) -> _I32:
         """(n_labels,) depth of each label's leaf; the smallest one for a label with copies."""
         depths = np.full(self.n_labels, np.iinfo(np.int32).max, dtype=np.int32)
@@ -156,7 +163,8 @@ class LabelTree:
         """(n_nodes,) whether a node has a label of the boolean mask `allowed` (n_labels,) below it."""
         mask = np.asarray(allowed, dtype=bool)
         has = np.zeros(self.n_nodes, dtype=bool)
-        has[self.leaf_of_copy[mask[self.labels]]] = True
+        few = not self.has_copies and np.count_nonzero(mask) < mask.size // 8  # less to read than every leaf
+        has[self._leaf_of_label[mask] if few else self.leaf_of_copy[mask[self.labels]]] = True
         for level in range(int(self.depth.max()), 0, -1):
             nodes = np.flatnonzero(has & (self.depth == level))
             has[self.parent[nodes]] = True

@@ -231,13 +231,15 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(problem, stage):
     assert model.rank(X) == before
 
 
-def test_a_label_without_rows_comes_after_every_other_label(problem):
+def test_a_label_without_rows_is_returned_only_if_it_is_asked_for(problem):
     X, Y = problem
     wider = sparse.csr_array(sparse.hstack([sparse.csr_array((X.shape[0], 3)), Y]))
     for arity in (2, 64):
         model = LinearTree(arity=arity, max_leaf_size=4, threads=1).fit(X, wider)
         for search in ("beam", "exact"):
-            for row in model.rank(X, k=23, beam_width=30, search=search):
+            for limits in ({}, {"exclude": [22]}):
+                assert model.rank(X, k=23, beam_width=30, search=search, **limits).labels.min() == 3
+            for row in model.rank(X, k=23, beam_width=30, search=search, restrict=np.arange(23)):
                 unseen = [label < 3 for label, _ in row]
                 assert sum(unseen) == 3
                 assert all(unseen[-3:])

@@ -10,6 +10,7 @@ from tree_problems import planted_problem, random_tree
 from tagwood import LinearTree, Solver
 from tagwood._sparse import check_features, csr_parts
 from tagwood.errors import InputError
+from tagwood.models.label_filter import LabelFilter
 from tagwood.models.linear_tree.weights import LINKS, pair_scores
 
 TIGHT = Solver(tolerance=1e-4, max_sweeps=3000, threshold=0.0, weights="float32")
@@ -101,7 +102,19 @@ def test_only_allowed_labels_are_returned(model, problem):
 
 
 @pytest.mark.parametrize("name", ["restrict", "exclude"])
-@pytest.mark.parametrize("ids", [[20], [-1], [0.5], ["a"], [[1, 2]], np.ones(20, dtype=bool)])
+def test_masks_and_filters_stand_for_the_ids_in_them(model, problem, name):
+    X, _ = problem
+    ids, mask = [2, 3, 5, 7, 11, 13], np.zeros(20, dtype=bool)
+    mask[ids] = True
+    expected = model.rank(X, k=4, **{name: ids})
+    for labels in (mask, LabelFilter(mask), LabelFilter.of(ids, 20), LabelFilter.of(ids, 14), np.array(ids, np.uint16)):
+        assert model.rank(X, k=4, **{name: labels}).labels.tolist() == expected.labels.tolist()
+    with pytest.raises(InputError, match=f"{name} as a mask must have one entry for each of the 20 labels"):
+        model.rank(X, **{name: mask[:5]})
+
+
+@pytest.mark.parametrize("name", ["restrict", "exclude"])
+@pytest.mark.parametrize("ids", [[20], [-1], [0.5], ["a"], [[1, 2]]])
 def test_ids_that_are_no_labels_are_refused(model, problem, name, ids):
     with pytest.raises(InputError, match=f"{name} must hold label ids from 0 to 19"):
         model.rank(problem[0], **{name: ids})

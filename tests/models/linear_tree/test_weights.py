@@ -8,6 +8,7 @@ from reference import search as reference_search
 from tree_problems import random_rows, random_tree, random_weights
 
 from tagwood.errors import InputError
+from tagwood.models.label_filter import LabelFilter
 from tagwood.models.linear_tree.weights import LINKS, SearchPlan, link_power, log_probability, pair_scores
 
 PROBLEMS = {
@@ -66,7 +67,9 @@ def test_a_beam_over_everything_is_exact_too(seed, n_labels, n_copies, link, k):
 def test_beams_join_the_copies_they_find(seed, n_labels, n_copies, link, k, width, merge, masked):
     weights, X = made(seed, n_labels, n_copies, link)
     mask = np.random.default_rng(seed).random(n_labels) < 0.6 if masked else None
-    found = weights.search(X, k, SearchPlan(beam_width=width, merge=merge, allowed=mask), 1)
+    found = weights.search(
+        X, k, SearchPlan(beam_width=width, merge=merge, allowed=None if mask is None else LabelFilter(mask)), 1
+    )
     bits = (np.empty(0, np.uint8),) * 2 if mask is None else (mask, weights.tree.nodes_with(mask))
     head = weights.head
     copies = {"mean": reference_search.MEAN, "max": reference_search.MAX}[merge]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import sparse
 
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts
+from tagwood.models.label_filter import LabelFilter
 from tagwood.ranking import Ranking
 
 _SMALL = 5000  # up to so many rows, every row is held out once
@@ -55,22 +57,27 @@ class Member(NamedTuple):
         self.model.fit(rows, Y, **given)
         return self
 
-    def rank(self, rows: Any, k: int, allowed: NDArray[np.bool_] | None = None) -> Ranking:
+    def rank(self, rows: Any, k: int, allowed: LabelFilter | None = None) -> Ranking:
         """Return the model's best `k` labels of encoded rows among the allowed ones."""
         if allowed is None:
             return self._rank(rows, k)
-        own = allowed[: self.model.n_labels_]
-        known = inspect.signature(self.model.rank).parameters
-        if "exclude" in known:
-            return self._rank(rows, k, exclude=np.flatnonzero(~own))
-        whole = self._rank(rows, min(int(self.model.n_labels_), k + int((~own).sum())))
-        use = own[whole.labels]
+        own = allowed.resized(int(self.model.n_labels_))
+        if takes_exclude(type(self.model).rank):
+            return self._rank(rows, k, exclude=own.complement)
+        whole = self._rank(rows, min(own.n_labels, k + len(own.complement)))
+        use = own.mask[whole.labels]
         kept = np.concatenate([[0], np.cumsum(use)])[whole.indptr]
         return Ranking.from_trusted(kept, whole.labels[use], whole.scores[use], whole.n_labels).top(k)
 
     def _rank(self, rows: Any, k: int, **limits: Any) -> Ranking:
         ranking: Ranking = self.model.rank(rows, k, **limits)
         return ranking
+
+
+@cache
+def takes_exclude(rank: Callable[..., Ranking]) -> bool:
+    """Whether a method `rank` takes labels to exclude."""
+    return "exclude" in inspect.signature(rank).parameters
 
 
 def as_members(values: Any) -> list[Member]:

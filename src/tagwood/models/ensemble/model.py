@@ -28,7 +28,6 @@ from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import (
     FittedModel,
     add_labels,
-    allowed_labels,
     check_text_rows,
     check_training_data,
 )
@@ -43,6 +42,7 @@ from tagwood.models.ensemble.fusion import (
 )
 from tagwood.models.ensemble.members import Inputs, Member, Split, as_members, plan_splits
 from tagwood.models.ensemble.trial import KEPT, MemberReport, Trial, choose_members, sigmoid
+from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.name_matcher import CERTAIN, NameMatcher
 from tagwood.models.tasks import Runner
 from tagwood.ranking import Ranking
@@ -248,8 +248,8 @@ class Ensemble(FittedModel):
         X: Any,
         k: int = 5,
         *,
-        restrict: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
+        restrict: ArrayLike | LabelFilter | None = None,
+        exclude: ArrayLike | LabelFilter | None = None,
     ) -> Ranking:
         """Return the `k` labels with the highest probability of each row.
 
@@ -283,8 +283,8 @@ class Ensemble(FittedModel):
         label: int,
         k: int = 5,
         *,
-        restrict: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
+        restrict: ArrayLike | LabelFilter | None = None,
+        exclude: ArrayLike | LabelFilter | None = None,
     ) -> Evidence:
         """Return what each member found out about a label of one row, and adds to its log odds.
 
@@ -304,7 +304,7 @@ class Ensemble(FittedModel):
         check_int(label, "label", low=0, high=self.n_labels_ - 1)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         if allowed is not None:
-            allowed[label] = True
+            allowed = allowed | LabelFilter.of([label], self.n_labels_)
         inputs = Inputs.encode(members, self.encoder_, list(X) if self.takes == "texts" else X)
         found = [member.rank(own, self._wanted(k), allowed) for member, own in zip(members, inputs.of, strict=True)]
         cells = Candidates.gather([*found, Ranking.from_lists([[(label, 0.0)]], self.n_labels_)], self.n_labels_)
@@ -455,7 +455,7 @@ class Ensemble(FittedModel):
         inputs: Inputs,
         Y: sparse.csr_array,
         counts: NDArray[np.int64],
-        allowed: NDArray[np.bool_] | None = None,
+        allowed: LabelFilter | None = None,
     ) -> Trial:
         pairs = zip(members, inputs.of, strict=True)
         found = [member.rank(own, self.candidates, allowed) for member, own in pairs]
@@ -516,11 +516,11 @@ class Ensemble(FittedModel):
         self._ready()
 
 
-def _known_beforehand(counts: NDArray[np.int64], Y: sparse.csr_array) -> NDArray[np.bool_] | None:
+def _known_beforehand(counts: NDArray[np.int64], Y: sparse.csr_array) -> LabelFilter | None:
     """Return which labels would be known without the held-out rows, given the other rows of each; None for all."""
     used = np.bincount(Y.indices, minlength=counts.size) > 0
     only_held_out = used & (counts == 0)
-    return None if np.sum(~used) >= only_held_out.sum() else ~only_held_out
+    return None if np.sum(~used) >= only_held_out.sum() else LabelFilter(~only_held_out)
 
 
 def _fresh(encoder: Any) -> Any:

@@ -5,7 +5,7 @@ of the probabilities along its path.
 
 Decisions
 ---------
-* Labels without rows stay in the tree with a constant negative margin: they are found only when nothing else is.
+* Labels without rows stay in the tree with a constant negative margin, and are returned only if `restrict` names them.
 * Rows without labels take no part in training.
 * `predict` keeps labels with a score of at least 0.5. Scores are not calibrated; a Tagger calibrates them.
 """
@@ -28,11 +28,11 @@ from tagwood.errors import InputError
 from tagwood.models.base import (
     FittedModel,
     Progress,
-    allowed_labels,
     check_pairs,
     check_training_data,
     ignore_progress,
 )
+from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree.training import (
     TREES,
     Solver,
@@ -184,8 +184,8 @@ class TreeRanker(FittedModel):
         *,
         beam_width: int = 10,
         search: str = "beam",
-        restrict: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
+        restrict: ArrayLike | LabelFilter | None = None,
+        exclude: ArrayLike | LabelFilter | None = None,
         max_nodes: int | None = None,
     ) -> Ranking:
         """Return the best `k` labels of each row.
@@ -201,7 +201,8 @@ class TreeRanker(FittedModel):
         search
             ``"beam"``; or ``"exact"``, best-first search, which returns the labels with the highest scores of all.
         restrict, exclude
-            Label ids that may, or may not, be returned. The search visits only nodes with allowed labels.
+            Label ids that may, or may not, be returned, or a boolean mask, or a prepared `LabelFilter`, which is
+            fastest. The search visits only nodes with allowed labels.
         max_nodes
             Most nodes that an exact search evaluates per row; None for no limit. `search_effort` returns a bound on
             what may be missed.
@@ -246,8 +247,8 @@ class TreeRanker(FittedModel):
         k: int,
         beam_width: int,
         search: str,
-        restrict: ArrayLike | None,
-        exclude: ArrayLike | None,
+        restrict: ArrayLike | LabelFilter | None,
+        exclude: ArrayLike | LabelFilter | None,
         max_nodes: int | None,
     ) -> list[Found]:
         """Search every tree."""
@@ -255,8 +256,12 @@ class TreeRanker(FittedModel):
         plan = check_search(k, beam_width, search, max_nodes, self.copy_merge(search))
         trusted = isinstance(X, CsrParts) and X.n_cols == self.n_features_  # straight from an encoder
         features = X if trusted else feature_parts(X, self.n_features_)
-        if restrict is not None or exclude is not None:
-            plan = replace(plan, allowed=allowed_labels(restrict, exclude, self.n_labels_))
+        allowed = allowed_labels(restrict, exclude, self.n_labels_)
+        untrained = None if restrict is not None else self.trees_[0].untrained
+        if untrained is not None:
+            allowed = untrained.complement if allowed is None else allowed.without(untrained)
+        if allowed is not None:
+            plan = replace(plan, allowed=allowed)
         # Several trees return more labels each, so that a label which only some of them rank high is scored by all.
         wanted = min(k if len(self.trees_) == 1 else max(4 * k, 20), self.n_labels_)
         threads = 1 if features.indptr.size == 2 else check_threads(self.threads)  # one row needs one thread

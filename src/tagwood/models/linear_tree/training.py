@@ -25,7 +25,14 @@ from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
 from tagwood.features.base import centroid_parts
 from tagwood.models.base import Progress
-from tagwood.models.linear_tree.weights import BLOCK_OUTPUTS, TrainedBlocks, TreeWeights, assemble, link_power
+from tagwood.models.linear_tree.weights import (
+    BLOCK_OUTPUTS,
+    NO_ROWS_MARGIN,
+    TrainedBlocks,
+    TreeWeights,
+    assemble,
+    link_power,
+)
 from tagwood.models.tasks import Job, Runner
 from tagwood.plugins import load_plugin
 from tagwood.storage import State
@@ -49,7 +56,6 @@ _PORTION = 4_000_000  # row visits per kernel call; between two calls Python rep
 # Work of a part: at most this share of a tree, but never less than some seconds, which pay for handing it out.
 _MOST_PARTS = 1024
 _LEAST_PART = 20_000_000
-_NO_ROWS_MARGIN = -100.0  # bias of a label without rows: behind every label that some row has
 
 
 @dataclass(frozen=True)
@@ -368,7 +374,7 @@ class TreeTraining:
         weights = assemble(tree, trained, self.solver.link, self.solver.weights)
         without_rows = np.flatnonzero(np.diff(self.weights.label_rows.indptr)[tree.labels] == 0)
         leaves = tree.leaf_of_copy[without_rows]
-        weights.arrays.bias[tree.child_ptr[leaves] - 1 + without_rows] = _NO_ROWS_MARGIN
+        weights.arrays.bias[tree.child_ptr[leaves] - 1 + without_rows] = NO_ROWS_MARGIN
         return weights
 
 

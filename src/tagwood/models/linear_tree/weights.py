@@ -30,6 +30,7 @@ from tagwood import _kernels
 from tagwood._check import check_choice
 from tagwood._sparse import CsrParts, csr_parts
 from tagwood.errors import InputError
+from tagwood.models.label_filter import LabelFilter
 from tagwood.storage import State
 from tagwood.trees.label_tree import LabelTree
 
@@ -38,6 +39,7 @@ BUCKET_SCAN = 32  # kernels read this many slots at once, so the arrays end with
 # Name -> power of the hinge in exp(-max(0, 1 - z)^power); 0 stands for the sigmoid.
 LINKS = {"sigmoid": 0, "l1-hinge": 1, "l2-hinge": 2, "l3-hinge": 3, "l4-hinge": 4}
 
+NO_ROWS_MARGIN = -100.0  # bias of a label without rows: behind every label that some row has
 _N_ARRAYS = 11  # that training returns for a block
 _EMPTY_MASK = np.empty(0, dtype=np.uint8)
 _HASH_FACTOR = 0x9E3779B1  # features times this odd factor modulo a power of two: hashes that can be inverted
@@ -107,7 +109,7 @@ class SearchPlan:
     beam_width: int = 10
     max_nodes: int = 0
     merge: str = "mean"
-    allowed: NDArray[np.bool_] | None = None
+    allowed: LabelFilter | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +126,15 @@ class TreeWeights:
         outputs = np.diff(self.tree.child_ptr) + np.diff(self.tree.label_ptr)
         return self.arrays, self.tree.n_labels, int(outputs.max()), link_power(self.link)
 
+    @cached_property
+    def untrained(self) -> LabelFilter | None:
+        """Labels without training rows; None if there are none."""
+        tree = self.tree
+        outputs = tree.child_ptr[tree.leaf_of_copy] - 1 + np.arange(tree.labels.size)
+        labels = tree.labels[self.arrays.bias[outputs] == NO_ROWS_MARGIN]
+        labels = labels[(labels >= 0) & (labels < tree.n_labels)]  # a forged model may hold others
+        return LabelFilter.of(labels, tree.n_labels) if labels.size else None
+
     def search(self, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
         """Find the best `k` labels of each row; copies of a label are joined by ``plan.merge``."""
         if not self.tree.has_copies:
@@ -138,8 +149,7 @@ class TreeWeights:
         """Find the best `k` copies or labels; `copies`: 0 kept apart, 1 joined by mean, 2 by maximum."""
         label_mask = node_mask = _EMPTY_MASK
         if plan.allowed is not None:
-            label_mask = plan.allowed.astype(np.uint8)
-            node_mask = self.tree.nodes_with(plan.allowed).astype(np.uint8)
+            label_mask, node_mask = plan.allowed.mask.view(np.uint8), plan.allowed.nodes(self.tree)
         # The kernel allocates the whole beam, so it must not be wider than the tree.
         width, max_nodes = min(plan.beam_width, self.tree.n_nodes), min(plan.max_nodes, self.tree.n_nodes)
         return Found(

@@ -30,7 +30,8 @@ from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import check_texts
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.features.words import WordSequences
-from tagwood.models.base import FittedModel, Progress, allowed_labels, check_label_texts, check_text_rows
+from tagwood.models.base import FittedModel, Progress, check_label_texts, check_text_rows
+from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import LinearTree
 from tagwood.neural.otseq2set.decoding import (
     Generated,
@@ -232,8 +233,8 @@ class SetGenerator(FittedModel):
         X: Iterable[str],
         k: int = 5,
         *,
-        restrict: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
+        restrict: ArrayLike | LabelFilter | None = None,
+        exclude: ArrayLike | LabelFilter | None = None,
     ) -> Ranking:
         """Return the best `k` labels of each text by step probability.
 
@@ -242,10 +243,11 @@ class SetGenerator(FittedModel):
         """
         self._check_fitted()
         wanted = min(check_int(k, "k", low=1), self.n_labels_)
+        allowed = allowed_labels(restrict, exclude, self.n_labels_)
         found = self._decode(
             list(check_texts(X)),
             lambda places, made, columns: (places, *best_labels(made, columns, wanted)),
-            allowed_labels(restrict, exclude, self.n_labels_),
+            None if allowed is None else allowed.mask,
         )
         return join_batches(found, self.n_labels_)
 

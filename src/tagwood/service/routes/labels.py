@@ -50,7 +50,8 @@ async def label(request: Request, label: LabelPath, language: LanguageQuery = No
     state = state_of(request)
     loaded = state.holder.current
     found, chosen = loaded.find(label, "path.label"), loaded.language(language)
-    return JsonResponse(await state.in_thread(loaded.tagger.label_card, found, language=chosen))
+    key = loaded.tagger.vocab_.label_id(found)
+    return JsonResponse(await state.in_thread(loaded.tagger.label_card, key, language=chosen))
 
 
 async def tree(

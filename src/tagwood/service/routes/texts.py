@@ -41,7 +41,7 @@ async def explain(request: Request, body: ExplainRequest) -> Any:
     found = await state.in_thread(
         loaded.tagger.explain,
         text,
-        label,
+        loaded.tagger.vocab_.label_id(label),
         k=_check_k(body.k, limits),
         threshold=body.threshold,
         language=loaded.language(body.language),
@@ -148,7 +148,7 @@ def _options(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits) -
     if body.promise is not None and not loaded.calibrated:
         detail = "A promise needs calibrated probabilities, which this model does not have; use k instead."
         raise ProblemError("conflict", detail)
-    found: dict[str, tuple[int, ...] | None] = {"restrict": None, "exclude": ()}
+    found: dict[str, tuple[int, ...] | None] = {"restrict": None, "exclude": None}
     for field in found:
         labels = getattr(body, field)
         if labels is not None:
@@ -159,7 +159,7 @@ def _options(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits) -
         threshold=body.threshold,
         promise=None if body.promise is None else normalize_promise(body.promise),
         restrict=found["restrict"],
-        exclude=found["exclude"] or (),
+        exclude=found["exclude"],
         language=loaded.language(body.language),
     )
 

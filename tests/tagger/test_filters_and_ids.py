@@ -1,0 +1,118 @@
+"""Tests of label filters and of labels with ids of any kind in a Tagger."""
+
+import numpy as np
+import pytest
+
+from tagwood import Tagger
+from tagwood.errors import InputError
+
+TEXTS = ["oak and ash leaves", "ash wood", "oak wood", "sea water", "salt water", "sea salt", "blue sky", "grey sky"]
+TREE, WATER, SKY = range(3)
+KINDS = {
+    "names": ["tree", "water", "sky"],
+    "asins": ["B00TREE", "B00WATER", "B00SKY"],
+    "sparse numbers": [10**9, 7, 2**62],
+    "negative numbers": [-1, -20, -300],
+    "tuples": [("shop 1", 7), ("shop 1", 8), ("shop 2", 7)],
+}
+
+
+def labels(kind):
+    ids = KINDS[kind]
+    return [[ids[TREE]]] * 3 + [[ids[WATER]]] * 3 + [[ids[SKY]]] * 2
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def tagger(kind):
+    return Tagger().fit(TEXTS, labels(kind))
+
+
+def given(tagger, tag):
+    return tag.name if tagger.vocab_.id_kind == "row" else tag.label
+
+
+def test_labels_are_returned_as_given_and_survive_storage(tagger, kind, tmp_path):
+    tagger.save(tmp_path / "model")
+    for one in (tagger, Tagger.load(tmp_path / "model", verify=True)):
+        best = one.tag_one("oak wood", 1)[0]
+        assert given(one, best) == KINDS[kind][TREE]
+        assert one.explain("oak wood", KINDS[kind][TREE]).place == 1
+        assert one.score(TEXTS, labels(kind)) == 1.0
+
+
+def test_labels_are_restricted_and_excluded_by_the_ids_that_were_given(tagger, kind):
+    ids = KINDS[kind]
+    assert given(tagger, tagger.tag_one("oak wood", 1, restrict=[ids[SKY]])[0]) == ids[SKY]
+    assert ids[TREE] not in [given(tagger, tag) for tag in tagger.tag_one("oak wood", 3, exclude=[ids[TREE]])]
+    sky = tagger.label_filter([ids[SKY]])
+    assert given(tagger, tagger.tag_one("oak wood", 1, restrict=sky)[0]) == ids[SKY]
+    assert len(tagger.tag_one("oak wood", 3, restrict=~sky)) == 2
+    assert tagger.tag_one("oak wood", 3, restrict=sky & ~sky) == ()
+
+
+def test_unknown_labels_are_refused_or_counted(tagger, kind):
+    other = {"names": "sun", "asins": "B00X", "tuples": ("shop 3", 1)}.get(kind, 12345)
+    with pytest.raises(InputError, match="must be in the vocabulary"):
+        tagger.label_filter([other])
+    with pytest.raises(InputError, match=r"labels must be in the vocabulary; got .* unknown='ignore'"):
+        tagger.tag_one("oak", restrict=[other])
+    made = tagger.label_filter([other, KINDS[kind][TREE], other], unknown="ignore")
+    assert (made.n_unknown, len(made)) == (2, 1)
+    with pytest.raises(InputError, match="unknown must be"):
+        tagger.label_filter([other], unknown="skip")
+
+
+def test_spelling_is_suggested_when_a_filter_is_prepared_but_not_in_tag():
+    tagger = Tagger().fit(TEXTS, labels("names"))
+    with pytest.raises(InputError, match="Did you mean 'water'"):
+        tagger.label_filter(["watr"])
+    with pytest.raises(InputError) as error:
+        tagger.tag_one("oak", restrict=["watr"])
+    assert "Did you mean" not in str(error.value)
+
+
+def test_arrays_and_columns_are_taken_as_they_are():
+    pandas, pyarrow, polars = (pytest.importorskip(name) for name in ("pandas", "pyarrow", "polars"))
+    tagger = Tagger().fit(TEXTS, labels("sparse numbers"))
+    ids = [7, 10**9]
+    for made in (np.array(ids), pandas.Series(ids), pyarrow.array(ids), polars.Series(ids), {7, 10**9}, iter(ids)):
+        assert sorted(tagger.label_filter(made).ids.tolist()) == sorted(tagger.vocab_.find_many(ids).tolist())
+    mask = [True, False, True]
+    for made in (np.array(mask), pandas.Series(mask), pyarrow.array(mask), polars.Series(mask)):
+        assert tagger.label_filter(made).mask.tolist() == mask
+    named = Tagger().fit(TEXTS, labels("names"))
+    for made in (np.array(["sky"]), pandas.Series(["sky"]), pyarrow.array(["sky"]), polars.Series(["sky"])):
+        assert named.label_filter(made).ids.tolist() == [SKY]
+    with pytest.raises(InputError, match="one entry for each of the 3 labels"):
+        tagger.label_filter(np.array([True]))
+    with pytest.raises(InputError, match="labels must be a collection"):
+        tagger.label_filter("sky")
+
+
+def test_a_filter_stays_valid_when_labels_are_added_or_masked():
+    tagger = Tagger().fit(TEXTS, labels("names"))
+    tree = tagger.label_filter(["tree"])
+    tagger.update_labels(texts={"cloud": "water of the sky"}, mask=["water"])
+    assert tagger.tag_one("sky", 5, restrict=tree).names == ["tree"]
+    assert "cloud" in tagger.tag_one("sky", 5, restrict=~tree).names
+    assert "water" not in tagger.tag_one("sea water", 5, restrict=~tree).names
+
+
+def test_five_hundred_ids_up_to_a_billion_need_little_memory():
+    import tracemalloc
+
+    rng = np.random.default_rng(0)
+    ids = np.unique(rng.integers(0, 10**9, 500))
+    texts = [f"word{row % ids.size} and more" for row in range(2 * ids.size)]
+    tracemalloc.start()
+    tagger = Tagger(quality="fast").fit(texts, [[int(ids[row % ids.size])] for row in range(2 * ids.size)])
+    found = tagger.tag(texts[:20], 1, restrict=ids[:20])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [tags[0].label for tags in found] == ids[:20].tolist()
+    assert peak < 100e6
