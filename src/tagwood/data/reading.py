@@ -349,6 +349,8 @@ def _table_path(path: Path, *, folder: bool) -> Path:
 def _needs_table(dataset: Dataset, chosen: Format) -> bool:
     """Tell whether reading the data back would give another vocabulary without a label table."""
     vocab, used = dataset.vocab, dataset.labels.indices
+    if vocab.id_kind == "integer":
+        return np.unique(used).size < len(vocab)
     if vocab.languages or any(part is not None for part in (vocab.uris, vocab.removed, vocab.alternatives)):
         return True
     if chosen.labels_by == "id":

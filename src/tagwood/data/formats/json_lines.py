@@ -54,8 +54,9 @@ def records(path: Path, options: ReadOptions) -> Iterator[Record]:
 
 
 def write(dataset: Dataset, path: Path) -> None:
-    """Write a file: ``id``, ``group``, ``text`` and ``labels`` with the label names."""
-    keys = dataset.vocab.keys()
+    """Write a file: ``id``, ``group``, ``text`` and ``labels`` with the label names, or their own whole numbers."""
+    vocab = dataset.vocab
+    keys: list[Any] = list(map(vocab.label_id, range(len(vocab)))) if vocab.id_kind == "integer" else vocab.keys()
     _write(dataset, path, "id", lambda text, row: {"text": text, "labels": [keys[label] for label in row]})
 
 
