@@ -101,7 +101,7 @@ def test_readers_take_time_in_proportion_to_the_file(name, content, tmp_path):
     ("name", "content", "reason"),
     [
         ("repository", "1 2000000000 2\n0 1:1\n", "declares 2,000,000,000 features, but has only 1 entries"),
-        ("repository", "1 2 2000000000\n0 1:1\n", "2,000,000,000 columns for 1 entries"),
+        ("repository", "1 2 2000000000\n0 1:1\n", "declares 2,000,000,000 labels, but has only 1 entries"),
         ("repository", "900000000000 2 2\n0 1:1\n", "declares 900,000,000,000 rows, but the file ends after 1"),
     ],
 )
@@ -124,7 +124,7 @@ def refused_in_little_memory(path, name):
 
 def test_shapes_of_matrices_do_not_either(tmp_path):
     sparse.save_npz(tmp_path / "Y.trn.npz", sparse.csr_array(([1.0], ([0], [1_999_999_999])), shape=(1, 2_000_000_000)))
-    assert "declares 2,000,000,000 labels, but has only 1 entries" in refused_in_little_memory(tmp_path, "csr")
+    assert "2,000,000,000 columns for 1 entries" in refused_in_little_memory(tmp_path, "csr")
 
 
 def test_sparse_ids_are_compacted_and_come_back_as_given(tmp_path):
