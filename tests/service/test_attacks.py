@@ -19,8 +19,8 @@ TOKEN = "right-token-1234"
 class Server:
     """A worker's server in a thread, reached by sockets only."""
 
-    def __init__(self, tagger, settings):
-        protocol = type("QuickProtocol", (GuardedProtocol,), {"header_seconds": 0.5, "body_seconds": 0.5})
+    def __init__(self, tagger, settings, body_seconds=0.5):
+        protocol = type("QuickProtocol", (GuardedProtocol,), {"header_seconds": 0.5, "body_seconds": body_seconds})
         config = uvicorn.Config(
             create_app(tagger, settings),
             http=protocol,
@@ -40,7 +40,7 @@ class Server:
         self._server.should_exit = True
         self._thread.join()
 
-    def send(self, *pieces, pause=0.0):
+    def send(self, *pieces, pause=0.0, length=None):
         """Send bytes and return the answer: status, headers, body; (0, {}, b"") if the connection was closed."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as sock:
             for piece in pieces:
@@ -49,7 +49,7 @@ class Server:
                 except (BrokenPipeError, ConnectionResetError):
                     break  # the answer is there already
                 time.sleep(pause)
-            return read_answer(sock)
+            return read_answer(sock, length)
 
     def post(self, path, body, *headers):
         lines = [f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}"]
@@ -62,7 +62,7 @@ class Server:
         return self.send(lines.encode("latin-1") + b"\r\n\r\n")
 
 
-def read_answer(sock):
+def read_answer(sock, length=None):
     data = b""
     while b"\r\n\r\n" not in data:
         try:
@@ -75,7 +75,7 @@ def read_answer(sock):
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-    while len(body) < int(headers.get("content-length", 0)):
+    while len(body) < (int(headers.get("content-length", 0)) if length is None else length):
         body += sock.recv(65536)
     return int(first.split()[1]), headers, body
 
@@ -240,6 +240,20 @@ def test_foreign_host_names_are_refused(server):
     assert server.send(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:8000\r\n\r\n")[0] == 200
 
 
+@pytest.mark.parametrize("order", [("localhost", "evil.example"), ("evil.example", "localhost"), ("localhost",) * 2])
+def test_two_host_headers_are_refused(server, order):
+    lines = "".join(f"Host: {name}\r\n" for name in order)
+    answer = server.send(f"GET /v1/model HTTP/1.1\r\n{lines}\r\n".encode())
+    assert kind(answer) == (400, "ambiguous-host")
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/v1/model", "/metrics"])
+def test_head_is_get_without_a_body(server, path):
+    head = server.send(f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode(), length=0)
+    assert head[0] == 200
+    assert head[2] == b""
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -304,4 +318,29 @@ def test_too_many_requests_at_once_are_refused(tagger):
         time.sleep(0.2)
         assert server.get("/v1/labels")[0] == 200
     finally:
+        server.stop()
+
+
+def test_slow_bodies_leave_half_of_the_requests_to_others(tagger):
+    limits = LIMITS.__class__(concurrent=8, body_seconds=4)
+    server = Server(tagger, ServiceSettings(limits=limits), body_seconds=4)
+    head = (
+        b"POST /v1/suggest HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n"
+    )
+    try:
+        slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(8)]
+        for sock in slow:
+            sock.sendall(head)
+        time.sleep(0.9)  # beyond the half second in which a body counts as quick
+        assert server.get("/v1/labels")[0] == 200
+        assert server.post("/v1/suggest", b'{"texts": "oak"}')[0] == 200
+        assert server.send(head, b'{"texts": "oak"}', pause=0.05)[0] == 200  # in two pieces, as many clients do
+        for sock in slow:
+            sock.sendall(b'{"texts": "oak"}')
+        answers = [read_answer(sock)[0] for sock in slow]
+        assert sorted(answers) == [200] * 4 + [429] * 4
+        assert server.send(head, b'{"texts": "oak"}', pause=0.7)[0] == 200
+    finally:
+        for sock in slow:
+            sock.close()
         server.stop()

@@ -1,9 +1,15 @@
 """A real service: several processes, a model replaced under load, killed workers, a graceful shutdown."""
 
+import asyncio
+import errno
+import fcntl
 import json
 import os
 import signal
+import subprocess
+import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 from pathlib import Path
@@ -13,6 +19,11 @@ from library import make_library
 from services import Service, ask
 
 from tagwood import LinearTree, Tagger
+from tagwood.cli.app import run
+from tagwood.service import processes
+from tagwood.service.observability import EventLog, ServiceMetrics
+from tagwood.service.settings import ServiceSettings
+from tagwood.service.state import LoadedModel, ModelHolder, ServiceState
 
 
 @pytest.fixture(scope="module")
@@ -157,12 +168,132 @@ def test_the_log_has_ids_but_no_texts(service):
     assert all(line["id"] for line in service.events("request"))
 
 
-def test_workers_end_when_the_supervisor_is_killed(models, tmp_path):
+def test_workers_end_within_five_seconds_of_the_supervisor_and_leave_nothing(models, tmp_path, monkeypatch):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     models[0].save(tmp_path / "model")
-    service = Service(tmp_path / "model", "--workers", "2")
-    pids = service.worker_pids()
-    service.stop(signal.SIGKILL)
-    service.wait_for(lambda: not any(map(_runs, pids)))
+    service = Service(tmp_path / "model", "--workers", "2", "--max", "text_chars=100000")
+    assert len(list(temporary.iterdir())) == 1
+    with ThreadPoolExecutor(4) as pool:
+        body = {"texts": ["oak sea sun granite " * 4000] * 900}
+        for _ in range(4):
+            pool.submit(ask, service.address, "/v1/suggest", body)
+        time.sleep(1)  # the workers are busy for longer than they have
+        pids = service.worker_pids()
+        service.stop(signal.SIGKILL)
+        service.wait_for(lambda: not any(map(_runs, pids)), seconds=5)
+    assert list(temporary.iterdir()) == []
+
+
+def test_ctrl_c_prints_one_line_and_leaves_nothing(models, tmp_path, monkeypatch):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    models[0].save(tmp_path / "model")
+    service = Service(tmp_path / "model", "--quiet")
+    service.wait_for(lambda: any("stops it" in line for line in service.words))
+    said = len(service.words)
+    assert service.stop(signal.SIGINT) == 0
+    assert service.words[said:] == ["stopped"]
+    assert list(temporary.iterdir()) == []
+
+
+def test_run_folders_of_killed_services_are_removed_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    old, used = tmp_path / "tagwood-serve-old", tmp_path / "tagwood-serve-used"
+    for folder in (old, used):
+        (folder / "labels").mkdir(parents=True)
+        os.utime(folder, (time.time() - 60,) * 2)
+    lock = os.open(used, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    new = processes._run_folder()
+    os.close(lock)
+    assert sorted(tmp_path.iterdir()) == sorted([used, new])
+
+
+@pytest.mark.parametrize("way", ["the process", "its imports"])
+def test_workers_that_cannot_start_end_the_service_with_the_reason(models, tmp_path, monkeypatch, way, capfd):
+    models[0].save(tmp_path / "model")
+    if way == "the process":
+
+        def popen(*_, **__):
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+        monkeypatch.setattr(subprocess, "Popen", popen)
+    else:
+        monkeypatch.setattr(processes, "_WORKER", "import sys; sys.modules['uvicorn'] = None\n" + processes._WORKER)
+    assert run(["serve", str(tmp_path / "model"), "--port", "0"]) == 1
+    said = capfd.readouterr().err
+    reason = "Resource temporarily unavailable" if way == "the process" else "import of uvicorn halted"
+    assert said.splitlines()[-1].startswith("error: the workers of the service could not be started; got ")
+    assert reason in said.splitlines()[-1]
+    assert "Traceback" not in said
+
+
+def test_any_failure_of_a_reload_is_logged_and_counted_and_the_watch_goes_on(models, tmp_path):
+    folder = tmp_path / "model"
+    models[0].save(folder)
+    failures = [OSError(errno.ENOSPC, "No space left on device"), MemoryError("none"), RuntimeError("no thread")]
+
+    def load(path):
+        if state.holder.current_or_none is not None and failures:
+            raise failures.pop(0)
+        tagger, manifest = Tagger.load_with_manifest(path)
+        return LoadedModel.of(tagger, manifest)
+
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        metrics = ServiceMetrics.in_memory()
+        state = ServiceState(
+            ServiceSettings(reload_seconds=0.01), ModelHolder(load, folder), metrics, EventLog(0, file.fileno())
+        )
+        state.open()
+
+        async def watch():
+            await state.refresh()
+            models[1].save(folder, overwrite=True)
+            watching = asyncio.create_task(state.watch())
+            while metrics.text().count(b"tagwood_reloads_total 2.0") == 0:
+                await asyncio.sleep(0.01)
+            watching.cancel()
+
+        asyncio.run(asyncio.wait_for(watch(), 30))
+        state.close()
+    text = metrics.text().decode()
+    assert "tagwood_reload_failures_total 3.0" in text
+    assert float(text.partition("\ntagwood_model_age_seconds ")[2].partition("\n")[0]) < 60
+    reasons = [json.loads(line)["reason"] for line in log.read_text().splitlines() if "not loaded" in line]
+    assert [reason.partition(":")[0] for reason in reasons] == ["OSError", "MemoryError", "RuntimeError"]
+
+
+def test_name_manifest_arrays_and_index_are_of_one_model_while_the_folder_is_replaced(models, tmp_path):
+    """A save in the middle of a load must not give one model the name or the labels of another."""
+    folder, run_folder = tmp_path / "model", tmp_path / "run"
+    names = {}
+    answers = [model.tag(["oak and sea"], 2)[0] for model in models]
+    going = threading.Event()
+
+    def swap():
+        while not going.is_set():
+            for number, model in enumerate(models):
+                model.save(folder, overwrite=True, notes=str(number))
+
+    models[0].save(folder, notes="0")
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for _ in range(60):
+            tagger, manifest = Tagger.load_with_manifest(folder)
+            loaded = LoadedModel.of(tagger, manifest, run_folder=run_folder)
+            number = int(loaded.manifest.notes)
+            assert tagger.seed == number
+            assert loaded.tagger.tag(["oak and sea"], 2)[0] == answers[number]
+            assert names.setdefault(loaded.name, number) == number
+    finally:
+        going.set()
+        thread.join()
+    assert set(names.values()) == {0, 1}
 
 
 def _runs(pid):

@@ -5,7 +5,7 @@ import pytest
 
 from tagwood import LinearTree, save
 from tagwood.cli import app
-from tagwood.cli.serve import is_loopback, parse_limits, read_token
+from tagwood.cli.serve import accepted_hosts, is_loopback, parse_limits, read_token
 from tagwood.errors import InputError
 from tagwood.service.processes import open_socket
 from tagwood.service.settings import RequestLimits, ServiceSettings
@@ -88,3 +88,10 @@ def test_a_socket_is_bound_before_workers_start():
         assert sock.getsockname()[1] > 0
     with pytest.raises(InputError, match="on this machine"):
         open_socket("192.0.2.1", 80)
+
+
+def test_allowed_hosts_hold_on_every_address():
+    assert "tags.example" in accepted_hosts("127.0.0.1", ["tags.example"])
+    assert accepted_hosts("0.0.0.0", ["tags.example"]) == ("localhost", "127.0.0.1", "[::1]", "tags.example")
+    assert "[fd00::1]" in accepted_hosts("fd00::1", ["tags.example"])
+    assert accepted_hosts("0.0.0.0", []) == ()

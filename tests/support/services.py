@@ -1,6 +1,5 @@
 """Services for tests: limits small enough to be reached, and a real service with its processes."""
 
-import contextlib
 import json
 import os
 import signal
@@ -33,13 +32,14 @@ def ask(address, path, body=None, timeout=30):
 
 
 class Service:
-    """`tagwood serve` in processes of its own; `lines` is its log."""
+    """`tagwood serve` in processes of its own; `lines` is its log, `words` is what else it says."""
 
     def __init__(self, model, *options):
         command = [sys.executable, "-c", _MAIN, "serve", str(model), "--port", "0", "--json", *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self.process.stdout is not None
         self.lines: list[dict] = []
+        self.words: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         said = b""
@@ -51,8 +51,10 @@ class Service:
 
     def _read(self):
         for line in self.process.stderr or ():
-            with contextlib.suppress(ValueError):
+            try:
                 self.lines.append(json.loads(line))
+            except ValueError:
+                self.words.append(line.decode().strip())
 
     def events(self, name):
         return [line for line in list(self.lines) if line["event"] == name]

@@ -148,6 +148,7 @@ def main() -> None:
     try:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
+        _say("interrupted")
         code = INTERRUPTED
     sys.exit(code)
 
@@ -164,6 +165,7 @@ def _report(error: Exception) -> int:
             _say(f"error: {error.format_message()}\nTry '{path} --help'.")
             return error.exit_code
         case typer.Abort():
+            _say("interrupted")
             return INTERRUPTED
         case BrokenPipeError():
             return OUR_ERROR

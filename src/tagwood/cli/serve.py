@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,7 +36,7 @@ def serve(
         Path | None, typer.Option(help="File whose first line is the token that every request must carry.")
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Host name of the service behind a proxy (repeatable).")
+        list[str] | None, typer.Option(help="Host name that requests may name; others are refused (repeatable).")
     ] = None,
     origin: Annotated[
         list[str] | None, typer.Option(help="Web site that may use the service, https://... (repeatable).")
@@ -88,7 +88,7 @@ def serve(
         limits=parse_limits(limits or []),
         token=None if token_file is None else read_token(token_file),
         origins=tuple(origin or ()),
-        hosts=() if not is_loopback(host) else (*_LOOPBACK, *(allow_host or ())),
+        hosts=accepted_hosts(host, allow_host or []),
         batch_requests=not no_batching,
         threads=jobs,
         reload_seconds=reload_seconds,
@@ -136,6 +136,7 @@ def run(
         if not service.run():
             which = str(next(iter(models.values())).folder) if one else "each model"
             raise InputError(f"{which} must be a model that can be loaded", hint="See the log above for the reason.")
+        say("stopped")
 
 
 def project_folders(given: Iterable[Path]) -> dict[str, Path]:
@@ -218,6 +219,24 @@ def beside(path: Path, what: str) -> Path:
     """
     name = path.absolute().name.removesuffix(".jsonl").removesuffix(".feedback")
     return path.parent / f"{name}.{what}.jsonl"
+
+
+def accepted_hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
+    """Return the values of the Host header that are accepted; none: all are, on a public address without a list.
+
+    Examples
+    --------
+    >>> accepted_hosts("127.0.0.1", []), accepted_hosts("0.0.0.0", [])
+    (('localhost', '127.0.0.1', '[::1]'), ())
+    >>> accepted_hosts("192.0.2.1", ["tags.example"])
+    ('localhost', '127.0.0.1', '[::1]', '192.0.2.1', 'tags.example')
+    """
+    if is_loopback(host):
+        return (*_LOOPBACK, *allowed)
+    if not allowed:
+        return ()
+    own = () if host in ("0.0.0.0", "::", "") else (f"[{host}]" if ":" in host else host,)
+    return (*_LOOPBACK, *own, *allowed)
 
 
 def is_loopback(host: str) -> bool:

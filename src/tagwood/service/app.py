@@ -35,7 +35,7 @@ from tagwood.service.problems import (
     problem_response,
 )
 from tagwood.service.routes import annif, groups, labels, model, reconcile, texts
-from tagwood.service.security import JsonResponse, JsonRoute, SecurityMiddleware
+from tagwood.service.security import JsonResponse, JsonRoute, SecurityMiddleware, SlowBodies
 from tagwood.service.settings import ServedModel, ServiceSettings
 from tagwood.service.state import LoadedModel, ModelHolder, ServiceState
 from tagwood.tagger import LabelCard, Tagger, TreeView
@@ -123,6 +123,7 @@ def create_app(
     app = FastAPI(title="tagwood", docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan)
     app.state.projects = _projects(model, settings, metrics, log)
     app.state.settings = settings
+    app.state.slow_bodies = SlowBodies(settings.limits)
     for endpoint in ROUTES:
         _add(app, endpoint)
     app.add_api_route("/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
@@ -155,8 +156,8 @@ class PageFiles(StaticFiles):
 
 def _holder(model: str | PathLike[str] | Tagger, settings: ServiceSettings) -> ModelHolder:
     def load(folder: Path) -> LoadedModel:
-        tagger = Tagger.load(folder)
-        return LoadedModel.of(tagger, folder, threads=settings.threads, run_folder=settings.run_folder)
+        tagger, manifest = Tagger.load_with_manifest(folder)
+        return LoadedModel.of(tagger, manifest, threads=settings.threads, run_folder=settings.run_folder)
 
     if isinstance(model, Tagger):
         return ModelHolder(load, None, LoadedModel.of(model, threads=settings.threads))
@@ -197,6 +198,8 @@ def _add(app: FastAPI, endpoint: Endpoint) -> None:
         route_class_override=JsonRoute if endpoint.method == "POST" else None,
         **options,
     )
+    if endpoint.method == "GET":  # load balancers ask with HEAD
+        app.router.add_api_route(endpoint.path, endpoint.function, methods=["HEAD"], include_in_schema=False, **options)
 
 
 @contextlib.asynccontextmanager
@@ -236,7 +239,7 @@ def _from_http(error: HTTPException) -> ProblemError:
 
 _SUMMARY = "Suggest labels for texts, explain them, browse labels and tree, and store feedback."
 _ALWAYS = (
-    *("invalid-request", "not-found", "method-not-allowed"),
+    *("invalid-request", "not-found", "method-not-allowed", "ambiguous-host"),
     *("too-many-requests", "headers-too-large", "internal"),
 )
 _OF_ONE_PROJECT = {route.path for route in ROUTES if route.tag in ("texts", "labels", "model", "groups")}

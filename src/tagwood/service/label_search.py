@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-import tempfile
 import unicodedata
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, fields
@@ -26,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood.data.vocab import LabelVocab
+from tagwood.storage.publish import replace_path
 
 _KEY_BYTES = 16
 _MAX_NAME_BYTES = 1000  # longer names are searched by their beginning
@@ -71,11 +71,11 @@ class LabelNameIndex:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not folder.exists():
                 _remove_old(folder.parent)
-                place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
                 built = cls.build(vocab)
-                for field in fields(cls):
-                    np.save(place / f"{field.name}.npy", getattr(built, field.name))
-                place.rename(folder)
+                with replace_path(folder, folder=True) as place:
+                    place.mkdir()
+                    for field in fields(cls):
+                        np.save(place / f"{field.name}.npy", getattr(built, field.name))
             return cls(**{field.name: _map(folder / f"{field.name}.npy") for field in fields(cls)})
 
     def name(self, entry: int) -> bytes:

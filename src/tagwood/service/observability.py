@@ -10,6 +10,7 @@ own row of one memory-mapped table, and any worker can sum the rows; a restarted
 from __future__ import annotations
 
 import os
+import time
 import traceback
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -99,6 +100,7 @@ _ROW = np.dtype(
         *((name, "f8") for name in _COUNTERS),
         ("in_flight", "f8"),
         ("model_loaded_seconds", "f8"),
+        ("model_saved_seconds", "f8"),
     ]
 )
 
@@ -115,6 +117,7 @@ class ServiceMetrics(Collector):
         self._batches = table["batches"][worker]
         self._in_flight = table["in_flight"][worker : worker + 1]
         self.set_in_flight(0)  # a worker that was killed could not reset it
+        self._saved: dict[object, float] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -128,7 +131,8 @@ class ServiceMetrics(Collector):
         """Return the counts of one of several workers; the first worker creates the file."""
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.ftruncate(file, workers * _ROW.itemsize)  # new bytes are zero; existing counts stay
+            # New bytes are zero, existing counts stay. A full disk is an error here, not a signal at the first count.
+            os.posix_fallocate(file, 0, workers * _ROW.itemsize)
         finally:
             os.close(file)
         return cls(np.memmap(path, dtype=_ROW, mode="r+", shape=(workers,)), worker)
@@ -153,9 +157,11 @@ class ServiceMetrics(Collector):
         """Set the number of open requests."""
         self._in_flight[0] = requests
 
-    def set_model_loaded(self, seconds: float) -> None:
-        """Set the Unix time at which the model was loaded."""
-        self._table["model_loaded_seconds"][self._worker] = seconds
+    def set_model(self, holder: object, loaded: float, saved: float) -> None:
+        """Set the Unix times at which the model of a holder was loaded and saved."""
+        self._saved[holder] = saved
+        self._table["model_loaded_seconds"][self._worker] = loaded
+        self._table["model_saved_seconds"][self._worker] = min(self._saved.values())
 
     def collect(self) -> Iterator[Metric]:
         """Yield the sums over all workers."""
@@ -179,6 +185,11 @@ class ServiceMetrics(Collector):
         loaded = table["model_loaded_seconds"].max()
         yield GaugeMetricFamily(
             "tagwood_model_loaded_seconds", "Unix time at which the newest model was loaded.", value=loaded
+        )
+        saved = table["model_saved_seconds"]
+        age = time.time() - saved[saved > 0].min() if (saved > 0).any() else 0.0
+        yield GaugeMetricFamily(
+            "tagwood_model_age_seconds", "Seconds since the oldest model in use was saved.", value=max(0.0, age)
         )
 
     def text(self) -> bytes:

@@ -19,6 +19,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "bad-request": (400, "Bad Request"),
     "invalid-request": (422, "The request is not valid"),
     "unauthorized": (401, "A bearer token is required"),
+    "ambiguous-host": (400, "The request has more than one Host header"),
     "forbidden-host": (421, "This host name is not accepted"),
     "not-found": (404, "Not found"),
     "unknown-label": (404, "The label is not in the vocabulary"),

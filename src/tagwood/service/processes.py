@@ -6,6 +6,8 @@ SIGHUP makes all workers check for new models. Needs a Unix system.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import selectors
@@ -22,12 +24,24 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tagwood.errors import InputError
+from tagwood.errors import InputError, TagwoodError
+from tagwood.service.observability import EventLog
 from tagwood.service.settings import GRACEFUL, NO_MODEL, ServedModel, ServiceSettings
 
 _BACKLOG = 2048
 _HEALTHY = 5.0  # seconds after which a worker counts as healthy
 _MAX_PAUSE = 10.0
+_MAX_FAILURES = 4  # after which a service that was never ready gives up
+_PREFIX = "tagwood-serve-"
+# An import fails if memory is short; the supervisor is told why.
+_WORKER = """
+try:
+    from tagwood.service.worker import main
+except Exception as error:
+    print(f"failed {type(error).__name__}: {error}", flush=True)
+    raise SystemExit(1)
+main()
+"""
 
 
 @dataclass
@@ -40,6 +54,7 @@ class _Worker:
     ready: bool = False
     failures: int = 0
     start_at: float = 0.0
+    reason: str = ""  # what it wrote when it failed
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -60,6 +75,21 @@ def open_socket(host: str, port: int) -> socket.socket:
         ) from error
     sock.listen(_BACKLOG)
     return sock
+
+
+def _run_folder() -> Path:
+    """Return a new folder for the files that the workers share; those of services that were killed are removed."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            lock = os.open(old, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                mine = os.fstat(lock).st_uid == os.getuid() and time.time() - os.fstat(lock).st_mtime > _HEALTHY
+                if mine:
+                    shutil.rmtree(old, ignore_errors=True)
+            finally:
+                os.close(lock)
+    return Path(tempfile.mkdtemp(prefix=_PREFIX))
 
 
 class Supervisor:
@@ -87,10 +117,17 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._stopping = False
         self._gave_up = False
+        self._reason = ""
+        self._log = EventLog(-1)
 
     def run(self) -> bool:
-        """Serve until a signal arrives; return False if no worker could load the model."""
-        folder = Path(tempfile.mkdtemp(prefix="tagwood-serve-"))
+        """Serve until a signal arrives; return False if no worker could load the model.
+
+        Workers that cannot start at all raise `TagwoodError` with the reason.
+        """
+        folder = _run_folder()
+        lock = os.open(folder, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         self._settings = replace(self._settings, run_folder=folder)
         handlers = {
             signal.SIGTERM: self._on_stop,
@@ -108,7 +145,14 @@ class Supervisor:
                     worker.process.kill()
             for number, handler in before.items():
                 signal.signal(number, handler)
+            os.close(lock)
             shutil.rmtree(folder, ignore_errors=True)
+        if self._reason:
+            raise TagwoodError(
+                "the workers of the service could not be started",
+                given=self._reason,
+                hint="Free memory or disk space, or start fewer workers (--workers).",
+            )
         return not self._gave_up
 
     def _step(self) -> None:
@@ -118,9 +162,12 @@ class Supervisor:
             if worker.process is None and now >= worker.start_at:
                 self._start(worker)
         for key, _ in self._selector.select(0.2):
-            if os.read(key.fd, 4096):
+            said = os.read(key.fd, 4096)
+            if said.startswith(b"failed "):
+                key.data.reason = said[7:].decode(errors="replace").strip()
+            elif said.startswith(b"ready"):
                 self._on_ready_line(key.data)
-            else:
+            elif not said:
                 self._on_end(key.data)
 
     def _start(self, worker: _Worker) -> None:
@@ -132,12 +179,17 @@ class Supervisor:
             "socket": self._sock.fileno(),
             "log_requests": self._log_requests,
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tagwood.service.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[self._sock.fileno()],
-        )
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-c", _WORKER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=[self._sock.fileno()],
+            )
+        except OSError as error:  # too many processes or open files, or too little memory
+            worker.reason = error.strerror or str(error)
+            self._on_failure(worker, healthy=False)
+            return
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -146,7 +198,7 @@ class Supervisor:
         except BrokenPipeError:
             pass  # it has ended already; the end of its stdout will tell
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
-        worker.process, worker.started, worker.ready = process, time.monotonic(), False
+        worker.process, worker.started, worker.ready, worker.reason = process, time.monotonic(), False, ""
 
     def _on_ready_line(self, worker: _Worker) -> None:
         worker.ready = True
@@ -155,7 +207,7 @@ class Supervisor:
             self._on_ready = None
 
     def _on_end(self, worker: _Worker) -> None:
-        """Restart a dead worker: at once if it was healthy, else after a growing pause."""
+        """Collect a dead worker."""
         process = worker.process
         assert process is not None
         assert process.stdout is not None
@@ -166,8 +218,16 @@ class Supervisor:
         code = process.wait()
         if code == NO_MODEL and self._on_ready is not None:
             self._gave_up = self._stopping = True  # the model never loaded: give up instead of retrying
-        healthy = worker.ready and time.monotonic() - worker.started > _HEALTHY
+        worker.reason = worker.reason or (f"exit code {code}" if code >= 0 else f"signal {-code}")
+        self._on_failure(worker, healthy=worker.ready and time.monotonic() - worker.started > _HEALTHY)
+
+    def _on_failure(self, worker: _Worker, *, healthy: bool) -> None:
+        """Restart a worker: at once if it was healthy, else after a growing pause; give up if none ever started."""
         worker.failures = 0 if healthy else worker.failures + 1
+        if not self._stopping:
+            self._log.event("worker ended", number=worker.number, reason=worker.reason, failures=worker.failures)
+        if worker.failures >= _MAX_FAILURES and self._on_ready is not None:
+            self._reason, self._stopping = worker.reason, True
         pause = 0.0 if worker.failures <= 1 else min(_MAX_PAUSE, 0.25 * 2**worker.failures)
         worker.process, worker.ready, worker.start_at = None, False, time.monotonic() + pause
 

@@ -7,13 +7,15 @@ harmless characters.
 Decisions: FastAPI documents a `JsonRoute` from the signature of its endpoint, but bodies are read and checked here: a
 body that is too large must be refused before it is read whole, and it is several times faster. Only
 ``application/json`` is accepted, so that a web page of another origin cannot post without a CORS preflight; forms are
-accepted where nothing is stored. The rest of
-a body that is too large is read and thrown away, so that the client can read the answer.
+accepted where nothing is stored. The rest of a body that is too large is read and thrown away, so that the client can
+read the answer. Slow bodies get half of the open requests at most: many slow senders cannot keep a worker from
+answering the others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import os
 import re
@@ -52,6 +54,7 @@ _ALWAYS_OPEN = ("/health", "/ready")
 _MAX_HEADER_BYTES = 32_768
 _CLOSE = {"Connection": "close"}
 _FORM = "application/x-www-form-urlencoded"
+_QUICK_SECONDS = 0.5  # a body that takes longer is slow
 
 
 class SecurityMiddleware:
@@ -154,6 +157,8 @@ class SecurityMiddleware:
     def _check(self, scope: Scope) -> None:
         """Raise a problem for a request that must not reach a route."""
         path, headers = scope["path"], dict(scope["headers"])
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:  # a proxy may have checked the other one
+            raise ProblemError("ambiguous-host", "Send exactly one Host header.", headers=_CLOSE)
         if self._hosts and _host(headers.get(b"host", b"")) not in self._hosts:
             detail = "To accept this host name, start the service with: tagwood serve --allow-host NAME."
             raise ProblemError("forbidden-host", detail)
@@ -284,31 +289,64 @@ async def read_body(request: Request, limits: RequestLimits, *, forms: bool = Fa
     too_large = length.isdecimal() and int(length[:20]) > limits.body_bytes
     if too_large and "expect" in headers:
         raise _too_large(limits)  # the client waits for permission to send
+    body = _Body(request, limits.body_bytes, too_large)
+    quick = min(_QUICK_SECONDS, limits.body_seconds)
     try:
-        async with asyncio.timeout(limits.body_seconds):
-            return await _collect(request, limits, too_large)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(quick):
+                await body.receive()
+        if body.more:
+            with request.app.state.slow_bodies:
+                async with asyncio.timeout(limits.body_seconds - quick):
+                    await body.receive()
     except TimeoutError:
         detail = f"The body must arrive within {limits.body_seconds:g} seconds."
         raise ProblemError("timeout", detail, headers=_CLOSE) from None
-
-
-async def _collect(request: Request, limits: RequestLimits, too_large: bool) -> bytes:
-    chunks: list[bytes] = []
-    size, more = 0, True
-    while more:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        chunk, more = message.get("body", b""), message.get("more_body", False)
-        size += len(chunk)
-        too_large = too_large or size > limits.body_bytes
-        if too_large:
-            chunks.clear()
-        else:
-            chunks.append(chunk)
-    if too_large:
+    if body.too_large:
         raise _too_large(limits)
-    return b"".join(chunks)
+    return b"".join(body.chunks)
+
+
+class _Body:
+    """The body of a request as far as it has arrived; one that is too large is read and thrown away."""
+
+    def __init__(self, request: Request, max_bytes: int, too_large: bool) -> None:
+        self._receive = request.receive
+        self._left = max_bytes
+        self.too_large = too_large
+        self.chunks: list[bytes] = []
+        self.more = True
+
+    async def receive(self) -> None:
+        """Receive the rest; this can be cancelled and continued."""
+        while self.more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk, self.more = message.get("body", b""), message.get("more_body", False)
+            self._left -= len(chunk)
+            self.too_large = self.too_large or self._left < 0
+            if self.too_large:
+                self.chunks.clear()
+            else:
+                self.chunks.append(chunk)
+
+
+class SlowBodies:
+    """Counts the requests whose bodies arrive slowly: at most half of the open ones, so that others are answered."""
+
+    def __init__(self, limits: RequestLimits) -> None:
+        self._most = max(1, limits.concurrent // 2)
+        self._count = 0
+
+    def __enter__(self) -> None:
+        if self._count >= self._most:
+            detail = f"{self._most} bodies are arriving slowly already; send the body in one piece, or try again later."
+            raise ProblemError("too-many-requests", detail, headers={"Retry-After": "1", **_CLOSE})
+        self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._count -= 1
 
 
 def _too_large(limits: RequestLimits) -> ProblemError:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -29,8 +30,8 @@ from tagwood.service.label_search import LabelNameIndex, LabelNameSearch
 from tagwood.service.observability import EventLog, ServiceMetrics
 from tagwood.service.problems import ProblemError
 from tagwood.service.settings import ServiceSettings
-from tagwood.storage import Manifest, read_manifest
-from tagwood.storage.folder import MANIFEST
+from tagwood.storage import Manifest
+from tagwood.storage.folder import MANIFEST, manifest_bytes
 from tagwood.tagger import Tagger
 
 P = ParamSpec("P")
@@ -50,14 +51,14 @@ class LoadedModel:
 
     @classmethod
     def of(
-        cls, tagger: Tagger, folder: Path | None = None, *, threads: int = 1, run_folder: Path | None = None
+        cls, tagger: Tagger, manifest: Manifest | None = None, *, threads: int = 1, run_folder: Path | None = None
     ) -> LoadedModel:
-        """Prepare a Tagger; workers share the label index in `run_folder`."""
+        """Prepare a Tagger, with the manifest it was loaded by; workers share the label index in `run_folder`."""
         for part in (tagger.encoder_, tagger.model_):
             if hasattr(part, "threads"):
                 part.threads = threads
-        manifest = None if folder is None else read_manifest(folder)
-        name = _hash(tagger, folder)
+        content = tagger.fingerprint_.encode() if manifest is None else manifest_bytes(manifest)
+        name = hashlib.sha256(content).hexdigest()[:12]
         if run_folder is None:
             index = LabelNameIndex.build(tagger.vocab_)
         else:
@@ -66,6 +67,11 @@ class LoadedModel:
         tagger.tag(["warm up"], 1)
         tagger.vocab_.find("")
         return cls(tagger, name, manifest, LabelNameSearch(index, tagger.vocab_, tagger.label_counts_))
+
+    @property
+    def saved_at(self) -> float:
+        """Unix time at which the model was saved; that of loading for a Tagger that never was."""
+        return self.loaded_at if self.manifest is None else datetime.fromisoformat(self.manifest.created).timestamp()
 
     @property
     def calibrated(self) -> bool:
@@ -134,7 +140,8 @@ class ModelHolder:
     def refresh(self) -> bool:
         """Load the folder if it changed since the last call; return whether there is a new model.
 
-        A folder that cannot be loaded raises, and the old model stays in use; it is loaded again when it changes.
+        A folder that cannot be loaded raises, and the old model stays in use. A damaged folder is tried again when it
+        changes; other failures, such as a full disk, may pass, and are tried again by the next call.
         """
         if self._folder is None:
             return False
@@ -142,7 +149,13 @@ class ModelHolder:
         if now is None or now == self._seen:
             return False
         self._seen = now
-        self.current_or_none = self._load(self._folder)
+        try:
+            self.current_or_none = self._load(self._folder)
+        except TagwoodError:
+            raise
+        except Exception:
+            self._seen = None
+            raise
         return True
 
 
@@ -180,15 +193,16 @@ class ServiceState:
         return await loop.run_in_executor(self.pool, lambda: work(*args, **kwargs))
 
     async def refresh(self) -> None:
-        """Load the model folder if it changed; a folder that cannot be loaded is logged and otherwise ignored."""
+        """Load the model folder if it changed; a failure of any kind is logged and counted, and the old model stays."""
         try:
             if await self.in_thread(self.holder.refresh):
                 self.metrics.add("reloads")
-                self.metrics.set_model_loaded(self.holder.current.loaded_at)
+                self.metrics.set_model(self.holder, self.holder.current.loaded_at, self.holder.current.saved_at)
                 self.log.event("model", model=self.holder.current.name, project=self.project)
-        except TagwoodError as error:
+        except Exception as error:  # a full disk, too little memory, no thread: the watch must go on
             self.metrics.add("reload_failures")
-            self.log.event("model not loaded", project=self.project, reason=str(error))
+            kind = "" if isinstance(error, TagwoodError) else f"{type(error).__name__}: "
+            self.log.event("model not loaded", project=self.project, reason=f"{kind}{error}")
 
     async def watch(self) -> None:
         """Check for a new model periodically."""
@@ -224,11 +238,6 @@ def _identity(folder: Path) -> Identity | None:
     except OSError:
         return None
     return info.st_ino, info.st_mtime_ns, info.st_size
-
-
-def _hash(tagger: Tagger, folder: Path | None) -> str:
-    content = tagger.fingerprint_.encode() if folder is None else (folder / MANIFEST).read_bytes()
-    return hashlib.sha256(content).hexdigest()[:12]
 
 
 def _passport(manifest: Manifest | None) -> dict[str, Any]:

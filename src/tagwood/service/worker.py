@@ -1,7 +1,8 @@
-"""One worker process of the service: ``python -m tagwood.service.worker``. In: a job on stdin. Out: answers.
+"""One worker process of the service, started by the `Supervisor`. In: a job on stdin. Out: answers.
 
-The socket is open before the worker starts and stays open after it ends, so that connections in between wait. The
-worker stops when its stdin is closed, so that no worker is left behind when the supervisor is gone.
+The socket is open before the worker starts and stays open after it ends, so that connections in between wait. When its
+stdin is closed, the supervisor is gone: the worker stops, after a few seconds whatever it is doing, and removes the run
+folder. A worker that fails writes the reason to stdout, for the supervisor.
 
 `GuardedProtocol` is uvicorn's HTTP parser with timeouts and a limit for headers. Bodies have limits of their own (see
 `security`), which answer with a problem; the timeouts here also close connections that send nothing or endless headers.
@@ -15,11 +16,15 @@ import errno
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import sys
+import threading
+import time
 from asyncio import TimerHandle
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -34,6 +39,7 @@ from tagwood.service.state import ServiceState
 _HEADER_BYTES = 65_536
 _GRACE = 5.0  # seconds in which a route may still answer a slow body
 _COUNTS = "counts.bin"
+_ORPHAN_SECONDS = 3.0  # for open requests, once the supervisor is gone
 _KEEP_ALIVE = 75  # seconds; longer than usual proxies, so that they never use a connection being closed
 
 
@@ -183,7 +189,6 @@ class WorkerServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
         self.servers = [Acceptor(sock, protocol) for sock in sockets or []]  # type: ignore[misc]
         loop.add_signal_handler(signal.SIGHUP, self._refresh)
-        loop.add_reader(sys.stdin, self._on_stdin)
         self.started = True
         self._event_log.event("ready", models=[state.holder.current.name for state in self._states])
         with contextlib.suppress(OSError):
@@ -192,10 +197,20 @@ class WorkerServer(uvicorn.Server):
     def _refresh(self) -> None:
         self._tasks = [asyncio.get_running_loop().create_task(state.refresh()) for state in self._states]
 
-    def _on_stdin(self) -> None:
-        if not os.read(0, 4096):
-            asyncio.get_running_loop().remove_reader(sys.stdin)
-            self.should_exit = True
+
+def stop_with_supervisor(server: WorkerServer, run_folder: Path | None) -> None:
+    """Wait in a thread for the end of stdin; then stop the server, and after a few seconds the process."""
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        if run_folder is not None:
+            shutil.rmtree(run_folder, ignore_errors=True)
+        server.should_exit = True
+        time.sleep(_ORPHAN_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=wait, name="supervisor", daemon=True).start()
 
 
 class _LogHandler(logging.Handler):
@@ -234,9 +249,18 @@ def run_worker(job: dict[str, Any]) -> None:
         timeout_graceful_shutdown=GRACEFUL,
     )
     server = WorkerServer(config, list(app.state.projects.values()), log)
+    stop_with_supervisor(server, settings.run_folder)
     server.run([socket.socket(fileno=job["socket"])])
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Read the job and serve; a failure is one line for the supervisor."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the whole group; the supervisor decides
-    run_worker(json.loads(sys.stdin.readline()))
+    with os.fdopen(0, "rb", buffering=0, closefd=False) as stdin:  # a thread reads the rest
+        job = json.loads(stdin.readline())
+    try:
+        run_worker(job)
+    except Exception as error:
+        with contextlib.suppress(OSError):
+            os.write(1, f"failed {type(error).__name__}: {error}\n".encode(errors="replace"))
+        sys.exit(1)

@@ -5,7 +5,7 @@ into place, `save_load` has the two functions.
 """
 
 from tagwood.storage.folder import Manifest, read_manifest
-from tagwood.storage.save_load import load, save
+from tagwood.storage.save_load import load, load_with_manifest, save
 from tagwood.storage.state import State, Storable, pack_strings, restore, storable, unpack_strings
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "State",
     "Storable",
     "load",
+    "load_with_manifest",
     "pack_strings",
     "read_manifest",
     "restore",

@@ -155,12 +155,20 @@ def load(folder: str | os.PathLike[str], *, verify: bool = False, threads: int |
     threads
         Threads for hashing; default all cores.
     """
+    return load_with_manifest(folder, verify=verify, threads=threads)[0]
+
+
+def load_with_manifest(
+    folder: str | os.PathLike[str], *, verify: bool = False, threads: int | None = None
+) -> tuple[Any, Manifest]:
+    """Return a model and the manifest it was loaded by, also while the folder is being replaced; see `load`."""
     folder = Path(folder)
     threads = check_threads(threads)
     for left in reversed(range(_TRIES)):
         before = _identity(folder)
         try:
-            model, golden = _open(folder, verify, threads)
+            manifest = read_manifest(folder)
+            model, golden = _open(folder, manifest, verify, threads)
             break
         except StorageError:
             # If a save has replaced the folder meanwhile, read the new one.
@@ -169,7 +177,7 @@ def load(folder: str | os.PathLike[str], *, verify: bool = False, threads: int |
     loaded = _restore(model, folder)
     if verify and golden is not None:
         _check_golden(loaded, golden, folder)
-    return loaded
+    return loaded, manifest
 
 
 def _collect_facts(model: object, notes: Any, fingerprint: Any) -> dict[str, Any]:
@@ -266,8 +274,7 @@ def _to_node(state: State, file: str) -> Node:
     )
 
 
-def _open(folder: Path, verify: bool, threads: int) -> tuple[State, State | None]:
-    manifest = read_manifest(folder)
+def _open(folder: Path, manifest: Manifest, verify: bool, threads: int) -> tuple[State, State | None]:
     _check_listing(folder, manifest)
     buffers = {name: _map(folder / name, file, verify, threads) for name, file in manifest.files.items()}
     roots = [node for node in (manifest.model, manifest.golden) if node is not None]

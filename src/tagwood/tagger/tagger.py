@@ -476,10 +476,17 @@ class Tagger(Params):
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, verify: bool = False) -> Self:
         """Load a saved Tagger; see `tagwood.load`."""
-        loaded = storage.load(folder, verify=verify)
+        return cls.load_with_manifest(folder, verify=verify)[0]
+
+    @classmethod
+    def load_with_manifest(
+        cls, folder: str | os.PathLike[str], *, verify: bool = False
+    ) -> tuple[Self, storage.Manifest]:
+        """Load a saved Tagger and its manifest, which belong together even while the folder is being replaced."""
+        loaded, manifest = storage.load_with_manifest(folder, verify=verify)
         if not isinstance(loaded, cls):
             raise InputError(f"{folder} must hold a Tagger", given=type(loaded).__name__, hint="Use tagwood.load.")
-        return loaded
+        return loaded, manifest
 
     def golden_inputs(self) -> list[str]:
         """Return a few label names as texts: unlike training texts, they are stored with the model anyway."""
