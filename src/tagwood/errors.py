@@ -6,6 +6,7 @@ user input (exit code 2), all others are internal errors (exit code 1).
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 
@@ -76,3 +77,14 @@ class MissingExtraError(TagwoodError, ImportError):
             hint=f"Install them with: pip install 'tagwood[{extra}]'",
         )
         self.extra = extra
+
+
+def disk_hint(error: OSError) -> str:
+    """Return what to do about a failed write."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "Free some space there, or write to another disk."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Check the permissions, or write to another folder."
+    if error.errno == errno.EIO:
+        return "The disk reports an error: check it, or write to another one."
+    return "Check the path, its permissions and the free space."

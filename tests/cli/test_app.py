@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 
@@ -103,7 +104,7 @@ def test_misspelt_commands_and_options_get_a_suggestion(arguments, near, capsys)
             2,
             "error: a.txt: No such file or directory.",
         ),
-        (MemoryError(), 1, "error: out of memory."),
+        (MemoryError(), 1, "error: out of memory or threads."),
         (KeyError("x\ny"), 1, "internal error: KeyError: 'x\\ny'; rerun with --debug for the traceback"),
     ],
 )
@@ -185,3 +186,29 @@ def test_an_interrupt_that_python_loses_in_a_finaliser_is_heard(command, capsys)
 
     assert command(action) == 130
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        ImportError("libx.so: failed to map segment from shared object"),
+        OSError(12, "Cannot allocate memory"),
+        RuntimeError("can't start new thread"),
+        SystemError("thread could not be created: Resource temporarily unavailable"),
+    ],
+)
+def test_a_lack_of_memory_or_threads_is_one_sentence(command, capsys, error):
+    assert command(raiser(error)) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: out of memory or threads. Close other programs")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), OSError(28, "No space left", "/x/y")])
+def test_a_full_disk_is_one_sentence_with_the_place_and_a_remedy(command, capsys, error):
+    assert command(raiser(error)) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert (error.filename or tempfile.gettempdir()) in said
+    assert "Free some space there, or write to another disk." in said

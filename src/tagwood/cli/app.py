@@ -7,8 +7,10 @@ so that ``tagwood --help`` is fast; `COMMANDS` holds what the overview shows.
 from __future__ import annotations
 
 import _thread
+import errno
 import inspect
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,9 +20,14 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from tagwood.errors import InputError, TagwoodError
+from tagwood.errors import InputError, TagwoodError, disk_hint
 
 USER_ERROR, OUR_ERROR, INTERRUPTED = 2, 1, 130
+# How the loader, NumPy, OpenBLAS, torch and Python's threads say it.
+_MEMORY_SIGNS = (
+    *("cannot allocate memory", "failed to map segment", "out of memory", "not enough memory", "bad_alloc"),
+    *("can't start new thread", "thread could not be created", "resource temporarily unavailable"),
+)
 
 
 class Command(NamedTuple):
@@ -61,6 +68,14 @@ class _LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, stub, rest = super().resolve_command(ctx, args)
         return name, stub if name is None else load_command(name), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was called; Ctrl+C prints one line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _say("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
 
 
 app = typer.Typer(
@@ -170,14 +185,31 @@ def _report(error: Exception) -> int:
         case BrokenPipeError():
             return OUR_ERROR
         case OSError(filename=str(filename), strerror=str(reason)):
-            _say(f"error: {filename}: {reason}.")
+            _say(f"error: {filename}: {reason}. {disk_hint(error)}")
             return USER_ERROR
-        case MemoryError():
-            _say("error: out of memory. Close other programs, or use fewer rows or labels at a time.")
-            return OUR_ERROR
+        case OSError(errno=int(code), strerror=str(reason)) if code in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            _say(f"error: {reason}, probably in {tempfile.gettempdir()}. {disk_hint(error)}")
+            return USER_ERROR
+    if _is_short_of_memory(error):
+        _say("error: out of memory or threads. Close other programs, use fewer threads (-j), or fewer rows or labels.")
+        return OUR_ERROR
     words = " ".join(str(error).split())
     _say(f"internal error: {type(error).__name__}: {words}; rerun with --debug for the traceback")
     return OUR_ERROR
+
+
+def _is_short_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or what caused it, is a lack of memory or threads: libraries report it in many ways."""
+    while error is not None:
+        words = str(error).lower()
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) in (errno.ENOMEM, errno.EAGAIN):
+            return True
+        if isinstance(error, ImportError | OSError | RuntimeError | SystemError) and any(
+            sign in words for sign in _MEMORY_SIGNS
+        ):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _interrupt_again(lost: Any) -> None:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from tagwood.errors import InputError, StorageError
+from tagwood.errors import InputError, StorageError, disk_hint
 from tagwood.storage.folder import ASIDE, FILE_NAME, MANIFEST, OPENING, find_aside
 
 STAGING = ".tagwood-tmp-"  # a model that is being written
@@ -91,17 +91,6 @@ def writing_errors(path: Path) -> Iterator[None]:
             raise
         hint = f"{disk_hint(error)} What was there before is unchanged."
         raise StorageError(f"it could not be written ({error.strerror or error})", path=path, hint=hint) from error
-
-
-def disk_hint(error: OSError) -> str:
-    """Return what to do about a failed write."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "Free some space there, or write to another disk."
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "Check the permissions, or write to another folder."
-    if error.errno == errno.EIO:
-        return "The disk reports an error: check it, or write to another one."
-    return "Check the path, its permissions and the free space."
 
 
 def check_target(path: Path, *, overwrite: bool, folder: bool) -> None:

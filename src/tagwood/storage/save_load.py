@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood._check import check_float, check_int, check_threads
-from tagwood.errors import InputError, MissingExtraError, StorageError
+from tagwood.errors import InputError, MissingExtraError, StorageError, disk_hint
 from tagwood.storage.folder import (
     ARRAYS,
     FILE_NAME,
@@ -51,7 +51,7 @@ from tagwood.storage.folder import (
     wait_until_settled,
     write_stamp,
 )
-from tagwood.storage.publish import check_replaceable, disk_hint, staged_folder
+from tagwood.storage.publish import check_replaceable, staged_folder
 from tagwood.storage.state import State, Storable, class_of, pack_strings, plain_json, unpack_strings
 from tagwood.storage.tensors import Tensor, map_tensor, read_header, write_tensors
 
