@@ -29,3 +29,27 @@ def kill_a_worker(folder: Path, random_state: random.Random) -> bool:
     chosen.unlink(missing_ok=True)
     os.kill(int(chosen.name.partition("-")[0]), signal.SIGKILL)
     return True
+
+
+def kill_an_actor(name: str, random_state: random.Random) -> bool:
+    """Kill a Ray actor of this name among the processes that the tests have started, if there is one."""
+    parents, actors = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if name in (folder / "cmdline").read_text():
+                actors.append(int(folder.name))
+        except (OSError, ValueError):
+            continue
+    ours = [pid for pid in actors if os.getpid() in _ancestors(pid, parents)]
+    if ours:
+        os.kill(random_state.choice(ours), signal.SIGKILL)
+    return bool(ours)
+
+
+def _ancestors(pid: int, parents: dict[int, int]) -> list[int]:
+    found = []
+    while pid in parents:
+        pid = parents[pid]
+        found.append(pid)
+    return found

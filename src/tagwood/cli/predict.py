@@ -66,17 +66,26 @@ def predict(
         typer.Option("--format", help="Format of FILE or stdin; detected by default, lines on stdin."),
     ] = None,
     text_columns: common.TextColumnsOption = None,
+    cluster: common.ClusterOption = None,
     jobs: common.JobsOption = None,
     force: common.ForceFlag = False,
     json: common.JsonFlag = False,
 ) -> None:
     """Suggest labels for a text, for each line of stdin, or for each row of a file.
 
-    Files are read and written in batches. An output file appears when it is complete, or not at all.
+    Files are read and written in batches. An output file appears when it is complete, or not at all. With --cluster, a
+    folder of Parquet, JSON-lines or CSV files becomes a folder of Parquet files; the same command started again tags
+    only what is missing.
     """
     if sets and promise is not None:
         raise InputError("--sets and --promise cannot be combined")
     options: dict[str, Any] = {"k": limit, "threshold": threshold, "promise": promise, "language": language}
+    if cluster is not None:
+        if sets:
+            options["promise"] = common.load_tagger(model).sets.rule
+        options |= {"restrict": restrict, "exclude": exclude, "text_columns": text_columns}
+        _predict_folder(model, source, output, cluster, jobs, options, json)
+        return
     single = output is None and to is None and source != "-" and not is_path(source)
     tagger = common.load_tagger(model, jobs)
     options |= common.filters(tagger, restrict, exclude)
@@ -94,6 +103,25 @@ def predict(
             advance(done, None)
     if output is not None and str(output) != "-":
         common.say(f"{output}: {done:,} texts")
+
+
+def _predict_folder(
+    model: Path, source: str, output: Path | None, cluster: str, jobs: int | None, options: dict[str, Any], json: bool
+) -> None:
+    """Tag the files of a folder on a cluster."""
+    from tagwood.scale import BatchRequest, connect, predict_folder
+
+    if output is None or str(output) == "-":
+        raise InputError("--cluster needs a folder for the predictions", hint="Name one with --output.")
+    options["text_columns"] = common.column_names(options["text_columns"])
+    given: dict[str, Any] = {name: tuple(item) if isinstance(item, list) else item for name, item in options.items()}
+    request = BatchRequest(**given)
+    with connect(cluster, jobs), common.progress("Tagging") as advance:
+        found = predict_folder(model, Path(source), output, request, advance)
+    if json:
+        common.print_json(found._asdict())
+    else:
+        common.say(f"{output}: {found.rows:,} rows in {found.units:,} files, {found.found:,} of them found finished")
 
 
 def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> None:

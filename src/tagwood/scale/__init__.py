@@ -1,8 +1,10 @@
 """Beyond one machine: training, prediction and serving on Ray. The only package that imports ray.
 
-`cluster` connects to a cluster and computes the jobs of `tagwood.models.tasks` there.
+`cluster` connects to a cluster and computes the jobs of `tagwood.models.tasks` there; `prediction` tags folders of
+files.
 """
 
 from tagwood.scale.cluster import RayRunner, connect
+from tagwood.scale.prediction import BatchRequest, predict_folder
 
-__all__ = ["RayRunner", "connect"]
+__all__ = ["BatchRequest", "RayRunner", "connect", "predict_folder"]

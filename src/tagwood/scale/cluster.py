@@ -33,7 +33,12 @@ from tagwood.storage.state import State
 LOCAL = "local"
 _SECONDS = 5.0  # to wait for an address
 _RETRIES = 20  # of a task whose worker was killed
-_HIDDEN = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_DEDUP_LOGS": "0"}
+# Ray's own settings, which are environment variables: no reports of usage, no log lines among our messages.
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+}
 
 
 class Failure(NamedTuple):
@@ -59,7 +64,7 @@ def load_ray() -> Any:
     """Return the module ray, with its reports of usage switched off."""
     if find_spec("ray") is None:
         raise MissingExtraError("a cluster", extra="scale")
-    for name, value in _HIDDEN.items():
+    for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     import ray
 
