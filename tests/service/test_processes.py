@@ -244,7 +244,7 @@ def test_any_failure_of_a_reload_is_logged_and_counted_and_the_watch_goes_on(mod
 
     log = tmp_path / "log"
     with log.open("wb") as file:
-        metrics = ServiceMetrics.in_memory()
+        metrics = ServiceMetrics.in_memory(["model"])
         state = ServiceState(
             ServiceSettings(reload_seconds=0.01), ModelHolder(load, folder), metrics, EventLog(0, file.fileno())
         )

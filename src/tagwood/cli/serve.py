@@ -63,6 +63,18 @@ def serve(
         float,
         typer.Option(help="Seconds between checks for a new model in the folder; 0 to reload on SIGHUP only."),
     ] = 2.0,
+    candidate: Annotated[
+        Path | None, typer.Option(help="Second model, which answers a share of the requests for comparison.")
+    ] = None,
+    candidate_share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of the requests that the candidate answers, too.")
+    ] = 0.1,
+    send_candidate: Annotated[
+        bool, typer.Option("--send-candidate", help="Send the candidate's answers (A/B test), not only compare them.")
+    ] = False,
+    wait_for_model: Annotated[
+        bool, typer.Option("--wait-for-model", help="Start without a model, not ready, until the folder has one.")
+    ] = False,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Include texts in the log.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not log each request.")] = False,
     json: JsonFlag = False,
@@ -74,9 +86,14 @@ def serve(
     """
     if not service_is_installed():
         raise MissingExtraError("the service", extra="serve")
-    from tagwood.service.settings import ServedModel, ServiceSettings
+    from tagwood.service.settings import Candidate, ServedModel, ServiceSettings
 
-    folders = project_folders(models)
+    folders = {one.absolute().name: one for one in models} if wait_for_model else project_folders(models)
+    second = None
+    if candidate is not None:
+        if len(folders) > 1:
+            raise InputError("--candidate is compared with one model", given=f"{len(folders)} models")
+        second = Candidate(next(iter(project_folders([candidate]).values())), candidate_share, not send_candidate)
     if feedback is not None and len(folders) > 1:
         raise InputError(
             "--feedback names the file of one model",
@@ -93,6 +110,7 @@ def serve(
         threads=jobs,
         reload_seconds=reload_seconds,
         log_texts=log_texts,
+        wait_for_model=wait_for_model,
     )
     if settings.token is None and not is_loopback(host):
         say(f"! Anyone who reaches {host} can use this service and store feedback; see --token-file.")
@@ -102,6 +120,7 @@ def serve(
             None if no_feedback else feedback or beside(folder, "feedback"),
             None if no_feedback else beside(feedback or folder, "corrections"),
             languages.get(project),
+            second,
         )
         for project, folder in folders.items()
     }

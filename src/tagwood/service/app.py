@@ -118,10 +118,11 @@ def create_app(
     ['/health', '/metrics', '/ready']
     """
     settings = settings or ServiceSettings()
-    metrics = metrics or ServiceMetrics.in_memory()
+    served = _served(model)
+    metrics = metrics or ServiceMetrics.in_memory(served)
     log = log or EventLog(file=None)
     app = FastAPI(title="tagwood", docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan)
-    app.state.projects = _projects(model, settings, metrics, log)
+    app.state.projects = _projects(served, settings, metrics, log)
     app.state.settings = settings
     app.state.slow_bodies = SlowBodies(settings.limits)
     for endpoint in ROUTES:
@@ -164,22 +165,33 @@ def _holder(model: str | PathLike[str] | Tagger, settings: ServiceSettings) -> M
     return ModelHolder(load, Path(model))
 
 
-def _projects(
+def _served(
     model: str | PathLike[str] | Tagger | Mapping[str, ServedModel],
+) -> Mapping[str, str | PathLike[str] | Tagger | ServedModel]:
+    """Return what is served by the ids of projects: the name of the model folder, if nothing else is given."""
+    if isinstance(model, Mapping):
+        return model
+    return {"model" if isinstance(model, Tagger) else Path(model).absolute().name: model}
+
+
+def _projects(
+    models: Mapping[str, str | PathLike[str] | Tagger | ServedModel],
     settings: ServiceSettings,
     metrics: ServiceMetrics,
     log: EventLog,
 ) -> dict[str, ServiceState]:
-    """Return the state of each project, by its id: the name of the model folder, if nothing else is given."""
-    if not isinstance(model, Mapping):
-        name = "model" if isinstance(model, Tagger) else Path(model).absolute().name
-        return {name: ServiceState(settings, _holder(model, settings), metrics, log, project=name)}
+    """Return the state of each project."""
     states = {}
-    for name, served in model.items():
+    for name, served in models.items():
+        if not isinstance(served, ServedModel):
+            states[name] = ServiceState(settings, _holder(served, settings), metrics, log, project=name)
+            continue
         shared = None if settings.run_folder is None else settings.run_folder / name
         own = replace(settings, feedback=served.feedback, corrections=served.corrections, run_folder=shared)
+        second = None if served.candidate is None else _holder(served.candidate.folder, own)
+        about: dict[str, Any] = {"language": served.language, "candidate": served.candidate}
         holder = _holder(served.folder, own)
-        states[name] = ServiceState(own, holder, metrics, log, project=name, language=served.language)
+        states[name] = ServiceState(own, holder, metrics, log, project=name, candidate_holder=second, **about)
     return states
 
 

@@ -39,20 +39,28 @@ class _Job(NamedTuple):
     options: TagOptions
     texts: list[str]
     answer: asyncio.Future[list[dict[str, Any]]]
+    begun: float
 
 
 class RequestBatcher:
-    """Tags texts in batches; long batches run in `pool`, and `observe` is called with the number of texts of each.
+    """Tags texts in batches; long batches run in `pool`.
 
-    If not `enabled`, every request is a batch of its own.
+    `observe` is called with the number of texts of each batch, `time_stage` with the seconds that a request waited
+    (``"queue"``) and that a batch took (``"tag"``). If not `enabled`, every request is a batch of its own.
     """
 
     def __init__(
-        self, pool: Executor, *, enabled: bool = True, observe: Callable[[int], None] = lambda size: None
+        self,
+        pool: Executor,
+        *,
+        enabled: bool = True,
+        observe: Callable[[int], None] = lambda size: None,
+        time_stage: Callable[[str, float], None] = lambda stage, seconds: None,
     ) -> None:
         self._pool = pool
         self._enabled = enabled
         self._observe = observe
+        self._time_stage = time_stage
         self.is_alone: Callable[[], bool] = lambda: False  # the worker knows whether other requests are open
         self._queue: list[_Job] = []
         self._seconds_per_unit = 1e-6
@@ -60,7 +68,7 @@ class RequestBatcher:
     async def tag(self, tagger: Tagger, texts: list[str], options: TagOptions) -> list[dict[str, Any]]:
         """Return the labels of each text."""
         loop = asyncio.get_running_loop()
-        job = _Job(tagger, options, texts, loop.create_future())
+        job = _Job(tagger, options, texts, loop.create_future(), perf_counter())
         if not self._enabled or (not self._queue and self.is_alone()):
             self._start([job])
         else:
@@ -87,6 +95,9 @@ class RequestBatcher:
         batch = [job for job in batch if not job.answer.done()]  # a client may have disconnected
         texts = [text for job in batch for text in job.texts]
         self._observe(len(texts))
+        now = perf_counter()
+        for job in batch:
+            self._time_stage("queue", now - job.begun)
         if is_prepared(tagger, options) and self._seconds_per_unit * work_of(texts, options) < _MAX_BLOCKING:
             try:
                 _set_answers(batch, self._tag(tagger, texts, options))
@@ -98,12 +109,18 @@ class RequestBatcher:
 
     def _tag(self, tagger: Tagger, texts: list[str], options: TagOptions) -> list[dict[str, Any]]:
         start = perf_counter()
-        rows = {name: getattr(options, name) for name in ("restrict", "exclude")}
-        limits = {name: LabelFilter.of(some, len(tagger.vocab_)) for name, some in rows.items() if some is not None}
-        tags = tagger.tag(texts, **options._asdict() | limits)
-        spent = (perf_counter() - start) / work_of(texts, options)
-        self._seconds_per_unit += 0.05 * (spent - self._seconds_per_unit)
-        return [as_json(found, tagger.vocab_) for found in tags]
+        answers = tag_texts(tagger, texts, options)
+        spent = perf_counter() - start
+        self._time_stage("tag", spent)
+        self._seconds_per_unit += 0.05 * (spent / work_of(texts, options) - self._seconds_per_unit)
+        return answers
+
+
+def tag_texts(tagger: Tagger, texts: list[str], options: TagOptions) -> list[dict[str, Any]]:
+    """Return the labels of each text as JSON values."""
+    rows = {name: getattr(options, name) for name in ("restrict", "exclude")}
+    limits = {name: LabelFilter.of(some, len(tagger.vocab_)) for name, some in rows.items() if some is not None}
+    return [as_json(found, tagger.vocab_) for found in tagger.tag(texts, **options._asdict() | limits)]
 
 
 def as_json(tags: Tags, vocab: LabelVocab) -> dict[str, Any]:

@@ -10,10 +10,11 @@ own row of one memory-mapped table, and any worker can sum the rows; a restarted
 from __future__ import annotations
 
 import os
+import signal
 import time
 import traceback
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -84,12 +85,24 @@ _ROUTE_NUMBER = {route: number for number, route in enumerate(_ROUTES)}
 _STATUSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _BATCHES = (1, 2, 4, 8, 16, 32, 64, 1000)
+_STAGES = ("queue", "tag")
+_SCORES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+N_BANDS = 10  # see `traffic`
+_CAUSES = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGABRT", "SIGTERM", "other signal", "no model", "error")
 _COUNTERS = {
     "texts": "Texts tagged.",
     "feedback": "Records of feedback and corrections stored.",
     "reloads": "Models loaded, including the first.",
     "reload_failures": "Model folders that could not be loaded.",
 }
+_TRAFFIC = np.dtype(
+    [
+        ("top_scores", "f8", (len(_SCORES) + 1,)),
+        ("top_scores_sum", "f8"),
+        ("bands", "f8", (N_BANDS,)),
+        *((name, "f8") for name in ("words", "unknown_words", "compared", "agreement")),
+    ]
+)
 _ROW = np.dtype(
     [
         ("requests", "f8", (len(_ROUTES), len(_STATUSES))),
@@ -97,6 +110,9 @@ _ROW = np.dtype(
         ("seconds_sum", "f8", (len(_ROUTES),)),
         ("batches", "f8", (len(_BATCHES) + 1,)),
         ("batches_sum", "f8"),
+        ("stages", "f8", (len(_STAGES), len(_SECONDS) + 1)),
+        ("stages_sum", "f8", (len(_STAGES),)),
+        ("deaths", "f8", (len(_CAUSES),)),
         *((name, "f8") for name in _COUNTERS),
         ("in_flight", "f8"),
         ("model_loaded_seconds", "f8"),
@@ -105,11 +121,44 @@ _ROW = np.dtype(
 )
 
 
-class ServiceMetrics(Collector):
-    """Counts of one worker, kept in its row of a table that all workers share."""
+class ProjectCounts:
+    """Counts of the texts and answers of one project in one worker; `table` has a row per worker."""
 
     def __init__(self, table: NDArray[np.void], worker: int) -> None:
         self._table = table
+        self._row = table[worker : worker + 1]
+
+    def add_answer(self, top_score: float, bands: Sequence[int]) -> None:
+        """Count the answer to a text by its best score and the bands of its labels."""
+        self._row["top_scores"][0, bisect_left(_SCORES, top_score)] += 1
+        self._row["top_scores_sum"] += top_score
+        for band in bands:
+            self._row["bands"][0, band] += 1
+
+    def add_words(self, words: int, unknown: int) -> None:
+        """Count words, and those among them that the encoder does not know."""
+        self._row["words"] += words
+        self._row["unknown_words"] += unknown
+
+    def add_comparison(self, agreement: float) -> None:
+        """Count a text that two models answered."""
+        self._row["compared"] += 1
+        self._row["agreement"] += agreement
+
+    def sums(self) -> dict[str, Any]:
+        """Return the sums over all workers, by field."""
+        return {name: self._table[name].sum(axis=0) for name in _TRAFFIC.names or ()}
+
+
+class ServiceMetrics(Collector):
+    """Counts of one worker, kept in its row of a table that all workers share; the last row is the supervisor's.
+
+    `traffic` has a row per worker for each project.
+    """
+
+    def __init__(self, table: NDArray[np.void], worker: int, traffic: Mapping[str, NDArray[np.void]]) -> None:
+        self._table = table
+        self.projects = {project: ProjectCounts(rows, worker) for project, rows in traffic.items()}
         self._worker = worker
         self._requests = table["requests"][worker]
         self._seconds = table["seconds"][worker]
@@ -122,20 +171,26 @@ class ServiceMetrics(Collector):
         self._registry.register(self)
 
     @classmethod
-    def in_memory(cls) -> ServiceMetrics:
+    def in_memory(cls, projects: Iterable[str] = ()) -> ServiceMetrics:
         """Return the counts of a service with one worker."""
-        return cls(np.zeros(1, _ROW), 0)
+        return cls(np.zeros(1, _ROW), 0, {project: np.zeros(1, _TRAFFIC) for project in projects})
 
     @classmethod
-    def shared(cls, path: Path, workers: int, worker: int) -> ServiceMetrics:
-        """Return the counts of one of several workers; the first worker creates the file."""
+    def shared(cls, path: Path, workers: int, worker: int, projects: Sequence[str]) -> ServiceMetrics:
+        """Return the counts of one of several workers, or of the supervisor (`worker` = `workers`)."""
+        rows = workers + 1
+        size = rows * (_ROW.itemsize + len(projects) * _TRAFFIC.itemsize)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             # New bytes are zero, existing counts stay. A full disk is an error here, not a signal at the first count.
-            os.posix_fallocate(file, 0, workers * _ROW.itemsize)
+            os.posix_fallocate(file, 0, size)
         finally:
             os.close(file)
-        return cls(np.memmap(path, dtype=_ROW, mode="r+", shape=(workers,)), worker)
+        everything = np.memmap(path, dtype=np.uint8, mode="r+", shape=(size,))
+        table, rest = everything[: rows * _ROW.itemsize], everything[rows * _ROW.itemsize :]
+        parts = rest.reshape(len(projects), -1)
+        traffic = {project: part.view(_TRAFFIC) for project, part in zip(projects, parts, strict=True)}
+        return cls(table.view(_ROW), worker, traffic)
 
     def request(self, route: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""
@@ -148,6 +203,22 @@ class ServiceMetrics(Collector):
         """Count a batch of texts that were answered together."""
         self._batches[bisect_left(_BATCHES, size)] += 1
         self._table["batches_sum"][self._worker] += size
+
+    def stage(self, name: str, seconds: float) -> None:
+        """Count the time of a stage of an answer: queue or tag."""
+        number = _STAGES.index(name)
+        row = self._table[self._worker : self._worker + 1]
+        row["stages"][0, number, bisect_left(_SECONDS, seconds)] += 1
+        row["stages_sum"][0, number] += seconds
+
+    def death(self, code: int, no_model: int) -> str:
+        """Count the end of a worker with an exit code, which is `no_model` if it had none; return its cause."""
+        cause = "no model" if code == no_model else "error"
+        if code < 0:
+            name = signal.Signals(-code).name if -code in {*signal.Signals} else ""
+            cause = name if name in _CAUSES else "other signal"
+        self._table["deaths"][self._worker, _CAUSES.index(cause)] += 1
+        return cause
 
     def add(self, name: str, amount: float = 1.0) -> None:
         """Add to a counter: texts, feedback, reloads or reload_failures."""
@@ -179,6 +250,18 @@ class ServiceMetrics(Collector):
         batches = HistogramMetricFamily("tagwood_batch_texts", "Texts answered together.")
         batches.add_metric((), _buckets(_BATCHES, table["batches"].sum(axis=0)), table["batches_sum"].sum())
         yield batches
+        stages = HistogramMetricFamily("tagwood_stage_seconds", "Time of the stages of an answer.", labels=("stage",))
+        for number, stage in enumerate(_STAGES):
+            counted = _buckets(_SECONDS, table["stages"][:, number].sum(axis=0))
+            stages.add_metric((stage,), counted, table["stages_sum"][:, number].sum())
+        yield stages
+        deaths = CounterMetricFamily(
+            "tagwood_worker_deaths", "Workers that ended and were replaced.", labels=("cause",)
+        )
+        for cause, number in zip(_CAUSES, table["deaths"].sum(axis=0), strict=True):
+            deaths.add_metric((cause,), number)
+        yield deaths
+        yield from self._collect_traffic()
         for name, text in _COUNTERS.items():
             yield CounterMetricFamily(f"tagwood_{name}", text, value=table[name].sum())
         yield GaugeMetricFamily("tagwood_in_flight", "Open requests.", value=table["in_flight"].sum())
@@ -191,6 +274,29 @@ class ServiceMetrics(Collector):
         yield GaugeMetricFamily(
             "tagwood_model_age_seconds", "Seconds since the oldest model in use was saved.", value=max(0.0, age)
         )
+
+    def _collect_traffic(self) -> Iterator[Metric]:
+        """Yield what tells whether texts and answers change over time, by project."""
+        by = ("project",)
+        scores = HistogramMetricFamily("tagwood_top_score", "Best score of a text.", labels=by)
+        bands = CounterMetricFamily(
+            "tagwood_suggested_labels", "Suggested labels by frequency in training.", labels=("project", "band")
+        )
+        names = {
+            "words": "Words looked up, in a sample of texts.",
+            "unknown_words": "Words among them that the model does not know.",
+            "compared": "Texts that the candidate model answered, too.",
+            "agreement": "Sum of the agreement of both answers, 0 to 1 per text.",
+        }
+        counters = {name: CounterMetricFamily(f"tagwood_{name}", text, labels=by) for name, text in names.items()}
+        for project, counts in self.projects.items():
+            sums = counts.sums()
+            scores.add_metric((project,), _buckets(_SCORES, sums["top_scores"]), sums["top_scores_sum"])
+            for band, number in enumerate(sums["bands"], start=1):
+                bands.add_metric((project, str(band)), number)
+            for name, counter in counters.items():
+                counter.add_metric((project,), sums[name])
+        yield from (scores, bands, *counters.values())
 
     def text(self) -> bytes:
         """Return the sums over all workers in the text format of Prometheus."""

@@ -25,14 +25,18 @@ from types import FrameType
 from typing import Any
 
 from tagwood.errors import InputError, TagwoodError
-from tagwood.service.observability import EventLog
-from tagwood.service.settings import GRACEFUL, NO_MODEL, ServedModel, ServiceSettings
+from tagwood.service.observability import EventLog, ServiceMetrics
+from tagwood.service.settings import COUNTS, GRACEFUL, NO_MODEL, ServedModel, ServiceSettings
 
 _BACKLOG = 2048
 _HEALTHY = 5.0  # seconds after which a worker counts as healthy
 _MAX_PAUSE = 10.0
 _MAX_FAILURES = 4  # after which a service that was never ready gives up
 _PREFIX = "tagwood-serve-"
+_REASONS = {
+    "SIGBUS": "SIGBUS: a file of the model was cut off while it was in use, or the temporary folder is full",
+    "SIGKILL": "SIGKILL: killed, perhaps because memory ran out",
+}
 # An import fails if memory is short; the supervisor is told why.
 _WORKER = """
 try:
@@ -129,6 +133,8 @@ class Supervisor:
         lock = os.open(folder, os.O_RDONLY)
         fcntl.flock(lock, fcntl.LOCK_EX)
         self._settings = replace(self._settings, run_folder=folder)
+        workers = len(self._workers)
+        self._metrics = ServiceMetrics.shared(folder / COUNTS, workers, workers, list(self._models))
         handlers = {
             signal.SIGTERM: self._on_stop,
             signal.SIGINT: self._on_stop,
@@ -205,6 +211,8 @@ class Supervisor:
         if self._on_ready is not None and all(one.ready for one in self._workers):
             self._on_ready()
             self._on_ready = None
+            # From here on, a worker that finds no model answers that it is not ready.
+            self._settings = replace(self._settings, wait_for_model=True)
 
     def _on_end(self, worker: _Worker) -> None:
         """Collect a dead worker."""
@@ -218,7 +226,9 @@ class Supervisor:
         code = process.wait()
         if code == NO_MODEL and self._on_ready is not None:
             self._gave_up = self._stopping = True  # the model never loaded: give up instead of retrying
-        worker.reason = worker.reason or (f"exit code {code}" if code >= 0 else f"signal {-code}")
+        if not self._stopping:
+            cause = self._metrics.death(code, NO_MODEL)
+            worker.reason = worker.reason or (f"exit code {code}" if code >= 0 else _REASONS.get(cause, cause))
         self._on_failure(worker, healthy=worker.ready and time.monotonic() - worker.started > _HEALTHY)
 
     def _on_failure(self, worker: _Worker, *, healthy: bool) -> None:

@@ -299,6 +299,19 @@ class MemberFacts(BaseModel):
     seconds: float = Field(description="CPU seconds of its training.")
 
 
+class TrafficFacts(BaseModel):
+    """What requests looked like since the service started; figures are null until there were some."""
+
+    texts: int
+    mean_top_score: float | None = Field(description="Mean of the best score of each text.")
+    unknown_words: float | None = Field(description="Share of words that the model does not know, in a sample.")
+    label_drift: float | None = Field(
+        description="Share of suggestions that would have to move to be spread over label frequencies as in training."
+    )
+    compared: int = Field(description="Texts that the candidate model answered, too.")
+    agreement: float | None = Field(description="Mean share of labels that both models suggested.")
+
+
 class ModelResponse(BaseModel):
     """What the model is, how good it is, and the limits of requests."""
 
@@ -323,6 +336,7 @@ class ModelResponse(BaseModel):
     largest: list[LabelBrief]
     groups: int | None = Field(description="Number of groups to review; null if not trained from groups.")
     feedback: bool = Field(description="Whether feedback is stored.")
+    traffic: TrafficFacts
     limits: RequestLimits
 
 

@@ -38,6 +38,7 @@ from tagwood.service.observability import EventLog, ServiceMetrics
 from tagwood.service.problems import ProblemError, from_input_error, from_validation, problem_response
 from tagwood.service.settings import RequestLimits, ServiceSettings
 
+_PROBES = ("/health", "/ready", "/metrics")  # asked every few seconds: no line in the log unless they fail
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -126,7 +127,8 @@ class SecurityMiddleware:
             seconds = perf_counter() - start
             route = _route(scope)
             self._metrics.request(route, scope["status"], seconds)
-            self._log.request(request_id, scope["method"], route, scope["status"], seconds)
+            if route not in _PROBES or scope["status"] >= 400:
+                self._log.request(request_id, scope["method"], route, scope["status"], seconds)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request and answer it; every error becomes a problem."""

@@ -13,6 +13,7 @@ from tagwood._check import check_float, check_int
 from tagwood.errors import InputError
 
 NO_MODEL = 3  # exit code of a worker that could not load the model
+COUNTS = "counts.bin"  # file of the counts in the run folder
 GRACEFUL = 20  # seconds that open requests get when the service stops
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
 
@@ -36,6 +37,18 @@ class RequestLimits:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A second model that answers a share of the requests beside the one in use."""
+
+    folder: Path
+    share: float = 0.1  # of requests
+    shadow: bool = True  # whether its answers are only compared; otherwise they are sent
+
+    def __post_init__(self) -> None:
+        check_float(self.share, "the share of the candidate", low=0.0, high=1.0)
+
+
+@dataclass(frozen=True)
 class ServedModel:
     """A model folder that is served, and what belongs to it alone."""
 
@@ -43,6 +56,7 @@ class ServedModel:
     feedback: Path | None = None  # see `ServiceSettings`
     corrections: Path | None = None
     language: str | None = None  # language of the texts; default: as detected from the texts that the model keeps
+    candidate: Candidate | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, to be sent to a worker process."""
@@ -74,6 +88,8 @@ class ServiceSettings:
     log_texts: bool = False  # whether texts are written to the log
     # Folder shared by the workers while the service runs; None: there is one worker only
     run_folder: Path | None = None
+    # Whether the service runs without a model, not ready, until there is one; otherwise it ends
+    wait_for_model: bool = False
 
     def __post_init__(self) -> None:
         check_int(self.threads, "threads", low=1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,25 +19,29 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+from zlib import crc32
 
+import numpy as np
+from numpy.typing import NDArray
 from starlette.requests import Request
 
 from tagwood.errors import InputError, TagwoodError
 from tagwood.recipe import recipe_of
-from tagwood.service.batching import RequestBatcher
+from tagwood.service.batching import RequestBatcher, TagOptions, tag_texts
 from tagwood.service.group_review import GroupReview
 from tagwood.service.journal import Journal
 from tagwood.service.label_search import LabelNameIndex, LabelNameSearch
 from tagwood.service.observability import EventLog, ServiceMetrics
 from tagwood.service.problems import ProblemError
-from tagwood.service.settings import ServiceSettings
+from tagwood.service.settings import Candidate, ServiceSettings
+from tagwood.service.traffic import Traffic, frequency_bands
 from tagwood.storage import Manifest
 from tagwood.storage.folder import MANIFEST, manifest_bytes
 from tagwood.tagger import Tagger
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Identity = tuple[int, int, int]
+Identity = dict[str, tuple[int, int, int]]
 
 
 @dataclass(eq=False)
@@ -87,6 +92,11 @@ class LoadedModel:
             recipe = None
         overview = self.tagger.overview()
         return {"model": self.name, "passport": _passport(self.manifest), "recipe": recipe, **overview}
+
+    @cached_property
+    def bands(self) -> NDArray[np.uint8]:
+        """Frequency band of each label; see `traffic`."""
+        return frequency_bands(self.tagger.label_counts_)
 
     @cached_property
     def groups(self) -> GroupReview | None:
@@ -148,10 +158,15 @@ class ModelHolder:
         now = _identity(self._folder)
         if now is None or now == self._seen:
             return False
-        self._seen = now
+        before, self._seen = self._seen or {}, now
         try:
             self.current_or_none = self._load(self._folder)
         except TagwoodError:
+            # Arrays that were overwritten in place are those of the model in use: its answers cannot be trusted, and
+            # reading beyond the end of a shorter file ends the process.
+            arrays = set(before) & set(now) - {MANIFEST}
+            if any(now[name][0] == before[name][0] and now[name] != before[name] for name in arrays):
+                self.current_or_none = None
             raise
         except Exception:
             self._seen = None
@@ -171,6 +186,8 @@ class ServiceState:
         *,
         project: str = "model",
         language: str | None = None,
+        candidate: Candidate | None = None,
+        candidate_holder: ModelHolder | None = None,
     ) -> None:
         self.settings = settings
         self.holder = holder
@@ -178,12 +195,42 @@ class ServiceState:
         self.log = log
         self.project = project
         self.language = language
+        self.candidate = candidate
+        self.candidate_holder = candidate_holder
+        self.traffic = Traffic(metrics.projects[project])
+
+    def models_for(self, request_id: str) -> tuple[LoadedModel, LoadedModel | None]:
+        """Return the model that answers a request, and the one whose answer is compared with it, if any.
+
+        The request id decides, so that a client that repeats its id gets the same model again.
+        """
+        current = self.holder.current
+        other = None if self.candidate_holder is None else self.candidate_holder.current_or_none
+        if self.candidate is None or other is None or crc32(request_id.encode()) >= self.candidate.share * 2**32:
+            return current, None
+        return (current, other) if self.candidate.shadow else (other, current)
+
+    def compare(self, other: LoadedModel, texts: list[str], options: TagOptions, results: list[dict[str, Any]]) -> None:
+        """Answer texts with another model, in a thread, and count how well the answers agree."""
+
+        def work() -> None:
+            try:
+                self.traffic.compared(results, tag_texts(other.tagger, texts, options))
+            except Exception as error:  # nobody waits for it
+                self.log.failure("comparison", error)
+
+        self.pool.submit(work)
 
     def open(self) -> None:
         """Start the threads and open the journals; the state can be opened again after `close`."""
         settings = self.settings
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="work")
-        self.batcher = RequestBatcher(self.pool, enabled=settings.batch_requests, observe=self.metrics.batch)
+        self.batcher = RequestBatcher(
+            self.pool,
+            enabled=settings.batch_requests,
+            observe=self.metrics.batch,
+            time_stage=self.metrics.stage,
+        )
         self.feedback = None if settings.feedback is None else Journal(settings.feedback)
         self.corrections = None if settings.corrections is None else Journal(settings.corrections)
 
@@ -193,12 +240,19 @@ class ServiceState:
         return await loop.run_in_executor(self.pool, lambda: work(*args, **kwargs))
 
     async def refresh(self) -> None:
-        """Load the model folder if it changed; a failure of any kind is logged and counted, and the old model stays."""
+        """Load model folders that changed; a failure of any kind is logged and counted, and the old model stays."""
+        for holder in (self.holder, self.candidate_holder):
+            if holder is not None:
+                await self._refresh(holder)
+
+    async def _refresh(self, holder: ModelHolder) -> None:
         try:
-            if await self.in_thread(self.holder.refresh):
+            if await self.in_thread(holder.refresh):
+                loaded = holder.current
                 self.metrics.add("reloads")
-                self.metrics.set_model(self.holder, self.holder.current.loaded_at, self.holder.current.saved_at)
-                self.log.event("model", model=self.holder.current.name, project=self.project)
+                self.metrics.set_model(holder, loaded.loaded_at, loaded.saved_at)
+                role = {} if holder is self.holder else {"role": "candidate"}
+                self.log.event("model", model=loaded.name, project=self.project, **role)
         except Exception as error:  # a full disk, too little memory, no thread: the watch must go on
             self.metrics.add("reload_failures")
             kind = "" if isinstance(error, TagwoodError) else f"{type(error).__name__}: "
@@ -232,12 +286,14 @@ def state_of(request: Request) -> ServiceState:
 
 
 def _identity(folder: Path) -> Identity | None:
-    """Return what changes when another model is saved to a folder; None if there is no model."""
+    """Return what changes when a model is saved to a folder or its files are overwritten; None without a model."""
     try:
-        info = (folder / MANIFEST).stat()
+        files = {entry.name: entry.stat() for entry in os.scandir(folder) if entry.is_file()}
     except OSError:
         return None
-    return info.st_ino, info.st_mtime_ns, info.st_size
+    if MANIFEST not in files:
+        return None
+    return {name: (info.st_ino, info.st_mtime_ns, info.st_size) for name, info in files.items()}
 
 
 def _passport(manifest: Manifest | None) -> dict[str, Any]:

@@ -33,12 +33,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from tagwood.service.app import create_app
 from tagwood.service.observability import EventLog, ServiceMetrics
 from tagwood.service.problems import ProblemError, problem_response
-from tagwood.service.settings import GRACEFUL, NO_MODEL, ServedModel, ServiceSettings
+from tagwood.service.settings import COUNTS, GRACEFUL, NO_MODEL, ServedModel, ServiceSettings
 from tagwood.service.state import ServiceState
 
 _HEADER_BYTES = 65_536
 _GRACE = 5.0  # seconds in which a route may still answer a slow body
-_COUNTS = "counts.bin"
 _ORPHAN_SECONDS = 3.0  # for open requests, once the supervisor is gone
 _KEEP_ALIVE = 75  # seconds; longer than usual proxies, so that they never use a connection being closed
 
@@ -178,7 +177,8 @@ class WorkerServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Load the models, then accept connections."""
         await self.lifespan.startup()
-        if self.lifespan.should_exit or any(state.holder.current_or_none is None for state in self._states):
+        loaded = [state.holder.current_or_none for state in self._states]
+        if self.lifespan.should_exit or (None in loaded and not self._states[0].settings.wait_for_model):
             sys.exit(NO_MODEL)
 
         def protocol() -> asyncio.Protocol:
@@ -190,7 +190,7 @@ class WorkerServer(uvicorn.Server):
         self.servers = [Acceptor(sock, protocol) for sock in sockets or []]  # type: ignore[misc]
         loop.add_signal_handler(signal.SIGHUP, self._refresh)
         self.started = True
-        self._event_log.event("ready", models=[state.holder.current.name for state in self._states])
+        self._event_log.event("ready", models=[None if model is None else model.name for model in loaded])
         with contextlib.suppress(OSError):
             os.write(1, b"ready\n")
 
@@ -231,10 +231,10 @@ def run_worker(job: dict[str, Any]) -> None:
     log = EventLog(job["worker"], sys.stderr.fileno(), requests=job["log_requests"])
     logger = logging.getLogger("uvicorn")
     logger.handlers, logger.propagate = [_LogHandler(log)], False
+    models = {project: ServedModel.from_dict(values) for project, values in job["models"].items()}
     metrics = None
     if settings.run_folder is not None:
-        metrics = ServiceMetrics.shared(settings.run_folder / _COUNTS, job["workers"], job["worker"])
-    models = {project: ServedModel.from_dict(values) for project, values in job["models"].items()}
+        metrics = ServiceMetrics.shared(settings.run_folder / COUNTS, job["workers"], job["worker"], list(models))
     app = create_app(models, settings, metrics=metrics, log=log)
     GuardedProtocol.body_seconds = settings.limits.body_seconds
     config = uvicorn.Config(

@@ -18,6 +18,7 @@ async def model(request: Request) -> Response:
     service = {
         "groups": None if groups is None else len(groups),
         "feedback": state.feedback is not None,
+        "traffic": state.traffic.facts(),
         "limits": state.settings.limits,
     }
     return JsonResponse({**facts, **service})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -22,13 +23,17 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
     `results` has one entry per text, best label first. Send large collections in several requests.
     """
     state = state_of(request)
-    loaded, limits = state.holder.current, state.settings.limits
+    (loaded, other), limits = state.models_for(request.scope["request_id"]), state.settings.limits
     texts = check_texts(body.texts, limits)
     options = _options(loaded, body, limits)
     if state.settings.log_texts:
         state.log.event("texts", id=request.scope["request_id"], texts=texts)
     results = await state.batcher.tag(loaded.tagger, texts, options)
     state.metrics.add("texts", len(texts))
+    state.traffic.answered(loaded.tagger.encoder_, loaded.bands, texts, results)
+    if other is not None:
+        with contextlib.suppress(ProblemError):  # labels that only one of the models knows: nothing to compare
+            state.compare(other, texts, _options(other, body, limits), results)
     return {"results": results, "calibrated": loaded.calibrated, "model": loaded.name}
 
 

@@ -9,7 +9,7 @@ const SHARE = { min: 0, max: 1, ticks: [0, 0.25, 0.5, 0.75, 1], format: (value) 
 
 /** Build the page. */
 export function build({ model }) {
-  const element = h("div", { class: "stack model-page" }, facts(model), metrics(model), members(model), h("div", { class: "tiles" }, reliability(model), sets(model), pareto(model)), promises(model), passport(model));
+  const element = h("div", { class: "stack model-page" }, facts(model), metrics(model), members(model), h("div", { class: "tiles" }, reliability(model), sets(model), pareto(model)), promises(model), traffic(model), passport(model));
   return { element, heading: "Model", lead: "What this model is, and its quality on texts that it was not trained on." };
 }
 
@@ -140,6 +140,27 @@ function promises(model) {
     "What can be promised",
     "The steps of the slider, measured on held-out texts.",
     table("What can be promised", names, model.calibration.promises.map(row)),
+  );
+}
+
+/** What the requests to this service looked like since it started. */
+function traffic(model) {
+  const { texts, mean_top_score, unknown_words, label_drift, compared, agreement } = model.traffic;
+  if (texts === 0) return null;
+  const figure = (value, name) => value !== null && h("div", { class: "fact" }, h("dd", null, value), h("dt", null, name));
+  const share = (value) => (value === null ? null : percent(value, 1));
+  return card(
+    "Texts since the service started",
+    "Compare these figures over time. Label drift is the share of suggestions that would have to move to be spread over frequent and rare labels as in training.",
+    h(
+      "dl",
+      { class: "facts" },
+      figure(count(texts), "texts"),
+      figure(share(mean_top_score), "mean of the best score"),
+      figure(share(unknown_words), "unknown words"),
+      figure(share(label_drift), "label drift"),
+      compared > 0 && figure(share(agreement), `agreement with the candidate, ${count(compared)} texts`),
+    ),
   );
 }
 

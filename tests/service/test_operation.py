@@ -1,0 +1,137 @@
+"""What an operator sees: traffic and drift, a candidate beside the model in use, dead workers, missing models."""
+
+import json
+import os
+import re
+import shutil
+import signal
+
+import numpy as np
+import pytest
+from library import make_library
+from services import Service, ask
+from starlette.testclient import TestClient
+
+from tagwood import LinearTree, Tagger
+from tagwood.cli.app import run
+from tagwood.service.app import create_app
+from tagwood.service.settings import Candidate, ServedModel, ServiceSettings
+from tagwood.service.traffic import count_words, frequency_bands
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two models with different answers."""
+    root = tmp_path_factory.mktemp("operation")
+    texts, labels = make_library(200)
+    Tagger(model=LinearTree(threads=1)).fit(texts, labels).save(root / "current")
+    Tagger(model=LinearTree(threads=1)).fit(texts, labels[::-1]).save(root / "candidate")
+    return root
+
+
+def counts(text):
+    """The samples of a text of metrics, by name and labels."""
+    return {key: float(value) for key, value in re.findall(r"^(tagwood_\S+) (\S+)$", text, flags=re.M)}
+
+
+def suggest(client, texts, **headers):
+    answer = client.post("/v1/suggest", json={"texts": texts, "k": 2}, headers=headers)
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def test_texts_and_answers_are_counted(tagger, settings):
+    with TestClient(create_app(tagger, settings), base_url="http://localhost") as client:
+        for _ in range(17):  # the words of the 1st and the 17th request are looked up
+            suggest(client, ["oak zzzz"])
+        found = counts(client.get("/metrics").text)
+        facts = client.get("/v1/model").json()["traffic"]
+    assert found['tagwood_top_score_count{project="model"}'] == facts["texts"] == 17
+    assert found['tagwood_unknown_words_total{project="model"}'] == 2
+    assert facts["unknown_words"] == pytest.approx(2 / found['tagwood_words_total{project="model"}'])
+    assert 0 < facts["mean_top_score"] <= 1
+    assert 0 <= facts["label_drift"] <= 0.9
+    assert found['tagwood_stage_seconds_count{stage="tag"}'] == 17
+
+
+def test_bands_have_equally_many_positives():
+    counts = np.random.default_rng(0).integers(0, 30, 2000)
+    mass = np.bincount(frequency_bands(counts), counts, minlength=10)
+    assert np.abs(mass / counts.sum() - 0.1).max() < 0.01
+
+
+def test_encoders_without_words_count_none():
+    assert count_words(object(), ["oak"]) == (0, 0)
+
+
+@pytest.mark.parametrize("shadow", [True, False])
+def test_a_candidate_answers_its_share_and_both_answers_are_compared(folders, shadow):
+    served = ServedModel(folders / "current", candidate=Candidate(folders / "candidate", 0.5, shadow))
+    with TestClient(create_app({"books": served}, ServiceSettings()), base_url="http://localhost") as client:
+        used = [suggest(client, ["oak and sea"], **{"x-request-id": str(number)})["model"] for number in range(40)]
+        again = [suggest(client, ["oak and sea"], **{"x-request-id": str(number)})["model"] for number in range(40)]
+        state = client.app.state.projects["books"]
+        names = (state.holder.current.name, state.candidate_holder.current.name)
+    found = state.traffic.facts()  # all comparisons have ended
+    share = used.count(names[1]) / 40
+    assert used == again  # the id of a request decides
+    assert share == 0 if shadow else 0.2 < share < 0.8
+    assert 20 < found["compared"] < 60
+    assert 0 <= found["agreement"] < 1
+
+
+def test_a_killed_worker_and_its_cause_are_counted_and_probes_are_not_logged(folders):
+    service = Service(folders / "current", "--workers", "2")
+    try:
+        for _ in range(3):
+            assert ask(service.address, "/ready")[0] == 200
+        killed = service.worker_pids()[0]
+        os.kill(killed, signal.SIGKILL)
+        service.wait_for(lambda: len(service.events("ready")) == 3)
+        found = counts(ask(service.address, "/metrics")[1].decode())
+        assert found['tagwood_worker_deaths_total{cause="SIGKILL"}'] == 1
+        assert [event["reason"][:7] for event in service.events("worker ended")] == ["SIGKILL"]
+        assert not service.events("request")
+    finally:
+        service.stop()
+
+
+def test_a_service_waits_for_its_model(folders, tmp_path):
+    service = Service(tmp_path / "model", "--wait-for-model", "--reload-seconds", "0.05")
+    try:
+        assert ask(service.address, "/health")[0] == 200
+        assert ask(service.address, "/ready")[0] == 503
+        status, content = ask(service.address, "/v1/suggest", {"texts": "oak"})
+        assert status == 503
+        assert json.loads(content)["detail"]
+        shutil.copytree(folders / "current", tmp_path / "model")
+        service.wait_for(lambda: ask(service.address, "/ready")[0] == 200)
+        assert ask(service.address, "/v1/suggest", {"texts": "oak"})[0] == 200
+    finally:
+        service.stop()
+
+
+def test_a_model_overwritten_in_place_is_refused_and_a_restarted_worker_answers_that_it_is_not_ready(folders, tmp_path):
+    shutil.copytree(folders / "current", tmp_path / "model")
+    service = Service(tmp_path / "model", "--reload-seconds", "0.05")
+    try:
+        (arrays,) = (tmp_path / "model").glob("arrays*.safetensors")
+        with arrays.open("r+b") as file:
+            file.truncate(arrays.stat().st_size // 2)
+        service.wait_for(lambda: ask(service.address, "/ready")[0] == 503)
+        assert service.events("model not loaded")
+        os.kill(service.worker_pids()[0], signal.SIGKILL)
+        service.wait_for(lambda: len(service.events("ready")) >= 2)
+        assert ask(service.address, "/health")[0] == 200
+        assert ask(service.address, "/ready")[0] == 503
+        texts, labels = make_library(200)
+        Tagger(model=LinearTree(threads=1)).fit(texts, labels).save(tmp_path / "model", overwrite=True)
+        service.wait_for(lambda: ask(service.address, "/ready")[0] == 200)
+    finally:
+        service.stop()
+
+
+def test_a_candidate_needs_one_model(folders, capsys):
+    models = [str(folders / "current"), str(folders / "candidate")]
+    assert run(["serve", *models, "--candidate", models[1]]) == 2
+    assert "--candidate is compared with one model; got 2 models" in capsys.readouterr().err
