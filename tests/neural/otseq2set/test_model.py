@@ -1,6 +1,7 @@
 """SetGenerator: every kind learns, storage, resuming, candidates, rankings, set sizes, extreme rows, misuse."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,6 +126,22 @@ def test_the_same_seed_gives_the_same_model(fitted):
         np.testing.assert_array_equal(array, again.arrays[name])
     other = make(seed=1).fit(TEXTS, SETS).state()
     assert any(not np.array_equal(array, other.arrays[name]) for name, array in again.arrays.items())
+
+
+def test_the_embedding_of_empty_starts_at_zero_and_is_trained():
+    model = make(decoding__steps=4).fit(TEXTS, SETS)
+    end = model.n_labels_
+    start = model._new_network(model.words_, end, None).labels.weight
+    assert torch.count_nonzero(start[end]) == 0
+    assert torch.count_nonzero(start[end + 1]) > 0
+    assert torch.count_nonzero(model.module_.labels.weight[end]) > 0
+
+
+def test_stored_convolutions_with_shared_kernels_are_refused(fitted):
+    state = fitted.state()
+    arrays = {**state.arrays, "conv_kernels_0": np.zeros((8, 3), dtype=np.float32)}
+    with pytest.raises(InputError, match="light convolutions of an earlier version"):
+        SetGenerator.from_state(replace(state, arrays=arrays))
 
 
 class StopError(Exception):

@@ -83,7 +83,7 @@ def test_both_contexts_use_the_same_attention():
     assert attention <= shapes[0].keys()
     assert all(shapes[0][name] == shapes[1][name] for name in attention)
     more = sum(p.numel() for p in with_conv.conv.parameters())
-    assert more == 8 * (3 + 7 + 15 + 30)  # few parameters: one kernel per group of channels and layer
+    assert more == 16 * (3 + 7 + 15 + 30)  # few parameters: one kernel per channel and layer
 
 
 def test_attention_looks_at_words_only_and_sums_to_one():
@@ -189,41 +189,51 @@ def test_free_empty_steps_are_not_moved_by_the_transport(candidates):
     assert abs(label - plain) > 1e-3
 
 
-def make_conv():
+def make_conv(channels=4):
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        return LightConv(groups=2).double()
+        return LightConv(channels).double()
 
 
-def layers_one_by_one(conv, states):
-    """The convolutions as Wu et al. define them, on a long line of zeros around the text."""
-    room = 60
-    line = torch.nn.functional.pad(states, (0, 0, room, room))  # (longest, channels)
-    width = states.shape[1] // conv.groups
-    for kernel in conv.kernels:
-        weights = torch.softmax(kernel, dim=1)
-        new = torch.zeros_like(line)
-        for place in range(35, line.shape[0] - 35):
-            for offset in range(kernel.shape[1]):
-                at = place + offset - (kernel.shape[1] - 1) // 2
-                new[place] += weights[:, offset].repeat_interleave(width) * line[at]
-        line = new
-    return line[room : room + states.shape[0] : STRIDE]
+def layers_word_by_word(conv, states):
+    """The convolutions as loops: weighted means of the words that exist, one kernel per channel, ReLU after each."""
+    last = len(conv.kernels) - 1
+    for number, kernel in enumerate(conv.kernels):
+        weights, longest = torch.softmax(kernel, dim=1), states.shape[0]
+        new = []
+        for place in range(0, longest, STRIDE if number == last else 1):
+            begin = place - (kernel.shape[1] - 1) // 2
+            inside = [at for at in range(begin, begin + kernel.shape[1]) if 0 <= at < longest]
+            parts = weights[:, [at - begin for at in inside]].T
+            new.append(torch.relu((parts * states[inside]).sum(dim=0) / parts.sum(dim=0)))
+        states = torch.stack(new)
+    return states
 
 
-def test_one_product_is_the_layers_one_after_the_other():
+@pytest.mark.parametrize("longest", [1, 8, 70])
+def test_convolutions_are_the_loop_over_words_and_channels(longest):
     conv = make_conv()
-    states = torch.randn(8, 4, dtype=torch.float64)
-    sums, mass = layers_one_by_one(conv, states), layers_one_by_one(conv, torch.ones_like(states))
+    states = torch.randn(longest, 4, dtype=torch.float64)
     with torch.no_grad():
-        found = conv(states[None], torch.tensor([8]))[0]
-    torch.testing.assert_close(found, sums / mass)
+        found = conv(states[None], torch.tensor([longest]))[0]
+        torch.testing.assert_close(found, layers_word_by_word(conv, states))
+
+
+def test_convolutions_are_not_linear_and_channels_have_their_own_kernels():
+    conv = make_conv()
+    states = torch.randn(1, 20, 4, dtype=torch.float64)
+    with torch.no_grad():
+        found, turned = (conv(sign * states, torch.tensor([20])) for sign in (1.0, -1.0))
+        same = conv(states[:, :, :1].expand(-1, -1, 4).abs(), torch.tensor([20]))[0]
+    assert found.min() >= 0
+    assert (turned - -found).abs().max() > 0.1
+    assert all((same[:, 0] - same[:, other]).abs().max() > 1e-4 for other in (1, 2, 3))
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.integers(0, 9))
 def test_padding_changes_nothing(lengths, more):
-    conv, longest = make_conv(), max(lengths)
+    conv, longest = make_conv(6), max(lengths)
     sizes = torch.tensor(lengths)
     states = torch.randn(len(lengths), longest + more, 6, dtype=torch.float64)
     with torch.no_grad():
@@ -234,10 +244,8 @@ def test_padding_changes_nothing(lengths, more):
             assert torch.count_nonzero(found[row, alone.shape[0] :]) == 0
 
 
-def test_states_are_means_whose_weights_sum_to_one():
+def test_equal_words_stay_as_they_are_also_at_the_ends():
     conv = make_conv()
-    torch.testing.assert_close(conv.kernel().sum(dim=1), torch.ones(2, dtype=torch.float64))
-    assert conv.kernel().shape == (2, 52)
     with torch.no_grad():
         found = conv(torch.full((1, 10, 4), 2.0, dtype=torch.float64), torch.tensor([10]))
     torch.testing.assert_close(found, torch.full((1, 4, 4), 2.0, dtype=torch.float64))

@@ -71,6 +71,7 @@ _PARTS: dict[str, Any] = {
 _MAX_WORDS = 500_000  # size of the vocabulary, as in the paper
 _ROWS = 128  # texts in a batch of predictions
 _CUTS = "size_cuts"
+_SHARED_KERNELS = 8  # kernels of the light convolutions that earlier versions stored
 _Found = TypeVar("_Found")
 
 
@@ -316,6 +317,7 @@ class SetGenerator(FittedModel):
         )
         words = WordSequences.from_state(state.part("words"))
         module = model._network(words.n_words, n_labels, dimension)
+        _check_convolutions(state, model.network.hidden)
         load_arrays(module, state)
         tree = CandidateTree.from_state(state.part("candidates")) if "candidates" in state.parts else None
         model._set_learned(module.eval(), words, n_steps, tree, None)
@@ -364,7 +366,8 @@ class SetGenerator(FittedModel):
         with torch.no_grad():
             network.words.weight.copy_(torch.from_numpy(table))
             network.labels.weight[:n_labels].copy_(torch.from_numpy(vectors))
-            network.labels.weight[n_labels:].mul_(spread)
+            network.labels.weight[n_labels].zero_()  # ∅ or the end
+            network.labels.weight[n_labels + 1].mul_(spread)
         return network
 
     def _decode(
@@ -436,6 +439,17 @@ def _check_rows(texts: Iterable[str], Y: Any) -> tuple[list[str], sparse.csr_arr
             hint="Remove them: keep = Y.sum(axis=1) > 0.",
         )
     return rows, labels
+
+
+def _check_convolutions(state: State, channels: int) -> None:
+    """Raise `InputError` for the light convolutions of an earlier version: linear, with shared kernels."""
+    kernel = state.arrays.get("conv_kernels_0")
+    if kernel is not None and kernel.shape[0] == _SHARED_KERNELS != channels:
+        raise InputError(
+            "a stored SetGenerator must have one kernel per channel",
+            given="light convolutions of an earlier version of tagwood",
+            hint="Train it again, or use the version that stored it.",
+        )
 
 
 @dataclass(frozen=True, eq=False)

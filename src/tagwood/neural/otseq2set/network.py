@@ -9,10 +9,11 @@ Decisions
 * Both contexts use the same attention parameters (Eq. 4 to 7), so words and spans are scored together; each of the two
   has its own softmax.
 * The id after the last label is ∅ for set losses and the end symbol for the others.
-* Light convolutions have kernels of 3, 7, 15 and 30 words as in the paper: depth-wise, softmax-normalised, one kernel
-  per group of channels. There is nothing between the layers (the paper's parameter count leaves room for nothing else),
-  so together they are one convolution with a kernel of 52 words whose weights are positive and sum to 1. It is computed
-  as one matrix product; tests compare it with the layers in sequence.
+* Light convolutions have kernels of 3, 7, 15 and 30 words as in the paper: depth-wise, softmax-normalised. The paper
+  gives neither their number nor an activation; as in the authors' program every channel has its own kernel, and a ReLU
+  follows each layer. Without it all layers would be one weighted mean.
+* The embedding of ∅ starts at zero and is trained, as in the authors' program: at the start, ∅ then adds nothing to
+  the mean embedding of a step, and the transport does not push steps away from it.
 * `PackedGRU` computes both directions together, and no padding. Its gradient is hand-written: torch's GRU over packed
   sequences allocates a gradient of the whole batch for every word of the longest text, which takes ten times as long on
   the CPU for texts of 200 words.
@@ -119,7 +120,7 @@ class SetNetwork(nn.Module):
         self.words = nn.Embedding(n_words, dimension, padding_idx=0)
         self.labels = nn.Embedding(n_labels + 2, dimension)
         self.encoder = PackedGRU(dimension, hidden // 2, settings.layers, settings.dropout)
-        self.conv = LightConv() if settings.light_conv else None
+        self.conv = LightConv(hidden) if settings.light_conv else None
         self.first = nn.Linear(hidden, hidden)
         self.query = nn.Linear(hidden, hidden // 2)
         self.key = nn.Linear(hidden, hidden // 2, bias=False)
@@ -326,53 +327,39 @@ class _Layer(torch.autograd.Function):
 
 
 class LightConv(nn.Module):
-    """Lightweight convolutions: weighted means over spans of words, one for every third word.
+    """Lightweight convolutions, each followed by a ReLU: features of spans of words, one for every third word."""
 
-    Each of the `groups` of channels has its own kernels; their number must divide the number of channels.
-    """
-
-    def __init__(self, groups: int = 8) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        self.groups = groups
-        self.kernels = nn.ParameterList(nn.Parameter(0.1 * torch.randn(groups, width)) for width in KERNELS)
+        self.kernels = nn.ParameterList(nn.Parameter(0.1 * torch.randn(channels, width)) for width in KERNELS)
 
     def lengths(self, lengths: torch.Tensor) -> torch.Tensor:
         """Return the number of spans of texts with this many words."""
         return torch.div(lengths + STRIDE - 1, STRIDE, rounding_mode="floor")
 
-    def kernel(self) -> torch.Tensor:
-        """Return the (groups, width) kernel of all layers together."""
-        joined = torch.softmax(self.kernels[0], dim=1)
-        for one in list(self.kernels)[1:]:
-            weights = torch.softmax(one, dim=1).flip(1)[:, None]  # conv1d does not flip
-            wide = nn.functional.pad(joined, (weights.shape[2] - 1, weights.shape[2] - 1))
-            joined = nn.functional.conv1d(wide[None], weights, groups=self.groups)[0]
-        return joined
-
     def forward(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Return the (n_rows, fewer, channels) means of (n_rows, longest, channels) states, 0 beyond a text's spans."""
-        n_rows, longest, channels = states.shape
-        places = torch.arange(longest, device=states.device)
-        fewer = int(self.lengths(torch.tensor(longest)))
-        real = (places < lengths[:, None]).to(states.dtype)
-        weights = self._matrix(longest, fewer)
-        width = channels // self.groups
-        # One product per group of channels: (fewer, longest) times (longest, n_rows * width).
-        inside = (states * real[:, :, None]).view(n_rows, longest, self.groups, width).permute(2, 1, 0, 3)
-        sums = torch.bmm(weights, inside.reshape(self.groups, longest, n_rows * width))
-        mass = torch.matmul(weights, real.T).clamp_min(1e-9)  # (groups, fewer, n_rows)
-        means = sums.view(self.groups, fewer, n_rows, width) / mass[..., None]
-        kept = torch.arange(fewer, device=states.device) < self.lengths(lengths)[:, None]
-        return means.permute(2, 1, 0, 3).reshape(n_rows, fewer, channels) * kept[:, :, None]
+        """Return (n_rows, fewer, channels) features of (n_rows, longest, channels) states, 0 beyond a text's spans."""
+        places = torch.arange(states.shape[1], device=states.device)
+        found = states * (places < lengths[:, None])[:, :, None]
+        for number, kernel in enumerate(self.kernels, 1):
+            stride = STRIDE if number == len(self.kernels) else 1
+            found = self._layer(found, torch.softmax(kernel, dim=1), lengths, stride)
+        return found
 
-    def _matrix(self, longest: int, fewer: int) -> torch.Tensor:
-        """Return the (groups, fewer, longest) weights of words in spans."""
-        kernel = self.kernel()
-        before = sum((width - 1) // 2 for width in KERNELS)  # words of a kernel before the span's own word
-        at = torch.arange(longest, device=kernel.device)
-        at = at - STRIDE * torch.arange(fewer, device=kernel.device)[:, None] + before
-        inside = (at >= 0) & (at < kernel.shape[1])
-        return kernel[:, at.clamp(0, kernel.shape[1] - 1)] * inside
+    @staticmethod
+    def _layer(states: torch.Tensor, weights: torch.Tensor, lengths: torch.Tensor, stride: int) -> torch.Tensor:
+        """Return ReLU of the weighted means around every `stride`-th word; weights of missing words are left out."""
+        channels, width = weights.shape
+        before = (width - 1) // 2  # words of the kernel before the span's own word
+        padded = nn.functional.pad(states, (0, 0, before, width - 1 - before)).transpose(1, 2)
+        # Two dimensions: torch has a fast kernel for depth-wise convolutions of images only.
+        sums = nn.functional.conv2d(padded[:, :, None], weights[:, None, None], stride=(1, stride), groups=channels)
+        sums = sums[:, :, 0].transpose(1, 2)
+        at = stride * torch.arange(sums.shape[1], device=states.device)
+        total = nn.functional.pad(weights.cumsum(dim=1), (1, 0)).T  # (width + 1, channels)
+        last, first = (lengths[:, None] - at + before).clamp(0, width), (before - at).clamp(min=0)
+        mass = (total[last] - total[first]).clamp_min(1e-9)
+        return torch.relu(sums / mass) * (at < lengths[:, None])[:, :, None]
 
 
 class SetOutput(nn.Module):

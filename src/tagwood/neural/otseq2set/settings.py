@@ -16,7 +16,7 @@ OUTPUTS = ("auto", "full", "bottleneck", "candidates")
 SCALES = ("mean", "sum")
 EMPTIES = ("label", "free")
 _MANY_LABELS = 5_000  # above this number "auto" restricts the output to candidates
-_UNIT = 16  # groups of channels of both directions
+_UNIT = 16  # sizes that vector units compute without a rest
 
 
 @dataclass(frozen=True)
