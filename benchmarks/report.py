@@ -42,8 +42,11 @@ class Page:
         return ROOT / "docs" / self.kind
 
     def parser(self, doc: str | None) -> argparse.ArgumentParser:
-        """Return an argument parser with ``--out`` and ``--publish``; both set ``out``."""
-        parser = argparse.ArgumentParser(
+        """Return an argument parser with ``--out`` and ``--publish``, which set ``out``.
+
+        An experiment also has ``--quick``: little data, in a few minutes, into a folder of its own.
+        """
+        parser = _Parser(
             description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
         )
         folder = ROOT / "build" / self.kind
@@ -55,6 +58,12 @@ class Page:
             const=self.published,
             help=f"write to {self.published.relative_to(ROOT)}",
         )
+        if self.kind == "experiments":
+            parser.add_argument(
+                "--quick",
+                action="store_true",
+                help=f"few rows, to see that it runs; results go to {(folder / 'quick').relative_to(ROOT)}",
+            )
         return parser
 
     def load(self, out: Path, default: Any = None) -> Any:
@@ -77,6 +86,20 @@ class Page:
         text = "\n\n".join(block for block in blocks if block)
         (out / f"{self.name}.md").write_text(f"{head}{MARKER}\n\n{text}\n", encoding="utf-8")
         print(f"{text}\n\nWritten: {out / self.name}.md", flush=True)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose ``--quick`` keeps results of few rows apart from those of whole runs."""
+
+    def parse_args(self, *args: Any, **options: Any) -> Any:
+        """Return the arguments; a quick run has a folder of its own unless ``--out`` names one."""
+        found = super().parse_args(*args, **options)
+        if getattr(found, "quick", False):
+            if found.out.parent == ROOT / "docs":
+                self.error("--quick results are not published: leave out --quick or --publish")
+            if found.out == self.get_default("out"):
+                found.out = found.out / "quick"
+        return found
 
 
 def replace_row(rows: list[dict[str, Any]], row: dict[str, Any], key: Sequence[str]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Means, intervals and paired differences over seeds. In: measures or rankings, one per seed."""
+"""Means, intervals and paired differences over seeds or over rows. In: measures, rankings or sets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import Ranking, compare
@@ -71,3 +72,37 @@ def compare_seeds(
         ]
         for one in found.differences
     }
+
+
+def set_counts(Y: sparse.csr_array, found: sparse.csr_array) -> NDArray[np.int64]:
+    """Return for each row the number of right labels, of found labels and of true labels: (n_rows, 3)."""
+    right = sparse.csr_array(Y > 0).multiply(sparse.csr_array(found > 0))
+    return np.column_stack([np.diff(sparse.csr_array(one).indptr) for one in (right, found, Y)]).astype(np.int64)
+
+
+def micro_f1(counts: NDArray[np.int64]) -> float:
+    """Return the micro-F1 of rows in percent, from their `set_counts`."""
+    right, found, true = counts.sum(axis=0)
+    return float(200 * right / max(1, found + true))
+
+
+def compare_sets(
+    first: NDArray[np.int64], second: NDArray[np.int64], draws: int = 1000, seed: int = 0
+) -> tuple[float, float, float]:
+    """Return the difference in micro-F1 of the second to the first sets of the same rows, and its 95 % interval.
+
+    Rows are drawn with replacement, the same for both (paired bootstrap). In: `set_counts` of both.
+
+    Examples
+    --------
+    >>> first, second = np.array([[1, 2, 2]] * 50), np.array([[2, 2, 2]] * 50)
+    >>> compare_sets(first, second)
+    (50.0, 50.0, 50.0)
+    """
+    random = np.random.default_rng(seed)
+    found = []
+    for _ in range(draws):
+        rows = random.integers(0, len(first), len(first))
+        found.append(micro_f1(second[rows]) - micro_f1(first[rows]))
+    low, high = np.quantile(found, [0.025, 0.975])
+    return micro_f1(second) - micro_f1(first), float(low), float(high)

@@ -1,7 +1,7 @@
-"""Data of the OTSeq2Set experiment: four text sets with label names, cut so that a run takes a minute or two.
+"""Data of the OTSeq2Set experiment: three text sets with label names.
 
 In: names of sets. Out: training rows, held-out rows of the training part (for all choices) and test rows. A cut keeps
-the most frequent labels, rows that have one of them, and the first words of each text.
+the most frequent labels (all of EURLEX57K), rows that have one of them, and the first words of each text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from benchmarks import SHARED
 from benchmarks.problems import read_splits
 from tagwood._sparse import check_labels
 from tagwood.data.dataset import Dataset
-from tagwood.demo import build
 from tagwood.metrics import set_scores
 
 VECTORS = SHARED / "glove" / "vectors.f16.npy"
@@ -40,12 +39,9 @@ class Cut:
 CUTS = {
     "cooking-stackexchange": Cut(2_048, 1_000, 2_500, 150, 15, 5),
     "tate-subjects": Cut(2_048, 1_000, 2_500, 150, 16, 8),
-    "docstrings": Cut(2_048, 1_000, 2_500, 150, 16, 6),
-    "eurlex57k": Cut(2_048, 500, 1_500, 150, 200, 8),
-    "cooking-stackexchange-8k": Cut(8_192, 1_000, 2_500, 150, 15, 5),
-    "tate-subjects-8k": Cut(8_192, 1_000, 2_500, 150, 16, 8),
+    "eurlex57k": Cut(15_000, 1_000, 3_000, 5_000, 100, 10),
 }
-_LARGER = "-8k"  # the same set with more rows
+QUICK = Cut(256, 100, 100, 50, 12, 4)
 
 
 @dataclass(frozen=True)
@@ -73,10 +69,10 @@ class TextSet:
 
 
 @cache
-def read_set(name: str) -> TextSet:
-    """Return a set as `CUTS` says; the same rows each time."""
-    cut, source = CUTS[name], name.removesuffix(_LARGER)
-    train, test = build() if source == "docstrings" else read_splits(source)
+def read_set(name: str, quick: bool = False) -> TextSet:
+    """Return a set as `CUTS` says, or a few rows of it; the same rows each time."""
+    cut = QUICK if quick else CUTS[name]
+    train, test = read_splits(name)
     counts = np.bincount(train.labels.indices, minlength=train.n_labels)
     labels = np.sort(np.argsort(-counts, kind="stable")[: cut.labels])
     whole, rest = (_cut(part, labels, cut.words) for part in (train, test))
@@ -84,7 +80,7 @@ def read_set(name: str) -> TextSet:
     order = rng.permutation(len(whole.texts))[: cut.rows + cut.held]
     chosen = rng.permutation(len(rest.texts))[: cut.test]
     keys = [train.vocab.name(int(label)) for label in labels]
-    name_of = NAMES[source]()
+    name_of = NAMES[name]()
     return TextSet(
         name,
         cut,
@@ -133,5 +129,4 @@ NAMES: dict[str, Callable[[], Callable[[str], str]]] = {
     "cooking-stackexchange": _plain_names,
     "eurlex57k": _eurovoc_names,
     "tate-subjects": _tate_names,
-    "docstrings": _plain_names,
 }
