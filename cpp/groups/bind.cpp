@@ -16,7 +16,8 @@ struct GroupArrays {
   In<int64_t> label_indptr;
   In<int32_t> label_groups;
   In<int32_t> label_starts;
-  In<float> background;
+  In<float> mean;
+  double contrast;
 
   GroupsView view_of() const {
     return {view(x_indptr, x_indices, x_data, n_features),
@@ -25,7 +26,8 @@ struct GroupArrays {
             label_indptr.data(),
             label_groups.data(),
             label_starts.data(),
-            background.data(),
+            mean.data(),
+            contrast,
             static_cast<int64_t>(group_indptr.shape(0)) - 1,
             static_cast<int64_t>(label_indptr.shape(0)) - 1};
   }
@@ -42,10 +44,10 @@ template <class Entry> Filled<int64_t> starts_of(const std::vector<std::vector<E
 std::tuple<Out<int64_t>, Out<int32_t>, Out<float>, Out<float>>
 py_impute_groups(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_features,
                  In<int64_t> group_indptr, In<int32_t> group_rows, In<int64_t> label_indptr, In<int32_t> label_groups,
-                 In<int32_t> label_starts, In<float> background, int steps, double step_size, double margin,
+                 In<int32_t> label_starts, In<float> mean, double contrast, int steps, double step_size, double margin,
                  int threads) {
   const GroupArrays arrays{x_indptr,   x_indices,    x_data,       n_features,   group_indptr,
-                           group_rows, label_indptr, label_groups, label_starts, background};
+                           group_rows, label_indptr, label_groups, label_starts, mean, contrast};
   std::vector<std::vector<Assignment>> found;
   {
     nb::gil_scoped_release release;
@@ -68,9 +70,9 @@ py_impute_groups(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, 
 std::tuple<Out<int64_t>, Out<int32_t>, Out<float>>
 py_embed_groups(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_features,
                 In<int64_t> group_indptr, In<int32_t> group_rows, In<int64_t> label_indptr, In<int32_t> label_groups,
-                In<int32_t> label_starts, In<float> background, int steps, double step_size, int threads) {
+                In<int32_t> label_starts, In<float> mean, double contrast, int steps, double step_size, int threads) {
   const GroupArrays arrays{x_indptr,   x_indices,    x_data,       n_features,   group_indptr,
-                           group_rows, label_indptr, label_groups, label_starts, background};
+                           group_rows, label_indptr, label_groups, label_starts, mean, contrast};
   std::vector<std::vector<EmbeddingEntry>> found;
   {
     nb::gil_scoped_release release;
@@ -97,12 +99,12 @@ void bind_groups(nb::module_ &m) {
         "Rows to which each label of each group belongs: indptr per label, rows, similarities, shares.",
         arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"),
         arg("group_indptr").noconvert(), arg("group_rows").noconvert(), arg("label_indptr").noconvert(),
-        arg("label_groups").noconvert(), arg("label_starts").noconvert(), arg("background").noconvert(), arg("steps"),
+        arg("label_groups").noconvert(), arg("label_starts").noconvert(), arg("mean").noconvert(), arg("contrast"), arg("steps"),
         arg("step_size"), arg("margin"), arg("threads"));
   m.def("embed_groups", &py_embed_groups, "Embedding of each label as CSR: indptr, features, values.",
         arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"),
         arg("group_indptr").noconvert(), arg("group_rows").noconvert(), arg("label_indptr").noconvert(),
-        arg("label_groups").noconvert(), arg("label_starts").noconvert(), arg("background").noconvert(), arg("steps"),
+        arg("label_groups").noconvert(), arg("label_starts").noconvert(), arg("mean").noconvert(), arg("contrast"), arg("steps"),
         arg("step_size"), arg("threads"));
 }
 

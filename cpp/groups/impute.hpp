@@ -13,8 +13,8 @@ namespace tagwood {
 
 // Rows of x have norm 1 (or 0). Group j holds group_rows[group_indptr[j] : group_indptr[j + 1]]; label l belongs to the
 // groups label_groups[label_indptr[l] : label_indptr[l + 1]]; label_starts[l] is its place in the order in which labels
-// take the rows of a group whose rows cancel out; `background` (one number per feature) is subtracted from every
-// row of a sum.
+// take the rows of a group whose rows cancel out; `mean` (one number per feature) is that of the rows of all groups.
+// `contrast` times the mean of the rows of the groups without a label is subtracted from every row of its sums.
 struct GroupsView {
   CsrView x;
   const int64_t *group_indptr;
@@ -22,7 +22,8 @@ struct GroupsView {
   const int64_t *label_indptr;
   const int32_t *label_groups;
   const int32_t *label_starts;
-  const float *background;
+  const float *mean;
+  double contrast;
   int64_t n_groups;
   int64_t n_labels;
 };
@@ -204,6 +205,7 @@ private:
   void collect(int64_t label);
   void sum_rows(int64_t label);
   void use_own_features(int64_t total);
+  void find_background();
   void start(int32_t place);
   bool start_from_sum(double n_rows);
   void break_symmetry(int32_t place);
@@ -229,7 +231,7 @@ private:
   EmbeddingPath path_;
   std::vector<Pair> pairs_;       // e and g as they were when the current leg began
   std::vector<double> sum_;       // of all rows at first, then of the picked ones
-  std::vector<float> background_; // at the features the sum of the rows uses, 0 elsewhere
+  std::vector<float> background_; // of the label, at the features the sum of its rows uses, 0 elsewhere
   int64_t n_picked_ = 0;
 };
 

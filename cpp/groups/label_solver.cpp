@@ -166,11 +166,21 @@ void LabelSolver::use_own_features(int64_t total) {
     local_id_[feature] = -1;
 }
 
+// The mean of the rows of groups without the label, (N * mean - sum) / (N - n); that of all rows if there are none.
+void LabelSolver::find_background() {
+  const double all = static_cast<double>(groups_.group_indptr[groups_.n_groups]);
+  const double others = all - static_cast<double>(slots_.size());
+  background_.resize(sum_.size());
+  for (size_t i = 0; i < sum_.size(); ++i) {
+    const double mean = groups_.mean[features_.empty() ? i : features_[i]];
+    const double own = others > 0 ? (all * mean - sum_[i]) / others : mean;
+    background_[i] = std::abs(sum_[i]) > kUnused ? static_cast<float>(groups_.contrast * own) : 0.0f;
+  }
+}
+
 // e0 is the normalised sum of all rows of all groups, minus the background unless nothing else is left.
 void LabelSolver::start(int32_t place) {
-  background_.resize(sum_.size());
-  for (size_t i = 0; i < sum_.size(); ++i)
-    background_[i] = std::abs(sum_[i]) > kUnused ? groups_.background[features_.empty() ? i : features_[i]] : 0.0f;
+  find_background();
   pairs_.assign(sum_.size(), {0, 0});
   if (!start_from_sum(static_cast<double>(slots_.size())) && !start_from_sum(0) && settings_.steps > 0)
     break_symmetry(place);

@@ -21,8 +21,14 @@ from tagwood.neural.miml import MimlNetwork
 from tagwood.neural.training import Training
 
 IMAGES = ("mnist", "fashion-mnist")
-RATES, SHARPNESS = (1e-3, 3e-3, 1e-2), (1.0, 2.0, 3.0)
-METHODS = {"Deep-MIML": "none", "EAGLE-0": "eagle-0", "EAGLE": "eagle"}
+RATES, SHARPNESS = (3e-3, 1e-2, 3e-2), (1.0, 3.0, 10.0)
+# Attention, and contrast of the label embeddings: 0 is the paper's.
+METHODS = {
+    "Deep-MIML": ("none", 0.0),
+    "EAGLE-0, as printed": ("eagle-0", 0.0),
+    "EAGLE, as printed": ("eagle", 0.0),
+    "EAGLE": ("eagle", 1.0),
+}
 EPOCHS, HELD_OUT = 8, 2_000
 # Group size -> number of groups drawn; large groups tell little each.
 GROUPS = {4: 4_000, 50: 1_500}
@@ -97,7 +103,8 @@ def fit(name: str, size: int, method: str, seed: int, rate: float, tau: float) -
     groups, Y = draw(rows, size, seed)
     training = Training(epochs=EPOCHS, batch_size=32, learning_rate=rate)
     model = MimlNetwork(
-        attention=METHODS[method],
+        attention=METHODS[method][0],
+        contrast=METHODS[method][1],
         sharpness=tau,
         concepts=2,
         hidden=64,
@@ -128,7 +135,7 @@ def table3(store: dict[str, dict[str, Any]], name: str) -> Iterator[Job]:
                     f"table3|{tag}|Deep-MIML|{rate:g}|{seed}",
                     lambda s=size, seed=seed, r=rate: fit(name, s, "Deep-MIML", seed, r, 0.0),
                 )
-        for method in ("EAGLE-0", "EAGLE"):
+        for method in list(METHODS)[1:]:
             for tau in SHARPNESS:
                 for seed in range(N_SEEDS):
                     yield (

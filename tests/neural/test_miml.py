@@ -86,7 +86,19 @@ def test_the_mask_is_the_papers():
     module, batch = make_module(sharpness=2.0), make_batch((3,))
     affinity = 2.0 * batch.rows[0] @ module.embeddings.T
     mask = 3 * torch.exp(affinity) / torch.exp(affinity).sum(dim=0)
-    torch.testing.assert_close(module.attention(batch)[0], mask)
+    torch.testing.assert_close(module.log_mask(batch)[0], torch.log(mask))
+
+
+def test_the_closest_row_wins_also_where_all_logits_are_negative():
+    module = MimlModule(2, 0, 1, 1, embeddings=torch.tensor([[1.0, 0.0]]), sharpness=10.0)
+    batch = GroupBatch(torch.tensor([[[0.9, 0.1], [0.1, 0.9]]]), torch.ones(1, 2, dtype=torch.bool))
+    with torch.no_grad():
+        module.aspects.weight.copy_(torch.tensor([[-5.5, -0.5]]))  # logits -5 and -1
+        module.aspects.bias.zero_()
+        logits = module.row_logits(batch.rows)[0, :, 0]
+        found, mask = module(batch), module.log_mask(batch)[0, :, 0]
+    assert logits.tolist() == pytest.approx([-5.0, -1.0])
+    assert float(found) == pytest.approx(float(logits[0] + mask[0]))
 
 
 def test_sharpness_zero_and_single_rows_are_deep_miml():

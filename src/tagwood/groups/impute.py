@@ -305,7 +305,8 @@ class _KernelArrays:
             by_label.indptr.astype(np.int64),
             by_label.indices.astype(np.int32),
             _starts(groups.group_labels, seed),
-            (contrast * mean).astype(np.float32),
+            mean.astype(np.float32),
+            float(contrast),
         )
 
 

@@ -5,9 +5,9 @@ Decisions, shared with the native kernels:
 - Two similarities closer than 1e-5 are equal. Exact equality would let rounding decide: in a group of two
   rows that is the only group of its label, both rows are mathematically equally close to their sum.
 - A sum of n rows (all of norm 1) that is shorter than n * 1e-5 is zero; a direction of zero moves nothing.
-- Beyond the paper: `background` is taken off every row that is summed up, at the features that the
-  sum of the label's rows uses (so embeddings stay sparse). Zeros give the paper's algorithm. Where nothing is
-  left of the first sum, as for a label that stands on every group, it starts from the plain sum.
+- Beyond the paper: `contrast` times the mean of the rows of groups without the label (of all rows if there are none) is
+  taken off every row that is summed up, at the features that the sum of the label's rows uses (so embeddings stay
+  sparse). 0 gives the paper's algorithm. Where nothing is left of the first sum, as for a label that stands on every group, it starts from the plain sum.
 - Where the rows of all groups of a label cancel out (x and -x), every row is equally close to e = 0 and
   Algorithm 1 as printed stays there. It starts instead from one row of the label's first group, another one
   for each label of the group. With zero steps (EAGLE-0) the embedding stays zero.
@@ -40,7 +40,8 @@ def impute_groups(
     label_indptr: _I64,
     label_groups: _I32,
     label_starts: _I32,
-    background: _F32,
+    mean: _F32,
+    contrast: float,
     steps: int,
     step_size: float,
     margin: float,
@@ -62,7 +63,7 @@ def impute_groups(
     X = _dense(x_indptr, x_indices, x_data, n_features)
     found: list[dict[int, tuple[float, float]]] = []
     for members, start in _labels(group_indptr, group_rows, label_indptr, label_groups, label_starts):
-        e = _embed(X, members, int(start), background, steps, step_size)
+        e = _embed(X, members, int(start), (group_rows.size, mean, contrast), steps, step_size)
         best: dict[int, tuple[float, float]] = {}
         for rows in members:
             similarity = X[rows] @ e
@@ -90,7 +91,8 @@ def embed_groups(
     label_indptr: _I64,
     label_groups: _I32,
     label_starts: _I32,
-    background: _F32,
+    mean: _F32,
+    contrast: float,
     steps: int,
     step_size: float,
     threads: int,
@@ -99,7 +101,7 @@ def embed_groups(
     X = _dense(x_indptr, x_indices, x_data, n_features)
     E = np.array(
         [
-            _embed(X, members, int(start), background, steps, step_size)
+            _embed(X, members, int(start), (group_rows.size, mean, contrast), steps, step_size)
             for members, start in _labels(group_indptr, group_rows, label_indptr, label_groups, label_starts)
         ]
     ).reshape(-1, n_features)
@@ -111,10 +113,15 @@ def embed_groups(
     )
 
 
-def _embed(X: _F64, members: list[_I32], start: int, background: _F32, steps: int, step_size: float) -> _F64:
+def _embed(
+    X: _F64, members: list[_I32], start: int, others: tuple[int, _F32, float], steps: int, step_size: float
+) -> _F64:
     """Algorithm 1, GROUP_ROBUST_LABEL_REPR: `members` holds the rows of each group of the label."""
     everyone = np.concatenate([*members, np.empty(0, dtype=np.int32)])
-    common = np.where(np.abs(X[everyone].sum(axis=0)) > UNUSED, background, 0.0)
+    total, (n_all, mean, contrast) = X[everyone].sum(axis=0), others
+    rest = n_all - everyone.size
+    background = (n_all * mean.astype(np.float64) - total) / rest if rest > 0 else mean
+    common = np.where(np.abs(total) > UNUSED, contrast * background, 0.0)
     e = _project((X[everyone] - common).sum(axis=0), everyone.size)
     if not e.any():
         e = _project(X[everyone].sum(axis=0), everyone.size)
