@@ -46,9 +46,7 @@ class Page:
 
         An experiment also has ``--quick``: little data, in a few minutes, into a folder of its own.
         """
-        parser = _Parser(
-            description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-        )
+        parser = _Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
         folder = ROOT / "build" / self.kind
         parser.add_argument("--out", type=Path, default=folder, metavar="FOLDER", help=f"default: {folder}")
         parser.add_argument(

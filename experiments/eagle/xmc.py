@@ -6,6 +6,7 @@ Out: jobs, (key, function) pairs; a function returns one row of results.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,10 @@ from scipy import sparse
 
 from experiments.eagle.grouping import clustered_groups, random_groups
 from experiments.eagle.problems import THREADS, Problem, docstrings, groups_of, load, mentions
-from tagwood.groups import impute_from_scores, impute_labels
+from tagwood import LinearTree, Ranking
+from tagwood.groups import GroupedLabels, Imputed, impute_from_scores, impute_labels
+from tagwood.models.base import out_of_fold
+from tagwood.tagger.group_learning import GroupRule, choose_rule
 
 Job = tuple[str, Callable[[], dict[str, Any]]]
 PAPER = {
@@ -27,10 +31,12 @@ METHODS: dict[str, dict[str, Any]] = {
     "EAGLE-0, contrast": {"method": "eagle-0"},
     "EAGLE, contrast": {"method": "eagle"},
     "EAGLE, contrast, soft": {"method": "eagle", "soft": True},
+    "EAGLE-0, contrast, soft": {"method": "eagle-0", "soft": True},
     "EAGLE, contrast, 2 rounds": {"method": "eagle", "rounds": 2},
+    "auto": {"method": "auto"},
 }
 MAIN = ("Baseline", "EAGLE-0", "EAGLE", "EAGLE, contrast")
-SHORT = (*MAIN[:3], "EAGLE-0, contrast", "EAGLE, contrast", "EAGLE, contrast, soft")
+SHORT = tuple(name for name in METHODS if "rounds" not in name)
 
 
 class Part(NamedTuple):
@@ -67,17 +73,28 @@ def measure(problem: Problem, groups: sparse.csr_array, settings: dict[str, Any]
     settings = dict(settings)
     rounds = settings.pop("rounds", 1)
     labels = sparse.csr_array(groups.T @ problem.Y)
+    chosen = ""
+    if settings["method"] == "auto":
+        rule, likelihoods = choose_rule(problem.X, GroupedLabels(groups, labels), GroupRule(), threads=THREADS)
+        settings = {"method": rule.method, "soft": rule.soft and rule.method != "baseline"}
+        chosen = max(likelihoods, key=lambda name: likelihoods[name], default="eagle")
     imputed = impute_labels(problem.X, groups, labels, threads=THREADS, **settings)
     model = problem.fit(imputed.labels, imputed.weights if settings.get("soft") else None)
     for _ in range(rounds - 1):
-        scores = model.rank(problem.X, k=100).to_csr()
+        scores = out_of_fold(groups.indices, partial(_rank_fold, problem, imputed)).to_csr()
         imputed = impute_from_scores(scores, groups, labels, previous=imputed)
         model = problem.fit(imputed.labels)
     return {
         "right": problem.right(imputed.labels),
         **problem.score(model),
         "test_rows": problem.X_test.shape[0],
+        "chosen": chosen,
     }
+
+
+def _rank_fold(problem: Problem, imputed: Imputed, train: np.ndarray, held: np.ndarray) -> Ranking:
+    """Rank the labels of rows by a model trained on the labels imputed to the rows of other groups."""
+    return LinearTree(threads=THREADS).fit(problem.X[train], imputed.labels[train]).rank(problem.X[held], k=100)
 
 
 def oracle(problem: Problem) -> dict[str, Any]:

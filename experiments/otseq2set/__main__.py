@@ -1,10 +1,11 @@
 """OTSeq2Set against its baselines and the linear tree: Tables 3, 5, 6, 7.
 
-``python -m experiments.otseq2set tree search table3 chosen table5 large`` measures these parts on the sets they are for,
-or those of ``--data`` (``table3:tate-subjects`` is one part on one set); earlier results are kept, so an interrupted
-run continues. ``search`` tries weights on held-out rows, ``chosen`` runs the best of them with three seeds, ``large`` is
-EURLEX57K with all labels, one seed; ``time`` is Table 7 and needs a quiet machine. After each epoch micro-F1 on held-out
-training rows decides which weights are kept, for all models alike; settings are chosen on these rows too.
+``python -m experiments.otseq2set tree search table3 chosen table5 large`` measures these parts on the sets they are
+for, or those of ``--data`` (``table3:tate-subjects`` is one part on one set); earlier results are kept, so an
+interrupted run continues. ``search`` tries weights on held-out rows, ``chosen`` runs the best of them with three seeds,
+``large`` is EURLEX57K with all labels, one seed; ``time`` is Table 7 and needs a quiet machine. After each epoch
+micro-F1 on held-out training rows decides which weights are kept, for all models alike; settings are chosen on these
+rows too.
 """
 
 from __future__ import annotations

@@ -73,14 +73,16 @@ def impute_texts(rows: Dataset, tagger: Tagger, margin: float, threads: int | No
     """Impute with the encoder and the group settings of a Tagger."""
     from tagwood.groups import GroupedLabels, keep_closest
     from tagwood.models.linear_tree import LinearTree
-    from tagwood.tagger.fitting import default_encoder, impute_rows
+    from tagwood.tagger.fitting import default_encoder
+    from tagwood.tagger.group_learning import choose_rule, impute_rows
 
     advance("features", 0.0)
     texts = list(rows.texts or ())
     X = (tagger.encoder or default_encoder(LinearTree())).fit(texts).transform(texts)
     advance("labels of rows", 0.5)
     grouped = GroupedLabels.from_rows(list(rows.groups or ()), rows.labels)
-    return keep_closest(impute_rows(X, grouped, tagger.groups, margin=margin, threads=threads), grouped)
+    rule, _ = choose_rule(X, grouped, tagger.groups, seed=tagger.seed, threads=threads)
+    return keep_closest(impute_rows(X, grouped, rule, margin=margin, threads=threads), grouped)
 
 
 def write_review(rows: Dataset, found: Imputed, output: Path, *, doubtful_first: bool, force: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tagwood._check import check_choice, check_float, check_int
+from tagwood._check import check_float, check_int
 from tagwood._sparse import check_labels
 from tagwood.data.dataset import Dataset
 from tagwood.data.label_ids import compact_columns, id_rows
@@ -27,7 +27,7 @@ from tagwood.errors import DataError, InputError
 from tagwood.features.base import Encoder, takes_texts
 from tagwood.features.concat import ConcatEncoder
 from tagwood.features.tfidf import TfidfEncoder, title_of
-from tagwood.groups import GroupedLabels, Imputed, impute_labels, keep_closest, share_within
+from tagwood.groups import GroupedLabels, Imputed, keep_closest, share_within
 from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
 from tagwood.models.disentangled import Disentangled
@@ -40,6 +40,13 @@ from tagwood.probabilities.calibration import Calibrator
 from tagwood.probabilities.sets import SetRule, fit_set_rule, parse_rule
 from tagwood.ranking import Ranking
 from tagwood.storage import State
+from tagwood.tagger.group_learning import (
+    GroupRule,
+    choose_rule,
+    draw_row_labels,
+    impute_rows,
+    learns_soft,
+)
 from tagwood.tagger.search import LabelSearch
 
 Progress = Callable[[str, float], None]
@@ -55,32 +62,7 @@ _FEWEST_MEASURED = 20  # held-out rows: measures of fewer would be mere chance
 MEASURES = ["P@1", "P@3", "P@5", "nDCG@5", "R@10"]  # of held-out rows
 CANDIDATES = 50  # labels per text from which sets are chosen
 MARGIN = 0.2  # a label is certain for a row if the cosines of the others in its group are lower by this share
-SHARED = 0.8  # `margin` of `impute_labels` for rows to learn from
 WORTH_REFITTING = 0.02  # share of held-out rows above which the model is trained again on all rows
-
-
-@dataclass(frozen=True)
-class GroupRule:
-    """How labels of groups become labels of rows; see `tagwood.impute_labels`.
-
-    With `soft`, models that accept weights learn from all rows of a group that are close to a label; other models, and
-    the review, use the closest row only.
-    """
-
-    method: str = "eagle"
-    steps: int = 20
-    step_size: float = 0.03
-    contrast: float = 1.0
-    soft: bool = True
-
-    def check(self) -> None:
-        """Raise `InputError` for an invalid value."""
-        check_choice(self.method, "method", ["baseline", "eagle-0", "eagle"])
-        check_int(self.steps, "steps", low=0)
-        check_float(self.step_size, "step_size", above=0.0)
-        check_float(self.contrast, "contrast", low=0.0, high=1.0)
-        if not isinstance(self.soft, bool):
-            raise InputError("soft must be true or false", given=repr(self.soft))
 
 
 @dataclass(frozen=True)
@@ -276,12 +258,13 @@ class Probabilities:
 
 
 class Parts(NamedTuple):
-    """The fitted encoder and model, the label sets the model was fitted with, and what was imputed, if it was."""
+    """The fitted encoder and model, the label sets the model was fitted with, what was imputed, if it was, and how."""
 
     encoder: Encoder
     model: LabelModel
     Y: sparse.csr_array
     imputed: Imputed | None
+    groups: GroupRule
 
 
 class Choice(NamedTuple):
@@ -387,13 +370,17 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
         return Learned(parts, None, None)
     report("probabilities", 0.0)
     ranking = LabelSearch(parts.encoder, parts.model, data.vocab).rank(list(held.texts or ()), CANDIDATES)
+    truth, measures = held.labels, None
+    if held.groups is None:
+        measures = measure(ranking, truth)
+    else:
+        truth = draw_row_labels(ranking, GroupedLabels.from_rows(held.groups, truth), parts.groups, plan.seed)
     probabilities = None
     if held.n_rows >= plan.sets.smallest:
         counts = np.bincount(parts.Y.indices, minlength=ranking.n_labels)
-        probabilities = Probabilities.fit(ranking, held.labels, counts)
-    measures = measure(ranking, held.labels)
+        probabilities = Probabilities.fit(ranking, truth, counts)
     if plan.sets.refit and held.n_rows > WORTH_REFITTING * data.n_rows:
-        again = plan._replace(model=settled(parts.model))
+        again = plan._replace(model=settled(parts.model), groups=parts.groups)
         parts = fit_parts(again, data, lambda stage, share: report(f"{stage}, all rows", share))
     return Learned(parts, probabilities, measures)
 
@@ -439,13 +426,26 @@ def default_encoder(model: LabelModel, **options: Any) -> TfidfEncoder:
 def split_holdout(data: Dataset, sets: SetRules, seed: int) -> tuple[Dataset, Dataset | None]:
     """Return the rows to train on, and the rows held out to measure the model, if there are enough.
 
-    None are held out where labels are known for groups only, because the true labels of single rows are unknown.
+    Where labels are known for groups, whole groups are held out.
     """
     kept = min(round(sets.holdout * data.n_rows), sets.largest)
-    if data.groups is not None or kept < _FEWEST_MEASURED:
+    if kept < _FEWEST_MEASURED:
         return data, None
-    train, held = data.split(kept / data.n_rows, seed=seed)
+    if data.groups is not None:
+        train, held = _split_groups(data, kept, seed)
+    else:
+        train, held = data.split(kept / data.n_rows, seed=seed)
     return (data, None) if train.labels.nnz == 0 else (train, held)
+
+
+def _split_groups(data: Dataset, n_held: int, seed: int) -> tuple[Dataset, Dataset]:
+    """Return two datasets of whole groups, the second with about `n_held` rows; a row without a group is one."""
+    names = [group or f" {row}" for row, group in enumerate(data.groups or ())]
+    codes = np.unique(names, return_inverse=True)[1]
+    order = np.random.default_rng(seed).permutation(int(codes.max()) + 1)
+    ends = np.cumsum(np.bincount(codes)[order])
+    held = np.isin(codes, order[: int(np.searchsorted(ends, n_held)) + 1])
+    return data.rows(np.flatnonzero(~held)), data.rows(np.flatnonzero(held))
 
 
 def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
@@ -455,7 +455,7 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     shares = isinstance(model, Ensemble) and model.encoder is not None  # it fits the encoder for all its members
     X = None if shares else _encode(encoder, texts, report)
     accepted = inspect.signature(model.fit).parameters
-    Y, imputed = data.labels, None
+    Y, imputed, rule = data.labels, None, plan.groups
     options: dict[str, Callable[[], Any]] = {
         "progress": lambda: report,
         "runner": lambda: plan.runner,
@@ -465,14 +465,15 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     if data.groups is not None:
         report("labels of rows", 0.0)
         grouped = GroupedLabels.from_rows(list(data.groups), data.labels)
-        shared = impute_rows(X, grouped, plan.groups)
+        rule, _ = choose_rule(X, grouped, rule, seed=plan.seed)
+        shared = impute_rows(X, grouped, rule)
         imputed = keep_closest(share_within(shared, grouped, MARGIN), grouped)
         Y = imputed.labels
-        if plan.groups.soft and plan.groups.method != "baseline" and "sample_weight" in accepted:
+        if learns_soft(rule) and "sample_weight" in accepted:
             Y, options["sample_weight"] = shared.labels, lambda: shared.weights
     rows = texts if takes_texts(model) else X
     model.fit(rows, Y, **{name: value() for name, value in options.items() if name in accepted})
-    return Parts(model.encoder_ if shares else encoder, model, Y, imputed)
+    return Parts(model.encoder_ if shares else encoder, model, Y, imputed, rule)
 
 
 def _encode(encoder: Any, texts: list[str], report: Progress) -> Any:
@@ -480,29 +481,6 @@ def _encode(encoder: Any, texts: list[str], report: Progress) -> Any:
     report("features", 0.0)
     once = getattr(encoder, "fit_transform", None)
     return once(texts) if once is not None else encoder.fit(texts).transform(texts)
-
-
-def impute_rows(
-    X: Any,
-    grouped: GroupedLabels,
-    rule: GroupRule,
-    *,
-    margin: float = SHARED,
-    threads: int | None = None,
-) -> Imputed:
-    """Share the labels of groups among the rows that are close to them."""
-    return impute_labels(
-        X,
-        grouped.sample_groups,
-        grouped.group_labels,
-        method=rule.method,
-        steps=rule.steps,
-        step_size=rule.step_size,
-        contrast=rule.contrast,
-        soft=True,
-        margin=margin,
-        threads=threads,
-    )
 
 
 def _ignore(stage: str, share: float) -> None:

@@ -7,7 +7,8 @@ Decisions, shared with the native kernels:
 - A sum of n rows (all of norm 1) that is shorter than n * 1e-5 is zero; a direction of zero moves nothing.
 - Beyond the paper: `contrast` times the mean of the rows of groups without the label (of all rows if there are none) is
   taken off every row that is summed up, at the features that the sum of the label's rows uses (so embeddings stay
-  sparse). 0 gives the paper's algorithm. Where nothing is left of the first sum, as for a label that stands on every group, it starts from the plain sum.
+  sparse). 0 gives the paper's algorithm. Where nothing is left of the first sum, as for a
+  label that stands on every group, it starts from the plain sum.
 - Where the rows of all groups of a label cancel out (x and -x), every row is equally close to e = 0 and
   Algorithm 1 as printed stays there. It starts instead from one row of the label's first group, another one
   for each label of the group. With zero steps (EAGLE-0) the embedding stays zero.

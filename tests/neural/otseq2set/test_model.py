@@ -13,7 +13,7 @@ import tagwood
 from tagwood import SetGenerator
 from tagwood.errors import InputError, NotFittedError
 from tagwood.models.base import LabelModel
-from tagwood.neural.otseq2set.model import ordered_labels
+from tagwood.neural.otseq2set.model import CandidateTree, ordered_labels
 from tagwood.neural.otseq2set.settings import LossSettings
 from tagwood.neural.training import Training
 
@@ -142,6 +142,17 @@ def test_stored_convolutions_with_shared_kernels_are_refused(fitted):
     arrays = {**state.arrays, "conv_kernels_0": np.zeros((8, 3), dtype=np.float32)}
     with pytest.raises(InputError, match="light convolutions of an earlier version"):
         SetGenerator.from_state(replace(state, arrays=arrays))
+
+
+def test_candidates_of_training_rows_come_from_trees_that_have_not_seen_them():
+    # Each text has one word of its own and one label of its own: only a tree that has seen a row finds its label.
+    random = np.random.default_rng(0)
+    texts = [f"own{row} " + " ".join(random.choice(["oak", "ash", "sea"], 2)) for row in range(60)]
+    Y = sparse.csr_array(np.eye(60, dtype=np.float32))
+    tree, found = CandidateTree.fit(texts, Y, 5, seed=0, threads=1)
+    assert (found.diagonal() > 0).all()  # the labels to learn are always candidates
+    assert (np.diff(found.indptr) == 6).mean() > 0.5  # the row's own label is not among the five candidates
+    assert (tree.find(texts).diagonal() > 0).mean() > 0.9
 
 
 class StopError(Exception):

@@ -30,7 +30,7 @@ from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import check_texts
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.features.words import WordSequences
-from tagwood.models.base import FittedModel, Progress, check_label_texts, check_text_rows
+from tagwood.models.base import FittedModel, Progress, check_label_texts, check_text_rows, out_of_fold
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import LinearTree
 from tagwood.neural.otseq2set.decoding import (
@@ -467,11 +467,20 @@ class CandidateTree:
     def fit(
         cls, texts: Sequence[str], Y: sparse.csr_array, count: int, *, seed: int, threads: int
     ) -> tuple[CandidateTree, sparse.csr_array]:
-        """Return the fitted tree and the candidates of the training rows, which include their own labels."""
+        """Return the fitted tree and the candidates of the training rows, which include their own labels.
+
+        The candidates of a row come from a tree that has not seen it, so that they are as good as those of new texts.
+        """
         encoder = TfidfEncoder(threads=threads)
         X = encoder.fit_transform(list(texts))
+        k = min(count, Y.shape[1])
+
+        def rank(train: NDArray[np.intp], held: NDArray[np.intp]) -> Ranking:
+            return LinearTree(seed=seed, threads=threads).fit(X[train], Y[train]).rank(X[held], k=k)
+
+        candidates = out_of_fold(np.arange(len(texts)), rank, seed=seed)
         tree = LinearTree(seed=seed, threads=threads).fit(X, Y)
-        found = tree.rank(X, k=min(count, Y.shape[1])).to_sets() + (Y > 0)
+        found = candidates.to_sets() + (Y > 0)
         ones = np.ones_like(found.data, dtype=np.int8)
         return cls(encoder, tree, count), sparse.csr_array((ones, found.indices, found.indptr), found.shape)
 
