@@ -35,7 +35,8 @@ from tagwood.models.base import LabelModel
 from tagwood.models.disentangled import CopySettings, Disentangled
 from tagwood.models.linear_tree import LinearTree, Solver
 from tagwood.plugins import load_plugin, plugin_name, plugin_names
-from tagwood.tagger.fitting import GroupRule, SetRules, default_encoder
+from tagwood.tagger.fitting import SetRules, default_encoder
+from tagwood.tagger.group_learning import GroupRule
 from tagwood.tagger.tagger import Tagger
 
 

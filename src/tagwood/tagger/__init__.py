@@ -6,7 +6,8 @@
 
 from tagwood.tagger.browsing import LabelCard, TreeView
 from tagwood.tagger.explanation import Explanation
-from tagwood.tagger.fitting import GroupRule, SetRules
+from tagwood.tagger.fitting import SetRules
+from tagwood.tagger.group_learning import GroupRule
 from tagwood.tagger.search import Tag, Tags
 from tagwood.tagger.senses import Senses
 from tagwood.tagger.tagger import Tagger

@@ -24,7 +24,8 @@ from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import Ensemble, MemberReport
 from tagwood.ranking import Ranking
 from tagwood.storage import State, restore
-from tagwood.tagger.fitting import GroupRule, Measures, Probabilities, SetRules
+from tagwood.tagger.fitting import Measures, Probabilities, SetRules
+from tagwood.tagger.group_learning import GroupRule
 from tagwood.tagger.search import Labels, LabelTexts, similarity_encoder
 
 _SETTINGS = {"groups": GroupRule, "sets": SetRules}

@@ -41,7 +41,6 @@ from tagwood.tagger.explanation import Explanation
 from tagwood.tagger.fitting import (
     CANDIDATES,
     QUALITIES,
-    GroupRule,
     Measures,
     Plan,
     Probabilities,
@@ -54,6 +53,7 @@ from tagwood.tagger.fitting import (
     training_data,
     with_title_weight,
 )
+from tagwood.tagger.group_learning import GroupRule
 from tagwood.tagger.overview import overview
 from tagwood.tagger.reasons import Question, explain_tag
 from tagwood.tagger.search import (

@@ -151,8 +151,8 @@ def test_candidates_of_training_rows_come_from_trees_that_have_not_seen_them():
     Y = sparse.csr_array(np.eye(60, dtype=np.float32))
     tree, found = CandidateTree.fit(texts, Y, 5, seed=0, threads=1)
     assert (found.diagonal() > 0).all()  # the labels to learn are always candidates
-    assert (np.diff(found.indptr) == 6).mean() > 0.5  # the row's own label is not among the five candidates
-    assert (tree.find(texts).diagonal() > 0).mean() > 0.9
+    seen = tree.find(texts) + sparse.eye_array(60)
+    assert np.diff(seen.indptr).mean() < np.diff(found.indptr).mean() - 0.5  # it finds the row's own label itself
 
 
 class StopError(Exception):
