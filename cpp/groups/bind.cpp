@@ -46,8 +46,8 @@ py_impute_groups(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, 
                  In<int64_t> group_indptr, In<int32_t> group_rows, In<int64_t> label_indptr, In<int32_t> label_groups,
                  In<int32_t> label_starts, In<float> mean, double contrast, int steps, double step_size, double margin,
                  int threads) {
-  const GroupArrays arrays{x_indptr,   x_indices,    x_data,       n_features,   group_indptr,
-                           group_rows, label_indptr, label_groups, label_starts, mean, contrast};
+  const GroupArrays arrays{x_indptr,     x_indices,    x_data,       n_features, group_indptr, group_rows,
+                           label_indptr, label_groups, label_starts, mean,       contrast};
   std::vector<std::vector<Assignment>> found;
   {
     nb::gil_scoped_release release;
@@ -71,8 +71,8 @@ std::tuple<Out<int64_t>, Out<int32_t>, Out<float>>
 py_embed_groups(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_features,
                 In<int64_t> group_indptr, In<int32_t> group_rows, In<int64_t> label_indptr, In<int32_t> label_groups,
                 In<int32_t> label_starts, In<float> mean, double contrast, int steps, double step_size, int threads) {
-  const GroupArrays arrays{x_indptr,   x_indices,    x_data,       n_features,   group_indptr,
-                           group_rows, label_indptr, label_groups, label_starts, mean, contrast};
+  const GroupArrays arrays{x_indptr,     x_indices,    x_data,       n_features, group_indptr, group_rows,
+                           label_indptr, label_groups, label_starts, mean,       contrast};
   std::vector<std::vector<EmbeddingEntry>> found;
   {
     nb::gil_scoped_release release;
@@ -99,13 +99,13 @@ void bind_groups(nb::module_ &m) {
         "Rows to which each label of each group belongs: indptr per label, rows, similarities, shares.",
         arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"),
         arg("group_indptr").noconvert(), arg("group_rows").noconvert(), arg("label_indptr").noconvert(),
-        arg("label_groups").noconvert(), arg("label_starts").noconvert(), arg("mean").noconvert(), arg("contrast"), arg("steps"),
-        arg("step_size"), arg("margin"), arg("threads"));
+        arg("label_groups").noconvert(), arg("label_starts").noconvert(), arg("mean").noconvert(), arg("contrast"),
+        arg("steps"), arg("step_size"), arg("margin"), arg("threads"));
   m.def("embed_groups", &py_embed_groups, "Embedding of each label as CSR: indptr, features, values.",
         arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"),
         arg("group_indptr").noconvert(), arg("group_rows").noconvert(), arg("label_indptr").noconvert(),
-        arg("label_groups").noconvert(), arg("label_starts").noconvert(), arg("mean").noconvert(), arg("contrast"), arg("steps"),
-        arg("step_size"), arg("threads"));
+        arg("label_groups").noconvert(), arg("label_starts").noconvert(), arg("mean").noconvert(), arg("contrast"),
+        arg("steps"), arg("step_size"), arg("threads"));
 }
 
 } // namespace tagwood
