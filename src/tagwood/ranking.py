@@ -150,6 +150,27 @@ class Ranking:
             )
         return self.keep(self.scores >= limit)
 
+    def without(self, pairs: Any) -> Ranking:
+        """Leave out pairs of row and label: the stored entries of an (n_rows, n_labels) sparse matrix.
+
+        To keep `k` labels per row, rank ``k`` more than a row has pairs first, and call ``top(k)`` afterwards.
+
+        Examples
+        --------
+        >>> r = Ranking.from_lists([[(3, 0.9), (1, 0.5)], [(3, 0.7)]], n_labels=4)
+        >>> r.without(sparse.csr_array(([1.0], ([0], [3])), shape=(2, 4)))[0]
+        [(1, 0.5)]
+        """
+        if not sparse.issparse(pairs) or pairs.shape[0] != self.n_rows or pairs.shape[1] > self.n_labels:
+            raise InputError(
+                f"pairs must be a sparse matrix of {self.n_rows:,} rows and {self.n_labels:,} labels",
+                given=f"shape {pairs.shape}" if sparse.issparse(pairs) else type(pairs).__name__,
+            )
+        matrix = sparse.coo_array(pairs)
+        left_out = matrix.row.astype(np.int64) * self.n_labels + matrix.col
+        rows = np.repeat(np.arange(self.n_rows, dtype=np.int64), np.diff(self.indptr))
+        return self.keep(~np.isin(rows * self.n_labels + self.labels, left_out))
+
     def rows(self, index: ArrayLike) -> Ranking:
         """Return the rows of `index`, in that order."""
         wanted = np.arange(self.n_rows)[np.asarray(index)]

@@ -68,7 +68,7 @@ def test_help_prints_brackets_and_whole_paragraphs(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "tagwood[neural]" in out
     assert "according to the forecast (see tagwood plan) is refused before it starts. The model folder" in out
-    assert "Usage: tagwood train [OPTIONS] {DATA}" in out
+    assert "Usage: tagwood train [OPTIONS] {DATA}..." in out
 
 
 def test_overview_loads_no_command_and_nothing_heavy():

@@ -15,7 +15,7 @@ from library import make_library
 
 from tagwood import LabelVocab, LinearTree, Tagger
 from tagwood.cli.app import run
-from tagwood.cli.predict import read_documents
+from tagwood.cli.predict import Sources
 
 NAMES = {"trees": "trees; woods", "water": "water", "stars": "[stars]", "stones": "stones"}
 TEXTS = ["oak bark\nforest", "sea, salt\ttide", 'comet "orbit" – näkö', "slate quarry"]
@@ -103,7 +103,7 @@ def test_what_was_written_can_be_read_again(model, expected, tmp_path):
     for kind in OUTPUTS:
         target = str(tmp_path / f"out.{kind}")
         assert run(["predict", model, str(tmp_path / "in.jsonl"), "-l", "2", "-O", target]) == 0
-        found = [(one.id, one.text) for one in read_documents(target, None)]
+        found = [(one.id, one.text) for one in Sources([target]).documents()]
         assert found == [(one, text) for one, text, _ in expected]
 
 
@@ -115,7 +115,7 @@ def test_lines_are_texts_whatever_the_name_of_the_file(model, tmp_path, capsys):
         "sea salt",
     ]
     (tmp_path / "notes.txt.gz").write_bytes(gzip.compress(b"oak bark\n"))
-    assert run(["predict", model, str(tmp_path / "notes.txt.gz"), "--to", "csv"]) == 0
+    assert run(["predict", model, str(tmp_path / "notes.txt.gz"), "--lines", "--to", "csv"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "id,text,labels,uris,scores,review"
 
 
@@ -131,13 +131,13 @@ def test_an_old_output_is_replaced_only_if_asked_and_may_be_the_input(model, tmp
     assert run(["predict", model, str(path), "-O", str(path)]) == 2
     assert path.read_text() == "title\noak bark\n"
     assert run(["predict", model, str(path), "-O", str(path), "--force"]) == 0
-    assert path.read_text().startswith("id,text,labels")
+    assert path.read_text().startswith("title,labels,uris,scores,review\noak bark,")
 
 
 @pytest.mark.parametrize("kind", [*OUTPUTS, "jsonl.gz"])
 @pytest.mark.parametrize("old", [None, b"what was there"])
 def test_an_interrupt_in_the_middle_leaves_the_output_as_it_was(model, tmp_path, monkeypatch, kind, old):
-    source, target = tmp_path / "in.txt", tmp_path / "out" / f"o.{kind}"
+    source, target = tmp_path / "in.lst", tmp_path / "out" / f"o.{kind}"
     source.write_text("oak bark\n" * 2500)
     target.parent.mkdir()
     if old is not None:
@@ -178,9 +178,9 @@ def test_a_process_that_is_stopped_leaves_no_half_output(model, tmp_path, how, c
 
 
 def test_a_closed_pipe_ends_without_words(model, tmp_path):
-    (tmp_path / "in.txt").write_text("oak bark\n" * 20_000)
+    (tmp_path / "in.lst").write_text("oak bark\n" * 20_000)
     line = [sys.executable, "-c", "from tagwood.cli import main; main()"]
-    line += ["predict", model, str(tmp_path / "in.txt"), "-j", "1"]
+    line += ["predict", model, str(tmp_path / "in.lst"), "-j", "1"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.readline()
         process.stdout.close()

@@ -129,11 +129,15 @@ def test_lines_of_stdin_that_are_not_text_are_named(model, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["text"] == "oak \ufffd"
 
 
-def test_a_text_file_is_read_line_by_line(model, tmp_path, capsys):
+def test_a_text_file_is_one_document_or_read_line_by_line(model, tmp_path, capsys):
     (tmp_path / "lines.txt").write_text("oak bark\ncomet orbit\n")
-    assert run(["predict", model, str(tmp_path / "lines.txt"), "-O", "-", "-l", "1"]) == 0
+    assert run(["predict", model, str(tmp_path / "lines.txt"), "-O", "-", "-l", "1", "--lines"]) == 0
     found = [json.loads(line)["labels"][0]["label"] for line in capsys.readouterr().out.splitlines()]
     assert found == ["trees", "stars"]
+    assert run(["predict", model, str(tmp_path / "lines.txt"), "-l", "2"]) == 0
+    one = json.loads(capsys.readouterr().out)
+    assert (one["id"], one["file"]) == ("lines", str(tmp_path / "lines.txt"))
+    assert {label["label"] for label in one["labels"]} == {"trees", "stars"}
 
 
 def test_explain_writes_text_json_or_html(model, capsys):

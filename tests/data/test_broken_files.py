@@ -135,7 +135,7 @@ def test_detection_of_arbitrary_bytes_names_a_format_or_an_error(content):
         path = Path(folder) / "data"
         path.write_bytes(content)
         name, error = outcome(lambda: detect_format(path))
-        assert name in FORMATS or "--format" in str(error) or "gzip" in str(error)
+        assert name in FORMATS or any(word in str(error) for word in ("--format", "gzip", "is empty", ".xls"))
 
 
 @quick

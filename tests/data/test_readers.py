@@ -329,7 +329,13 @@ def test_the_content_decides_whatever_the_name(content, expected, packed, tmp_pa
     assert detect_format(tmp_path / "file.dat") == expected
 
 
-@pytest.mark.parametrize("content", ["", "just some words\nand more\n", "a\tb\nc\td\n", "x,y\n1,2\n", "\n\n"])
+@pytest.mark.parametrize("content", ["", "\n\n", b"\xef\xbb\xbf"])
+def test_empty_files_are_named(content, put):
+    with pytest.raises(DataError, match=r"a\.txt: is empty"):
+        read_dataset(put(a__txt=content))
+
+
+@pytest.mark.parametrize("content", ["just some words\nand more\n", "a\tb\nc\td\n", "x,y\n1,2\n"])
 def test_undecidable_content_says_what_was_seen_and_what_to_do(content, put):
     path = put(a__txt=content)
     with pytest.raises(DataError, match="fits no known format") as caught:

@@ -67,7 +67,7 @@ def test_given_weights_are_used_as_they_are():
     [
         (
             "amazn",
-            "propensity must be one of 'default', 'wikipedia', 'amazon'; got 'amazn'. Did you mean 'amazon'?",
+            "'amazon', or the name of a dataset; got 'amazn'. Did you mean 'amazon'?",
         ),
         ((0.5,), "the pair (A, B); got 1 numbers"),
         ((-0.5, 1.0), "A of the propensity must be a number of at least 0"),
@@ -117,3 +117,10 @@ def test_slices_hold_a_third_of_the_occurrences_up_to_one_step(counts):
 def test_labels_never_seen_are_tail_even_if_none_was_seen():
     slices = frequency_slices(LabelCounts(np.zeros(3, dtype=np.int64), n_rows=5))
     assert [part.n_labels for part in slices] == [0, 0, 3]
+
+
+def test_datasets_choose_their_constants_by_name():
+    for name, preset in (("LF-AmazonTitles-131K", "amazon"), ("eurlex_4k", "default"), ("Wiki-500K", "wikipedia")):
+        assert np.array_equal(inverse_propensity(COUNTS, name), inverse_propensity(COUNTS, preset))
+    with pytest.raises(InputError, match="Did you mean 'amazon-670k'"):
+        inverse_propensity(COUNTS, "amazon-671k")

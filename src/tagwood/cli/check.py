@@ -8,37 +8,47 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tagwood.cli import common
+from tagwood.cli.reading import Reading, say_report, say_skipped, with_reading
 
 if TYPE_CHECKING:
     from tagwood.data.statistics import DatasetStatistics, Spread
 
 
+@with_reading
 def check(
-    data: Annotated[Path, typer.Argument(help="File or folder in any supported format.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Files or folders in any supported format.")],
     test: Annotated[Path | None, typer.Option(help="Test set to compare with: leaked rows, unknown labels.")] = None,
     data_format: common.FormatOption = None,
     vocab: common.VocabOption = None,
-    text_columns: common.TextColumnsOption = None,
-    skip_bad: common.SkipBadOption = False,
+    groups: common.GroupsOption = None,
     json: common.JsonFlag = False,
+    *,
+    reading: Reading,
 ) -> None:
-    """Show statistics of a dataset, and warn about duplicates, leaks and other problems."""
-    from tagwood.data import BadLines, read_dataset, read_vocab
+    """Show how files are read and statistics of the dataset, and warn about doubtful guesses, duplicates and leaks.
+
+    Labels that are not in --vocab are counted and left out.
+    """
+    from tagwood.data import read_vocab
     from tagwood.data.statistics import compute_statistics
 
-    bad = BadLines(skip=skip_bad)
-    common_options: dict[str, Any] = {"skip_bad": bad, "text_columns": common.column_names(text_columns)}
     table = None if vocab is None else read_vocab(vocab)
-    train = read_dataset(data, data_format, vocab=table, **common_options)
-    other = None
+    unknown = "error" if table is None else "skip"
+    train, report = reading.read(data, data_format, vocab=table, on_unknown=unknown, groups=groups)
+    other, of_test = None, None
     if test is not None:
         options: dict[str, Any] = {"on_unknown": "add", "split": "test" if test.is_dir() else None}
-        other = read_dataset(test, data_format, vocab=train.vocab, **common_options, **options)
+        other, of_test = reading.read(test, data_format, vocab=train.vocab, **options)
     found = compute_statistics(train, other)
+    for one in (report, of_test):
+        if one is not None:
+            say_report(one)
+    say_skipped(reading)
     if json:
-        common.print_json(found.to_dict() | {"bad_lines": bad.count})
+        reports = {"reading": report.to_dict(), "reading_test": None if of_test is None else of_test.to_dict()}
+        common.print_json(found.to_dict() | {"bad_lines": reading.bad.count} | reports)
         return
-    skipped = {"skipped lines": bad.count} if skip_bad else {}
+    skipped = {"skipped lines": reading.bad.count} if reading.skip_bad else {}
     common.print_data(common.facts_table(facts_of(found) | skipped))
     for warning in found.warnings:
         common.say(f"! {warning}")

@@ -1,4 +1,4 @@
-"""What commands share: options, reading of models and data, tables and JSON on stdout, messages on stderr.
+"""What commands share: options, reading of models, tables and JSON on stdout, messages on stderr.
 
 Importing this module is cheap: rich and the rest of the package are loaded when they are used.
 """
@@ -16,18 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood.errors import InputError
-
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from tagwood.data import Dataset, LabelVocab
     from tagwood.recipe import Recipe
     from tagwood.tagger import Tagger
 
 # Options that several commands have; a command adds its default.
 ModelArgument = Annotated[Path, typer.Argument(help="Model folder.")]
-DataArgument = Annotated[Path, typer.Argument(help="File or folder with texts and labels, in any supported format.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 JobsOption = Annotated[int | None, typer.Option("--jobs", "-j", help="Number of threads; all cores by default.")]
 LanguageOption = Annotated[str | None, typer.Option("--language", "-L", help="Language of the label names.")]
@@ -42,7 +38,6 @@ ExcludeOption = Annotated[list[str] | None, typer.Option(help="Exclude this labe
 FormatOption = Annotated[str | None, typer.Option("--format", help="Format of the data; detected by default.")]
 VocabOption = Annotated[Path | None, typer.Option(help="Label vocabulary (TSV, CSV or SKOS).")]
 UnknownOption = Annotated[str, typer.Option(help="What to do with labels that are not in --vocab: error, add or skip.")]
-SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Skip lines that cannot be read, and count them.")]
 ForceFlag = Annotated[bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")]
 DocsLimitOption = Annotated[int | None, typer.Option("--docs-limit", "-d", help="Use only the first rows.")]
 RecipeOption = Annotated[Path | None, typer.Option(help="TOML file with settings.")]
@@ -56,13 +51,6 @@ ClusterOption = Annotated[
     str | None,
     typer.Option(
         help="Compute on Ray (tagwood[scale]): local, or HOST:PORT of a cluster that this machine is part of."
-    ),
-]
-TextColumnsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--text-columns",
-        help="Columns that make the text, separated by commas, the title first, such as title,abstract.",
     ),
 ]
 GroupLabelsOption = Annotated[
@@ -118,93 +106,9 @@ def choose_recipe(path: Path | None, settings: list[str] | None, jobs: int | Non
     return recipe.override([*(settings or []), *([] if jobs is None else [f"model.threads={jobs}"])])
 
 
-def read_rows(
-    data: Path,
-    data_format: str | None,
-    vocab: Path | None,
-    on_unknown: str,
-    skip_bad: bool,
-    docs_limit: int | None,
-    groups: str | None = None,
-    group_labels: Path | None = None,
-    text_columns: str | None = None,
-) -> Dataset:
-    """Read a dataset that must have texts and labels; labels of groups may come from another file."""
-    from tagwood.data import read_dataset, read_vocab
-
-    table = None if vocab is None else read_vocab(vocab)
-    if group_labels is not None:
-        rows = _read_group_rows(data, group_labels, data_format, groups, table, column_names(text_columns))
-    else:
-        rows = read_dataset(
-            data,
-            data_format,
-            vocab=table,
-            on_unknown=on_unknown,
-            skip_bad=skip_bad,
-            groups=groups,
-            text_columns=column_names(text_columns),
-        )
-    if rows.texts is None:
-        raise InputError(
-            f"{data} must hold texts",
-            given="features only",
-            hint="Fit tagwood.LinearTree on the features in Python, or train on the texts.",
-        )
-    return labelled_rows(rows, data, docs_limit)
-
-
 def column_names(text: str | None) -> list[str]:
     """Return the names of an option with commas between them."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
-
-
-def read_truth(tagger: Tagger, data: Path, data_format: str | None, text_columns: str | None = None) -> Dataset:
-    """Read texts to measure a model on; labels that it does not know are added to the table and count as missed."""
-    from tagwood.data import read_dataset
-
-    columns = column_names(text_columns)
-    rows = read_dataset(data, data_format, vocab=tagger.vocab_, on_unknown="add", text_columns=columns)
-    if rows.texts is None:
-        raise InputError(f"{data} must hold texts", given="features only")
-    return rows
-
-
-def labelled_rows(rows: Dataset, data: Path, limit: int | None) -> Dataset:
-    """Return the first rows of a dataset, or all; the dataset must have labels."""
-    first = rows if limit is None else rows.rows(list(range(min(limit, rows.n_rows))))
-    if first.labels.nnz == 0:
-        raise InputError(f"{data} must hold labels", given="none", hint="Look at it with: tagwood check")
-    return first
-
-
-def _read_group_rows(
-    data: Path,
-    table: Path,
-    data_format: str | None,
-    groups: str | None,
-    vocab: LabelVocab | None,
-    text_columns: list[str],
-) -> Dataset:
-    """Read rows without labels of their own, and give each the labels of its group."""
-    from tagwood.data import read_records
-    from tagwood.groups import read_group_labels
-    from tagwood.tagger.fitting import training_data
-
-    labels = read_group_labels(table)
-    rows = list(read_records(data, data_format, groups=groups, text_columns=text_columns))
-    missing = labels.keys() - {row.group for row in rows}
-    if missing:
-        raise InputError(
-            f"every group of {table} must have rows in {data}",
-            given=f"{len(missing):,} without, such as {min(missing)!r}",
-            hint="Name the column with the groups: --groups COLUMN.",
-        )
-    names = [row.group for row in rows]
-    found = training_data([row.text for row in rows], [labels.get(name, []) for name in names], names, vocab)
-    if not any(row.id for row in rows):
-        return found
-    return dataclasses.replace(found, ids=[row.id for row in rows])
 
 
 def print_json(value: Any) -> None:

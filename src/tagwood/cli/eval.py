@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tagwood.cli import common
+from tagwood.cli.models import load_ranker
+from tagwood.cli.reading import Reading, say_report, say_skipped, with_reading
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from scipy import sparse
 
-    from tagwood.data import LabelVocab
+    from tagwood.data import Dataset, LabelVocab, ReadReport
     from tagwood.metrics import LabelCounts, Report
     from tagwood.ranking import Ranking
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 ANNIF_LIMIT = 10  # labels per text that `annif eval` measures by default
 
 
+@with_reading
 def eval_command(
     predictions: Annotated[
         Path,
@@ -32,7 +35,8 @@ def eval_command(
         ),
     ],
     truth: Annotated[
-        Path, typer.Argument(help="Dataset with the true labels of the same rows, in any supported format.")
+        list[Path],
+        typer.Argument(metavar="TRUTH", help="Datasets with the true labels of the same rows, in any format."),
     ],
     metric: Annotated[
         list[str] | None,
@@ -44,13 +48,24 @@ def eval_command(
     train: Annotated[Path | None, typer.Option(help="Training dataset, for propensities and slices.")] = None,
     propensity: Annotated[
         str,
-        typer.Option(help="Propensity model: default, wikipedia, amazon, or the constants A,B such as 0.55,1.5."),
+        typer.Option(
+            help="Propensity model: default, wikipedia, amazon, a dataset such as LF-AmazonTitles-131K, or the "
+            "constants A,B such as 0.55,1.5."
+        ),
     ] = "default",
     limit: Annotated[
         int | None, typer.Option("--limit", "-l", help="Measure only the first labels of each row.")
     ] = None,
     confidence: Annotated[
         float | None, typer.Option(help="Add bootstrap intervals of this level, such as 0.95.")
+    ] = None,
+    filter_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--filter",
+            help="File of pairs 'row label' that count neither as true nor as returned; filter_labels_test.txt beside "
+            "TRUTH is found by itself.",
+        ),
     ] = None,
     slices: Annotated[
         bool, typer.Option("--slices", help="Also report head, torso and tail labels separately.")
@@ -59,7 +74,6 @@ def eval_command(
     format: Annotated[  # noqa: A002  the option is called --format
         str | None, typer.Option(help="Format of the datasets; detected by default.")
     ] = None,
-    text_columns: common.TextColumnsOption = None,
     metrics_file: Annotated[
         Path | None, typer.Option("--metrics-file", "-M", help="File to write the report to, as JSON.")
     ] = None,
@@ -68,6 +82,8 @@ def eval_command(
         typer.Option("--results-file", "-r", help="File to write counts and scores per label to, as TSV."),
     ] = None,
     json: common.JsonFlag = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Measure a model, or saved predictions, against the true labels.
 
@@ -83,19 +99,17 @@ def eval_command(
     model = predictions.is_dir()
     options: dict[str, Any] = {"confidence": confidence, "slices": slices, "seed": seed}
     options["propensity"] = check_options(metric, propensity, slices, trained=model or train is not None)
-    if model:
-        data = rank_truth(predictions, truth, train, format, limit, metric, text_columns)
-    else:
-        data = read_data(predictions, truth, train, format, limit)
-    if data.n_unknown:
-        common.say(f"{data.n_unknown:,} predicted labels are unknown to {truth.name}; they count as wrong.")
+    source = Truth(truth, train, format, reading, filter_file)
+    data = rank_truth(predictions, source, limit, metric) if model else read_data(predictions, source, limit)
     report = AnnifReport.of(data) if annif else measure(data, metric or None, options)
     if metrics_file is not None:
         write_file(metrics_file, report.to_json() + "\n")
     if results_file is not None:
         write_label_scores(data, results_file)
+    say_losses(data, truth[0].name, reading, model=model)
     if json:
-        common.print_json(report.to_dict())
+        counts = {"unknown_labels": data.n_unknown, "filtered_pairs": data.n_filtered, "reading": data.report.to_dict()}
+        common.print_json(report.to_dict() | ({} if annif else counts))
     else:
         common.print_data(report.to_table())
 
@@ -129,6 +143,51 @@ class AnnifReport(NamedTuple):
         return common.facts_table(shown)
 
 
+def say_losses(data: EvalData, name: str, reading: Reading, *, model: bool) -> None:
+    """Write to stderr how the true labels were read, and which labels cannot count as they are."""
+    say_report(data.report, brief=True)
+    say_skipped(reading)
+    if data.n_filtered:
+        common.say(f"{data.n_filtered:,} returned labels were left out by the filter file.")
+    if data.n_unknown and model:
+        common.say(
+            f"! {data.n_unknown:,} labels of {name} are unknown to the model, on {data.n_missed:,} places; "
+            "they count as missed."
+        )
+    elif data.n_unknown:
+        common.say(f"! {data.n_unknown:,} predicted labels are unknown to {name}; they count as wrong.")
+
+
+class Truth(NamedTuple):
+    """Where the true labels, and the training labels, come from."""
+
+    paths: list[Path]
+    train: Path | None
+    format: str | None
+    reading: Reading
+    filter_file: Path | None
+
+    def read(self, vocab: LabelVocab | None, on_unknown: str) -> tuple[Dataset, ReadReport]:
+        """Read the true labels; a named filter file replaces the one beside them."""
+        folder = self.paths[0].is_dir()
+        options = {"vocab": vocab, "on_unknown": on_unknown, "split": "test" if folder and self._has_test() else None}
+        rows, report = self.reading.read(self.paths, self.format, **options)
+        if self.filter_file is None:
+            return rows, report
+        from tagwood.data.filter_pairs import read_filter_pairs, without_pairs
+
+        pairs = read_filter_pairs(self.filter_file, rows.n_rows, rows.n_labels)
+        labels = without_pairs(rows.labels, pairs)
+        report.labels_filtered += int(rows.labels.nnz - labels.nnz)
+        report.labels_used = int(labels.nnz)
+        return replace(rows, labels=labels, filter_pairs=pairs), report
+
+    def _has_test(self) -> bool:
+        """Tell whether the folder has a test split, which is then what to measure on."""
+        marks = (".tst.", "tst_X_Y", "tst.json", "test_texts")
+        return any(mark in file.name for file in self.paths[0].iterdir() for mark in marks)
+
+
 class EvalData(NamedTuple):
     """The ranking, the true labels and the training labels, all over one label table.
 
@@ -140,28 +199,40 @@ class EvalData(NamedTuple):
     train: sparse.csr_array | LabelCounts | None
     vocab: LabelVocab
     n_unknown: int
+    report: ReadReport
     sets: Ranking | None = None
+    n_filtered: int = 0
+    n_missed: int = 0
 
 
-def read_data(
-    predictions: Path, truth: Path, train: Path | None, data_format: str | None, limit: int | None
-) -> EvalData:
+def read_data(predictions: Path, source: Truth, limit: int | None) -> EvalData:
     """Read predictions, true and training labels over one label table, which gains the labels that files name."""
-    from tagwood.data import read_dataset
     from tagwood.data.predictions import read_ranking
 
-    training = None if train is None else read_dataset(train, data_format)
+    reading, data_format = source.reading, source.format
+    training = None if source.train is None else reading.read(source.train, data_format)[0]
     known = None if training is None or training.vocab.names is None else training.vocab
-    rows = read_dataset(truth, data_format, vocab=known, on_unknown="error" if known is None else "add")
+    rows, report = source.read(known, "error" if known is None else "add")
     widest = rows if training is None or training.n_labels <= rows.n_labels else training
     ranking, vocab = read_ranking(predictions, widest.vocab, on_unknown="add")
+    ranking, n_filtered = without_filtered(ranking, rows)
     return EvalData(
         ranking if limit is None else ranking.top(limit),
         widen(rows.labels, len(vocab)),
         None if training is None else widen(training.labels, len(vocab)),
         vocab,
         len(vocab) - widest.n_labels,
+        report,
+        n_filtered=n_filtered,
     )
+
+
+def without_filtered(ranking: Ranking, rows: Dataset) -> tuple[Ranking, int]:
+    """Return the ranking without the filtered pairs of the rows, and how many of its entries they were."""
+    if rows.filter_pairs is None:
+        return ranking, 0
+    kept = ranking.without(rows.filter_pairs)
+    return kept, int(ranking.labels.size - kept.labels.size)
 
 
 def measure(data: EvalData, metrics: list[str] | None, options: dict[str, Any]) -> Report:
@@ -241,35 +312,30 @@ def widen(labels: sparse.csr_array, n_labels: int) -> sparse.csr_array:
     return wide
 
 
-def rank_truth(
-    model: Path,
-    truth: Path,
-    train: Path | None,
-    data_format: str | None,
-    limit: int | None,
-    metrics: list[str] | None,
-    text_columns: str | None = None,
-) -> EvalData:
-    """Rank the texts of a dataset with a model and return what is measured."""
+def rank_truth(model: Path, source: Truth, limit: int | None, metrics: list[str] | None) -> EvalData:
+    """Rank the rows of a dataset with a model and return what is measured."""
     import numpy as np
 
-    from tagwood.data import read_dataset
     from tagwood.metrics import LabelCounts, parse_metrics
 
-    tagger = common.load_tagger(model)
-    rows = common.read_truth(tagger, truth, data_format, text_columns)
-    texts, n_labels = rows.texts or (), rows.n_labels
+    ranker = load_ranker(model)
+    rows, report = source.read(ranker.vocab, "add")
+    n_labels, n_known = rows.n_labels, len(ranker.vocab)
     training: sparse.csr_array | LabelCounts
-    if train is not None:
-        known = read_dataset(train, data_format, vocab=rows.vocab, on_unknown="skip").labels
-        training = widen(known, n_labels)
+    if source.train is not None:
+        known, _ = source.reading.read(source.train, source.format, vocab=rows.vocab, on_unknown="skip")
+        training = widen(known.labels, n_labels)
     else:
-        counts = np.pad(tagger.label_counts_, (0, n_labels - tagger.label_counts_.size))
-        training = LabelCounts(counts, tagger.n_rows_)
+        counts = np.pad(ranker.any.label_counts_, (0, n_labels - ranker.any.label_counts_.size))
+        training = LabelCounts(counts, ranker.any.n_rows_)
     names = parse_metrics(metrics) if metrics else []
     k = limit or max([name.k for name in names if name.k is not None], default=5)
-    ranking = replace(tagger.rank(texts, k=k), n_labels=n_labels)
+    # Labels that the filter removes make room for others.
+    more = 0 if rows.filter_pairs is None else int(np.diff(rows.filter_pairs.indptr).max(initial=0))
+    ranking, n_filtered = without_filtered(replace(ranker.rank(rows, k + more), n_labels=n_labels), rows)
     sets = None
     if any(name.k is None for name in names):
-        sets = replace(tagger.rank_sets(texts), n_labels=n_labels)
-    return EvalData(ranking, rows.labels, training, rows.vocab, 0, sets)
+        sets, _ = without_filtered(replace(ranker.rank_sets(rows), n_labels=n_labels), rows)
+    missed = int((rows.labels.indices >= n_known).sum())
+    truth = widen(rows.labels, n_labels)
+    return EvalData(ranking.top(k), truth, training, rows.vocab, n_labels - n_known, report, sets, n_filtered, missed)

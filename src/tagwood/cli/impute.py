@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tagwood.cli import common
+from tagwood.cli.reading import DataArgument, Reading, need_texts, read_rows, say_report, with_reading
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from tagwood.tagger import Tagger
 
 
+@with_reading
 def impute(
-    data: common.DataArgument,
+    data: DataArgument,
     output: Annotated[Path, typer.Option("--output", "-O", help="File to write; .gz compresses it.")],
     groups: common.GroupsOption = None,
     group_labels: common.GroupLabelsOption = None,
@@ -39,9 +41,10 @@ def impute(
     on_unknown: common.UnknownOption = "error",
     data_format: common.FormatOption = None,
     jobs: common.JobsOption = None,
-    skip_bad: common.SkipBadOption = False,
     force: common.ForceFlag = False,
     json: common.JsonFlag = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Assign the labels of groups to single rows, for review.
 
@@ -53,15 +56,17 @@ def impute(
     check_float(margin, "--margin", low=0.0, high=1.0)
     tagger = common.choose_recipe(recipe, settings, jobs).tagger()
     check_target(output, overwrite=force, folder=False)
-    rows = common.read_rows(data, data_format, vocab, on_unknown, skip_bad, None, groups, group_labels)
+    rows, report = read_rows(data, reading, data_format, vocab, on_unknown, None, groups, group_labels)
+    need_texts(rows, data[0])
+    say_report(report, brief=True)
     if rows.groups is None:
         hint = "Name the column: --groups COLUMN."
-        raise InputError(f"{data} must have groups", given="no column named group", hint=hint)
+        raise InputError(f"{data[0]} must have groups", given="no column named group", hint=hint)
     with common.stages("Imputing") as advance:
         found = impute_texts(rows, tagger, margin, jobs, advance)
     facts = write_review(rows, found, output, doubtful_first=doubtful_first, force=force)
     if json:
-        common.print_json(facts)
+        common.print_json(facts | {"reading": report.to_dict()})
     else:
         common.say(
             f"{output}: {facts['labels']:,} labels on {facts['rows']:,} rows in {facts['groups']:,} groups, "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tagwood.cli import common
+from tagwood.cli.reading import DataArgument, Reading, need_texts, read_rows, say_report, with_reading
 
 if TYPE_CHECKING:
     from tagwood.data import Dataset
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from tagwood.recipe import Recipe
 
 
+@with_reading
 def plan(
-    data: common.DataArgument,
+    data: DataArgument,
     max_ram: Annotated[str | None, typer.Option(help="Memory limit of training, such as 4GB.")] = None,
     max_latency: Annotated[
         str | None, typer.Option(help="Time limit for tagging one text from Python, such as 500us.")
@@ -30,9 +32,10 @@ def plan(
     on_unknown: common.UnknownOption = "error",
     data_format: common.FormatOption = None,
     docs_limit: common.DocsLimitOption = None,
-    skip_bad: common.SkipBadOption = False,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the recipe file if it exists.")] = False,
     json: common.JsonFlag = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Forecast memory, time, model size, depth and latency before training.
 
@@ -45,7 +48,9 @@ def plan(
     start.tagger()  # checks the settings before data are read
     if write is not None:
         check_target(write, overwrite=force, folder=False)
-    rows = common.read_rows(data, data_format, vocab, on_unknown, skip_bad, docs_limit)
+    rows, report = read_rows(data, reading, data_format, vocab, on_unknown, docs_limit)
+    need_texts(rows, data[0])
+    say_report(report, brief=True)
     point = choose(rows, start, limits)
     if write is not None:
         write_recipe(point.recipe, write, force)
@@ -57,7 +62,7 @@ def plan(
     if changed:
         common.say(f"To stay within the limits: {changed} (may lose about {point.loss:.1f} % of P@5).")
     if write is not None:
-        common.say(f"{write}: use it with tagwood train {data} --recipe {write}")
+        common.say(f"{write}: use it with tagwood train {data[0]} --recipe {write}")
     elif changed:
         common.say("Write these settings with --write recipe.toml, or pass each one to train with --set.")
 

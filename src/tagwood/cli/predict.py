@@ -1,45 +1,56 @@
 """`tagwood predict` (also `suggest`): labels for texts.
 
-In: a model, and a text, a file or stdin. Out: labels and scores on stdout or in a file (JSON lines, CSV, TSV, Parquet).
-Rows are read, tagged and written in batches, so that memory does not grow with the file; only tables and Parquet on
-standard input are copied to a temporary file first.
+In: a model, and a text, files, folders or stdin. Out: labels and scores on stdout or in a file (JSON lines, CSV, TSV,
+Parquet), after all columns of the input. Rows are read, tagged and written in batches, so that memory does not grow
+with the file; only tables and Parquet on standard input are copied to a temporary file first.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tagwood._check import check_choice
 from tagwood.cli import common
-from tagwood.errors import DataError, InputError, MissingExtraError
+from tagwood.cli.reading import Reading, say_report, say_skipped, with_reading
+from tagwood.cli.writing import Document, as_dict, open_writer
+from tagwood.errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from tagwood.tagger import Tagger, Tags
+    from tagwood.tagger import Tagger
 
 BATCH = 1000
-FORMATS = ("jsonl", "csv", "tsv", "parquet")
-_HEADER = ("id", "text", "labels", "uris", "scores", "review")
-_LINE_ENDINGS = ("", ".txt", ".lst")
-_TABLE_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-_FILE_ENDINGS = (*_TABLE_ENDINGS, ".txt", ".lst", ".json", ".gz")
+_LINE_ENDINGS = ("", ".lst")
+_FILE_ENDINGS = (
+    ".csv",
+    ".tsv",
+    ".jsonl",
+    ".ndjson",
+    ".parquet",
+    ".xlsx",
+    ".txt",
+    ".md",
+    ".pdf",
+    ".lst",
+    ".json",
+    ".gz",
+)
 
 
+@with_reading
 def predict(
     model: common.ModelArgument,
-    source: Annotated[
-        str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts, or - for stdin.")
-    ] = "-",
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT|FILE|-", help="A text, files or folders of texts, or - for stdin."),
+    ] = None,
     limit: common.LimitOption = 5,
     threshold: common.ThresholdOption = None,
     promise: Annotated[
@@ -65,42 +76,59 @@ def predict(
         str | None,
         typer.Option("--format", help="Format of FILE or stdin; detected by default, lines on stdin."),
     ] = None,
-    text_columns: common.TextColumnsOption = None,
     cluster: common.ClusterOption = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Read .txt and .md files line by line, not as one document each.")
+    ] = False,
     jobs: common.JobsOption = None,
     force: common.ForceFlag = False,
     json: common.JsonFlag = False,
+    *,
+    reading: Reading,
 ) -> None:
-    """Suggest labels for a text, for each line of stdin, or for each row of a file.
+    """Suggest labels for a text, for each line of stdin, for each row of files, or for each document.
 
-    Files are read and written in batches. An output file appears when it is complete, or not at all. With --cluster, a
-    folder of Parquet, JSON-lines or CSV files becomes a folder of Parquet files; the same command started again tags
-    only what is missing.
+    Each .txt, .md or .pdf file is one document, unless --lines is given. All columns of the input are in the output.
+    Files are read and written in batches. An output file appears when it is complete, or not at all.
+    With --cluster, a folder of Parquet, JSON-lines or CSV files becomes a folder of Parquet files; the same command
+    started again tags only what is missing.
     """
     if sets and promise is not None:
         raise InputError("--sets and --promise cannot be combined")
     options: dict[str, Any] = {"k": limit, "threshold": threshold, "promise": promise, "language": language}
+    given = sources or ["-"]
+    _check_sources(given)
     if cluster is not None:
         if sets:
             options["promise"] = common.load_tagger(model).sets.rule
-        options |= {"restrict": restrict, "exclude": exclude, "text_columns": text_columns}
-        _predict_folder(model, source, output, cluster, jobs, options, json)
+        options |= {"restrict": restrict, "exclude": exclude, "text_columns": reading.text_columns}
+        _predict_folder(model, given[0], output, cluster, jobs, options, json)
         return
-    single = output is None and to is None and source != "-" and not is_path(source)
+    single = output is None and to is None and given != ["-"] and not is_path(given[0])
+    if kind_of(model) == "FeatureTagger":
+        predict_features(model, given, reading, data_format, limit, output, overwrite=force)
+        return
     tagger = common.load_tagger(model, jobs)
     options |= common.filters(tagger, restrict, exclude)
     if sets:
         options["promise"] = tagger.sets.rule
     if single:
-        _answer(tagger, source, options, json)
+        _answer(tagger, given[0], options, json)
         return
     done = 0
+    found = Sources(given, "lines" if lines else data_format, reading)
     with open_writer(output, overwrite=force, to=to) as write, common.progress("Tagging") as advance:
-        documents = read_documents(source, data_format, common.column_names(text_columns))
+        documents = found.documents()
         while batch := list(islice(documents, BATCH)):
             write(batch, tagger.tag([document.text for document in batch], **options))
             done += len(batch)
             advance(done, None)
+    say_report(found.report, brief=True)
+    say_skipped(reading)
+    if write.dropped:
+        from tagwood.data.report import shown
+
+        common.say(f"! Fields that are no columns of the output and were left out: {shown(write.dropped)}.")
     if output is not None and str(output) != "-":
         common.say(f"{output}: {done:,} texts")
 
@@ -124,6 +152,15 @@ def _predict_folder(
         common.say(f"{output}: {found.rows:,} rows in {found.units:,} files, {found.found:,} of them found finished")
 
 
+def _check_sources(given: Sequence[str]) -> None:
+    """Raise `InputError` unless several sources are files or folders."""
+    for source in given if len(given) > 1 else ():
+        if source == "-" or not is_path(source):
+            raise InputError(
+                "several sources must be files or folders", given=repr(source), hint="Put quotes around a text."
+            )
+
+
 def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> None:
     text = common.readable(text)
     tags = tagger.tag_one(text, **options)
@@ -140,28 +177,65 @@ def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> N
         common.say("! The promise cannot be kept for this text; it needs manual review.")
 
 
-class Document(NamedTuple):
-    """A text and its id, if it has one."""
+class Sources:
+    """Texts from stdin, or from files and folders; `report` says how they were read."""
 
-    text: str
-    id: str = ""
+    def __init__(self, given: Sequence[str], data_format: str | None = None, reading: Reading = Reading()) -> None:  # noqa: B008 (frozen)
+        from tagwood.data import ReadReport
 
+        self._given = given
+        self._format = data_format
+        self._reading = reading
+        self.report = ReadReport()
 
-def read_documents(source: str, data_format: str | None, text_columns: Sequence[str] = ()) -> Iterator[Document]:
-    """Yield the texts of a source: ``-`` is stdin, an existing file is read, anything else is a text.
+    def documents(self) -> Iterator[Document]:
+        """Yield the texts: ``-`` is stdin, existing files are read, anything else is a text."""
+        for source in self._given:
+            yield from self._documents(source)
 
-    `data_format` is that of a file or of stdin; ``"lines"`` is a text per line. `text_columns` make the text of a row.
-    """
-    if source == "-":
-        if data_format in (None, "lines"):
-            return _lines(sys.stdin, "standard input")
-        return _spooled(data_format or "", text_columns)
-    if not is_path(source):
-        return iter([Document(source)])
-    path = Path(source)
-    if data_format == "lines" or (data_format is None and path.is_file() and _ending(path) in _LINE_ENDINGS):
-        return _plain_file(path)
-    return _records(path, data_format or _guess_format(path), text_columns)
+    def _documents(self, source: str) -> Iterator[Document]:
+        if source == "-":
+            return _lines(sys.stdin, "standard input") if self._format in (None, "lines") else self._spooled()
+        if not is_path(source):
+            return iter([Document(source)])
+        path, known = Path(source), self._format
+        if known == "lines" or (known is None and path.is_file() and _ending(path) in _LINE_ENDINGS):
+            return self._line_files(path)
+        return self._records(path, "txt-key" if known is None and path.is_file() and is_document(path) else known)
+
+    def _records(self, path: Path, data_format: str | None) -> Iterator[Document]:
+        for record in self._reading.records(path, data_format, keep_columns=True, report=self.report):
+            yield Document(record.text, record.id, record.columns)
+
+    def _line_files(self, path: Path) -> Iterator[Document]:
+        """Yield the lines of a file, or of the documents in a folder."""
+        from tagwood.data.files import decoded_lines
+        from tagwood.data.records import ReadOptions
+
+        files = sorted(filter(is_document, path.iterdir())) if path.is_dir() else [path]
+        for file in files:
+            encoding = ReadOptions(encoding=self._reading.encoding).encoding_of(file)
+            for _, line in decoded_lines(file, self._reading.bad, encoding):
+                if line.strip():
+                    yield Document(line)
+
+    def _spooled(self) -> Iterator[Document]:
+        """Yield the rows of a table on standard input, from a copy: Parquet has its directory at the end."""
+        from tagwood.data import FORMATS as KNOWN
+
+        known = [name for name, found in KNOWN.items() if found.records is not None and not found.folder]
+        check_choice(self._format, "--format of standard input", ["lines", *known])
+        with tempfile.TemporaryDirectory(prefix="tagwood-") as folder:
+            path = Path(folder) / "standard input"
+            with path.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            try:
+                yield from self._records(path, self._format)
+            except DataError as error:
+                raise DataError(error.reason, path=path.name, line=error.line, hint=error.hint) from error
+            finally:
+                for one in self.report.files:
+                    one.path = path.name
 
 
 def is_path(source: str) -> bool:
@@ -176,52 +250,15 @@ def is_path(source: str) -> bool:
     return False
 
 
-def _guess_format(path: Path) -> str:
-    """Return the format by content, or by name for tables without labels, which content cannot tell."""
-    from tagwood.data import detect_format
-
-    try:
-        return detect_format(path)
-    except DataError:
-        found = _TABLE_ENDINGS.get(_ending(path))
-        if found is None or not path.is_file():
-            raise
-        return found
-
-
 def _ending(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
-def _records(path: Path, data_format: str, text_columns: Sequence[str]) -> Iterator[Document]:
-    from tagwood.data import read_records
+def is_document(path: Path) -> bool:
+    """Tell by its name whether a file is one document."""
+    from tagwood.data.formats.documents import is_document as named_so
 
-    for record in read_records(path, data_format, text_columns=text_columns):
-        yield Document(record.text, record.id)
-
-
-def _spooled(data_format: str, text_columns: Sequence[str]) -> Iterator[Document]:
-    """Yield the rows of a table on standard input, from a copy: Parquet has its directory at the end."""
-    from tagwood.data import FORMATS as KNOWN
-
-    known = [name for name, found in KNOWN.items() if found.records is not None and not found.folder]
-    check_choice(data_format, "--format of standard input", ["lines", *known])
-    with tempfile.TemporaryDirectory(prefix="tagwood-") as folder:
-        path = Path(folder) / "standard input"
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        try:
-            yield from _records(path, data_format, text_columns)
-        except DataError as error:
-            raise DataError(error.reason, path=path.name, line=error.line, hint=error.hint) from error
-
-
-def _plain_file(path: Path) -> Iterator[Document]:
-    from tagwood.data.files import BadLines, decoded_lines
-
-    for _, line in decoded_lines(path, BadLines(skip=False)):
-        if line.strip():
-            yield Document(line)
+    return named_so(path)
 
 
 def _lines(file: IO[str], name: str) -> Iterator[Document]:
@@ -242,120 +279,48 @@ def _lines(file: IO[str], name: str) -> Iterator[Document]:
             try:
                 content = parse_object(line)
                 key = pick(content, ID)
-                yield Document(text_of(content), "" if key is None else str(content[key]))
+                yield Document(text_of(content), "" if key is None else str(content[key]), content)
             except DataError as error:
                 raise DataError(error.reason, path=name, line=number, hint=error.hint) from error
     except UnicodeDecodeError as error:
         raise DataError(f"is not UTF-8 text ({error.reason})", path=name) from error
 
 
-Write = Callable[[list[Document], "list[Tags]"], None]
+def kind_of(model: Path) -> str:
+    """Return the kind of a stored model; only the manifest is read."""
+    from tagwood.storage import read_manifest
+
+    return read_manifest(model).model.kind
 
 
-@contextmanager
-def open_writer(path: Path | None, *, overwrite: bool, to: str | None = None) -> Iterator[Write]:
-    """Yield a function that writes batches to a file, or to stdout if `path` is None or ``-``.
-
-    `to` is the format; default: what the file's name means, and JSON lines on stdout.
-    """
-    if path is None or str(path) == "-":
-        kind = "jsonl" if to is None else check_choice(to, "--to", FORMATS)
-        if kind == "parquet":
-            with _parquet_writer(_binary_stdout()) as write:
-                yield write
-        else:
-            yield _text_writer(sys.stdout, kind)
-        return
-    from tagwood.data.files import open_for_writing
+def predict_features(
+    model: Path,
+    given: Sequence[str],
+    reading: Reading,
+    data_format: str | None,
+    limit: int,
+    output: Path | None,
+    *,
+    overwrite: bool,
+) -> None:
+    """Rank labels for rows of features and write the rankings, as JSON lines or a matrix of scores (.npz)."""
+    from tagwood.cli.models import load_ranker
+    from tagwood.data.formats.csr_files import load_matrix
+    from tagwood.data.predictions import write_ranking
     from tagwood.storage.publish import replace_path
 
-    kind = output_format(path, to)
-    with replace_path(path, overwrite=overwrite) as place:
-        if kind == "parquet":
-            with _parquet_writer(place) as write:
-                yield write
-        else:
-            with open_for_writing(place) as file:
-                yield _text_writer(file, kind)
-
-
-def output_format(path: Path, to: str | None = None) -> str:
-    """Return the format to write: the named one, or the one that a file's name means."""
-    name = path.name.lower()
-    ending = name.removesuffix(".gz").rpartition(".")[2]
-    ending = "jsonl" if ending in ("ndjson", "json") else ending
-    if to is None and ending not in FORMATS:
-        raise InputError(
-            "the output's name must end in .jsonl, .csv, .tsv or .parquet",
-            given=path.name,
-            hint="Or name the format with --to, or use '-'.",
-        )
-    kind = ending if to is None else check_choice(to, "--to", FORMATS)
-    if kind == "parquet" and name.endswith(".gz"):
-        raise InputError("Parquet is already compressed; its name must not end in .gz", given=path.name)
-    return kind
-
-
-def as_dict(document: Document, tags: Tags) -> dict[str, Any]:
-    """Return a text and its labels as JSON; `tagwood eval` reads these lines as predictions."""
-    head = {"id": document.id} if document.id else {}
-    labels = [{"label": tag.name, **({"uri": tag.uri} if tag.uri else {}), "score": _short(tag.score)} for tag in tags]
-    return {**head, "text": document.text, "labels": labels, **({"review": True} if tags.review else {})}
-
-
-def _text_writer(file: IO[str], kind: str) -> Write:
-    if kind == "jsonl":
-        return lambda documents, tags: file.writelines(
-            json.dumps(found, ensure_ascii=False) + "\n" for found in map(as_dict, documents, tags)
-        )
-    table = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
-    table.writerow(_HEADER)
-    return lambda documents, tags: table.writerows(map(_cells, documents, tags))
-
-
-def _cells(document: Document, tags: Tags) -> list[str]:
-    return [
-        document.id,
-        # The two bytes of \r\n inside a cell would be read as one line break.
-        document.text.replace("\r\n", "\n").replace("\r", "\n"),
-        _joined([tag.name for tag in tags]),
-        _joined([tag.uri or "" for tag in tags]),
-        ";".join(str(_short(tag.score)) for tag in tags),
-        "yes" if tags.review else "",
-    ]
-
-
-def _joined(names: list[str]) -> str:
-    """Return names in one cell: with semicolons, or as a JSON list where that could be misread."""
-    unclear = any(";" in name or "|" in name or name.startswith("[") or name.strip() != name for name in names)
-    return json.dumps(names, ensure_ascii=False) if unclear else ";".join(names)
-
-
-def _binary_stdout() -> IO[bytes]:
-    if sys.stdout.isatty():
-        raise InputError("Parquet cannot be written to a terminal", hint="Name a file with --output, or use a pipe.")
-    return sys.stdout.buffer
-
-
-@contextmanager
-def _parquet_writer(place: Path | IO[bytes]) -> Iterator[Write]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtraError("writing Parquet", extra="parquet") from error
-    label = pa.struct([("label", pa.string()), ("uri", pa.string()), ("score", pa.float32())])
-    schema = pa.schema(
-        [("id", pa.string()), ("text", pa.string()), ("labels", pa.list_(label)), ("review", pa.bool_())]
-    )
-    with pq.ParquetWriter(place, schema) as writer:
-
-        def write(documents: list[Document], tags: list[Tags]) -> None:
-            rows = [{"id": "", "review": False, **found} for found in map(as_dict, documents, tags)]
-            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
-
-        yield write
-
-
-def _short(score: float) -> float:
-    return float(f"{score:.6g}")
+    if output is None or output.name.endswith((".csv", ".tsv", ".parquet")):
+        hint = "Name the file with --output: .jsonl, or .npz for a matrix of scores."
+        raise InputError("labels of features are written as rankings", hint=hint)
+    found = load_ranker(model).features
+    assert found is not None
+    path = Path(given[0])
+    if len(given) > 1 or not path.exists():
+        raise InputError("a model of features reads one file or folder", given=" ".join(given)[:80])
+    matrix = load_matrix(path) if path.suffix in (".npz", ".npy") else reading.read(path, data_format)[0].features
+    if matrix is None:
+        raise InputError("the model ranks features", given="texts")
+    ranking = found.rank(matrix, limit)
+    with replace_path(output, overwrite=overwrite) as place:
+        write_ranking(ranking, place, found.vocab_)
+    common.say(f"{output}: {ranking.n_rows:,} rows")

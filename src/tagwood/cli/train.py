@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tagwood.cli import common
+from tagwood.cli.reading import DataArgument, Reading, read_rows, say_report, say_skipped, with_reading
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 _SHOWN_SECONDS = 2.0  # CPU time from which the forecast is shown; shorter runs finish before it is read
 
 
+@with_reading
 def train(
-    data: common.DataArgument,
+    data: DataArgument,
     output: Annotated[Path, typer.Option("--output", "-O", help="Model folder to write.")],
     recipe: common.RecipeOption = None,
     model: Annotated[
@@ -54,7 +56,6 @@ def train(
     vocab: common.VocabOption = None,
     on_unknown: common.UnknownOption = "error",
     groups: common.GroupsOption = None,
-    text_columns: common.TextColumnsOption = None,
     group_labels: common.GroupLabelsOption = None,
     corrections: Annotated[
         Path | None, typer.Option(help="Corrected labels of grouped rows, as stored by tagwood serve.")
@@ -77,14 +78,15 @@ def train(
     ] = None,
     cluster: common.ClusterOption = None,
     notes: Annotated[str | None, typer.Option(help="Notes to store with the model.")] = None,
-    skip_bad: common.SkipBadOption = False,
     force: Annotated[
         bool,
         typer.Option("--force", "-f", help="Replace an existing model, and train even if memory may not suffice."),
     ] = False,
     json: common.JsonFlag = False,
+    *,
+    reading: Reading,
 ) -> None:
-    """Train a model on texts and their labels.
+    """Train a model on texts, or features, and their labels.
 
     Training that would not fit into memory according to the forecast (see tagwood plan) is refused before it starts.
     The model folder appears when it is complete, or not at all.
@@ -98,10 +100,15 @@ def train(
     tagger = common.choose_recipe(recipe, [*(settings or []), *changes], jobs).tagger()
     check_replaceable(output, overwrite=force)
     allowed = None if max_ram is None else _memory_limit(max_ram)
-    limits = (skip_bad, docs_limit, groups, group_labels, text_columns)
-    rows = common.read_rows(data, data_format, vocab, on_unknown, *limits)
+    rows, report = read_rows(data, reading, data_format, vocab, on_unknown, docs_limit, groups, group_labels)
+    say_report(report)
+    say_skipped(reading)
     if corrections is not None:
         rows = _with_corrections(rows, corrections)
+    if rows.texts is None:
+        facts = train_features(rows, tagger, output, quality, notes, force=force)
+        common.print_json(facts | {"reading": report.to_dict()}) if json else say_features(facts)
+        return
     check_budget(rows, tagger, allowed, force=force)
     parts = work_dir or output.with_name(f"{output.name}.parts") if resume or work_dir is not None else None
     with training_runner(cluster, parts, jobs) as runner, common.stages("Training") as advance:
@@ -111,7 +118,7 @@ def train(
         ShardStore(parts).remove()
     facts = summarise(tagger, folder)
     if json:
-        common.print_json(facts)
+        common.print_json(facts | {"reading": report.to_dict()})
     else:
         print_summary(tagger, facts)
 
@@ -133,6 +140,34 @@ def training_runner(cluster: str | None, parts: Path | None, jobs: int | None) -
 
     with connect(cluster, jobs):
         yield RayRunner(store)
+
+
+def train_features(
+    rows: Dataset, tagger: Tagger, output: Path, quality: str | None, notes: str | None, *, force: bool
+) -> dict[str, Any]:
+    """Train the model of the recipe on features and save it; return the facts."""
+    from tagwood.storage import save
+    from tagwood.tagger.features import FeatureTagger
+
+    if quality not in (None, "fast"):
+        raise InputError(f"quality {quality} needs texts", given="features only", hint="Leave --quality out.")
+    with common.stages("Training") as advance:
+        model = FeatureTagger(tagger.model).fit(rows, progress=advance)
+    sample = None if rows.features is None else rows.features[:10]
+    folder = save(model, output, notes=notes, golden=sample, fingerprint=rows.fingerprint(), overwrite=force)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    features = 0 if rows.features is None else int(rows.features.shape[1])
+    facts = {"model": str(folder), "rows": rows.n_rows, "labels": rows.n_labels, "features": features}
+    return facts | {"seconds": model.training_seconds_, "bytes": size}
+
+
+def say_features(facts: dict[str, Any]) -> None:
+    """Print what was trained on features."""
+    common.say(
+        f"{facts['model']}: {facts['rows']:,} rows, {facts['labels']:,} labels, {facts['features']:,} features, "
+        f"{facts['seconds']:.1f} s, {common.show_bytes(facts['bytes'])}"
+    )
+    common.say("Nothing was measured; to measure the model: tagwood eval MODEL DATA, with data it has not seen.")
 
 
 def print_summary(tagger: Tagger, facts: dict[str, Any]) -> None:

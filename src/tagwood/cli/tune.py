@@ -11,6 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tagwood.cli import common
+from tagwood.cli.reading import (
+    DataArgument,
+    Paths,
+    Reading,
+    labelled_rows,
+    need_texts,
+    read_rows,
+    say_report,
+    with_reading,
+)
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,8 +61,9 @@ _COLUMNS = {
 }
 
 
+@with_reading
 def tune(
-    data: common.DataArgument,
+    data: DataArgument,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-O", help="Folder for the results. A search continues in the folder it started in."),
@@ -78,7 +89,6 @@ def tune(
     docs_limit: common.DocsLimitOption = None,
     limit: Annotated[int, typer.Option("--limit", "-l", help="Number of best trials to show.")] = 10,
     jobs: common.JobsOption = None,
-    skip_bad: common.SkipBadOption = False,
     tree: TreeFlag = False,
     lams: LamOption = None,
     seeds: SeedsOption = 1,
@@ -86,6 +96,8 @@ def tune(
     latency: LatencyFlag = True,
     force: ForceFlag = False,
     json: common.JsonFlag = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Search for better settings on rows held out from the training data.
 
@@ -106,11 +118,11 @@ def tune(
         options: dict[str, Any] = {"lams": tuple(lams)} if lams else {}
         options |= {} if holdout is None else {"holdout": holdout}
         plan = SweepPlan(seeds=seeds, loss=loss / 100, latency=latency, **options)
-        tune_tree(data, output, tagger, plan, data_format, docs_limit, force=force, json=json)
+        tune_tree(data, reading, output, tagger, plan, data_format, docs_limit, force=force, json=json)
         return
     if output is None:
         raise InputError("a search needs a folder for its trials", hint="Name it with --output FOLDER.")
-    read: list[Any] = [data, data_format, vocab, on_unknown, skip_bad, docs_limit]
+    read: list[Any] = [data, reading, data_format, vocab, on_unknown, docs_limit]
     limits: dict[str, Any] = {"metric": metric, "minutes": minutes, "max_trials": trials, "seed": seed}
     limits |= {"holdout": 0.2 if holdout is None else holdout, "threads": jobs}
     found, interrupted = search_settings(read, output, chosen, ranges, limits)
@@ -127,7 +139,9 @@ def search_settings(
     from tagwood import tuning
 
     limits["ranges"] = None if ranges is None else tuning.read_ranges(ranges)
-    rows = common.read_rows(*read)
+    rows, report = read_rows(*read)
+    need_texts(rows, read[0][0])
+    say_report(report, brief=True)
     seen: list[Tuned] = []
     try:
         with common.stages("Tuning") as advance:
@@ -175,7 +189,8 @@ def _cell(value: Any) -> str:
 
 
 def tune_tree(
-    data: Path,
+    data: Paths,
+    reading: Reading,
     output: Path | None,
     tagger: Tagger,
     plan: Any,
@@ -187,19 +202,18 @@ def tune_tree(
 ) -> None:
     """Compare label trees along λ on features, or on texts as the recipe encodes them; show and write the results."""
     from tagwood._sparse import normalize_rows
-    from tagwood.data import read_dataset
     from tagwood.models.linear_tree.trials import sweep_trees
 
     plan.check()
     if output is not None:
         check_output(output, force=force)
-    rows = common.labelled_rows(read_dataset(data, data_format), data, docs_limit)
+    rows = labelled_rows(reading.read(data, data_format)[0], data[0], docs_limit)
     encoder: Any = tagger.encoder
     X = encoder.fit_transform(rows.texts) if rows.features is None else normalize_rows(rows.features)
     with common.stages("Trees") as advance:
         sweep = sweep_trees(tagger.model, X, rows.labels, plan, progress=advance)
     if output is not None:
-        write_sweep(sweep, output, data.name)
+        write_sweep(sweep, output, data[0].name)
     if json:
         common.print_json(sweep.to_dict())
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tagwood.cli import common
+from tagwood.cli.reading import Paths, Reading, labelled_rows, read_truth, say_report, with_reading
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 _SHOWN = 5  # the table shows every fifth threshold
 
 
+@with_reading
 def tune_threshold(
     model: common.ModelArgument,
-    data: Annotated[Path, typer.Argument(help="Texts and labels that the model was not trained on.")],
+    data: Annotated[
+        list[Path], typer.Argument(metavar="DATA", help="Texts and labels that the model was not trained on.")
+    ],
     metric: Annotated[
         str, typer.Option("--metric", "-m", help="Metric to maximise: micro-F1, macro-F1, example-F1, ...")
     ] = "micro-F1",
@@ -31,6 +35,8 @@ def tune_threshold(
     docs_limit: common.DocsLimitOption = None,
     jobs: common.JobsOption = None,
     json: common.JsonFlag = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Find the best threshold and the best fixed number of labels, and measure each promise.
 
@@ -43,7 +49,7 @@ def tune_threshold(
     if write:
         check_replaceable(model, overwrite=True)
     tagger = common.load_tagger(model, jobs)
-    found = measure_cuts(tagger, data, name, data_format, docs_limit)
+    found = measure_cuts(tagger, data, reading, name, data_format, docs_limit)
     before = tagger.sets.rule
     if write:
         tagger.sets = replace(tagger.sets, rule=found.threshold.rule)
@@ -68,14 +74,18 @@ class Cuts(NamedTuple):
     size: Cut
 
 
-def measure_cuts(tagger: Tagger, data: Path, metric: str, data_format: str | None, docs_limit: int | None) -> Cuts:
+def measure_cuts(
+    tagger: Tagger, data: Paths, reading: Reading, metric: str, data_format: str | None, docs_limit: int | None
+) -> Cuts:
     """Rank the texts of a dataset and measure every rule that cuts the rankings to sets."""
     from tagwood.tagger.fitting import CANDIDATES
     from tagwood.tuning import thresholds as cuts
 
-    rows = common.labelled_rows(common.read_truth(tagger, data, data_format), data, docs_limit)
+    found, said = read_truth(tagger, data, data_format, reading)
+    say_report(said, brief=True)
+    rows = labelled_rows(found, data[0], docs_limit)
     if rows.groups is not None:
-        raise InputError(f"{data} must hold texts and the labels of each", given="labels of groups")
+        raise InputError(f"{data[0]} must hold texts and the labels of each", given="labels of groups")
     ranking, Y = replace(tagger.rank(rows.texts or (), k=CANDIDATES), n_labels=rows.n_labels), rows.labels
     thresholds = cuts.measure_thresholds(Y, ranking, metric)
     sizes = cuts.measure_sizes(Y, ranking, metric)

@@ -40,6 +40,9 @@ class Dataset:
         session rather than per row.
     ids
         Name of each row, or None.
+    filter_pairs
+        (n_rows, n_labels) matrix of pairs of row and label that count neither as true nor as returned, or None; see
+        `Ranking.without`. They are not in `labels`.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Dataset:
     features: sparse.csr_array | None = None
     groups: Sequence[str] | None = None
     ids: Sequence[str] | None = None
+    filter_pairs: sparse.csr_array | None = None
 
     def __post_init__(self) -> None:
         labels = check_labels(self.labels, name="labels")
@@ -71,6 +75,10 @@ class Dataset:
             features = csr_parts(check_features(self.features, name="features")).to_scipy()
             object.__setattr__(self, "features", features)
             self._check_length("features", self.features.shape[0])
+        if self.filter_pairs is not None:
+            pairs = check_labels(self.filter_pairs, n_rows=labels.shape[0], name="filter_pairs")
+            pairs.resize(labels.shape)
+            object.__setattr__(self, "filter_pairs", csr_parts(pairs).to_scipy())
         for what in ("texts", "groups", "ids"):
             column = getattr(self, what)
             if column is not None:
@@ -109,6 +117,7 @@ class Dataset:
             texts=_pick(self.texts, order),
             groups=_pick(self.groups, order),
             ids=_pick(self.ids, order),
+            filter_pairs=None if self.filter_pairs is None else self.filter_pairs[chosen],
         )
 
     def split(self, fraction: float = 0.2, *, seed: int = 0) -> tuple[Dataset, Dataset]:
@@ -143,6 +152,8 @@ class Dataset:
         _hash_matrix(digest, "labels", self.labels)
         if self.features is not None:
             _hash_matrix(digest, "features", self.features)
+        if self.filter_pairs is not None:
+            _hash_matrix(digest, "filter_pairs", self.filter_pairs)
         for what in ("texts", "groups", "ids"):
             _hash_strings(digest, what, getattr(self, what))
         for name, array in self.vocab.to_arrays().items():

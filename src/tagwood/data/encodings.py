@@ -110,7 +110,7 @@ def _guess(path: Path, sample: bytes) -> Encoding:
     best = found.best()
     if best is None or "\0" in str(best):
         raise DataError("is not text in an encoding that can be recognised", path=path, hint=ENCODING_HINT)
-    # Of encodings that fit as well, the one that most programs write.
-    as_good = (one for one in found if one.chaos <= best.chaos + 0.01 and one.coherence >= best.coherence - 0.02)
-    common = any(_COMMON in one.could_be_from_charset for one in as_good)
+    # Of encodings in which the text looks as regular, the one that most programs write; the languages that
+    # charset-normalizer finds are too uncertain in titles and keywords to decide.
+    common = any(_COMMON in one.could_be_from_charset for one in found if one.chaos <= best.chaos + 0.01)
     return Encoding(_COMMON if common else best.encoding, guessed=True)

@@ -21,6 +21,7 @@ from tagwood.data.dataset import Dataset
 from tagwood.data.files import BadLines
 from tagwood.data.formats import FORMATS, Format, detect_format
 from tagwood.data.formats.detection import TABLE_ENDINGS, ending
+from tagwood.data.formats.documents import is_document
 from tagwood.data.records import DatasetBuilder, ReadOptions, Record
 from tagwood.data.report import FileReport, ReadReport, shown
 from tagwood.data.vocab import LabelVocab
@@ -197,20 +198,22 @@ def _expanded(path: Path, name: str | None, options: ReadOptions) -> Iterator[So
     try:
         yield Source(path, FORMATS[detect_format(path, options) if name is None else name])
     except DataError:
-        inside = [] if not path.is_dir() else [file for file in sorted(path.iterdir()) if _is_data(file)]
+        inside = [] if not path.is_dir() else [file for file in sorted(path.iterdir()) if _is_data(file, options)]
         if not inside:
             raise
         for file in inside:
-            yield Source(file, FORMATS[detect_format(file, options)])
-        others = [file.name for file in path.iterdir() if file.is_file() and not _is_data(file)]
+            yield Source(file, FORMATS["txt-key" if is_document(file) else detect_format(file, options)])
+        others = [file.name for file in path.iterdir() if file.is_file() and file not in inside]
         if others:
             words = f"files in the folder that were not read: {shown(sorted(others))}."
             options.report.files.append(FileReport(str(path), "folder", warnings=[words]))
 
 
-def _is_data(path: Path) -> bool:
-    table = path.name.endswith("labels.tsv")
-    return path.is_file() and not path.name.startswith(".") and ending(path) in TABLE_ENDINGS and not table
+def _is_data(path: Path, options: ReadOptions) -> bool:
+    """Tell by its name whether a file of a folder has rows, or is a document that needs no labels."""
+    if not path.is_file() or path.name.startswith(".") or path.name.endswith("labels.tsv"):
+        return False
+    return ending(path) in TABLE_ENDINGS or (is_document(path) and not options.need_labels)
 
 
 def _noted(source: Source, options: ReadOptions) -> ReadOptions:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from tagwood._check import check_choice, check_float, check_int, check_threads
 from tagwood._sparse import check_labels
@@ -50,6 +51,7 @@ def evaluate(
     train_labels: Any = None,
     propensity: Propensity = "default",
     label_depths: ArrayLike | None = None,
+    filter_pairs: Any = None,
     confidence: float | None = None,
     n_resamples: int = 1000,
     slices: bool = False,
@@ -70,9 +72,13 @@ def evaluate(
     train_labels
         (n_train, n_labels) training labels, or their `LabelCounts`. Needed by PSP, PSR, PSnDCG and `slices`.
     propensity
-        ``"default"``, ``"wikipedia"``, ``"amazon"``, a pair (A, B), or an array of inverse propensities.
+        ``"default"``, ``"wikipedia"``, ``"amazon"``, the name of a dataset of the Extreme Classification Repository
+        (``"LF-AmazonTitles-131K"``), a pair (A, B), or an array of inverse propensities.
     label_depths
         (n_labels,) depth of each label in its tree, for ``"depth@k"``.
+    filter_pairs
+        (n_rows, n_labels) pairs that count neither as true nor as returned, as in ``Dataset.filter_pairs``. They leave
+        the ranking first, so that it must have more labels per row than the metrics need.
     confidence
         Level of bootstrap confidence intervals, for example 0.95; default none. Coverage has none: a resample always
         has fewer distinct labels than the rows it was drawn from.
@@ -93,6 +99,10 @@ def evaluate(
     >>> report["P@1"], report["R@2"]
     (0.5, 0.25)
     """
+    if filter_pairs is not None:
+        Y = check_labels(Y, name="Y")
+        ranking = ranking.without(filter_pairs)
+        Y = Y - Y.multiply(sparse.csr_array(filter_pairs) > 0)
     matched = match(Y, ranking, check_threads(threads))
     inputs = prepare(
         matched.n_labels, metrics, train_labels=train_labels, propensity=propensity, label_depths=label_depths

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tagwood._check import check_choice, check_finite, check_float, check_int
+from tagwood._check import check_finite, check_float, check_int, name_hint
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError
 
@@ -24,6 +24,23 @@ PRESETS: dict[str, tuple[float, float]] = {
     "amazon": (0.6, 2.6),
 }
 """The constants (A, B) of the Extreme Classification Repository, by kind of data."""
+# Sets of the repository by kind, as its papers evaluate them; see-also links are not Wikipedia's categories.
+_DATASETS = {
+    "default": (
+        *("bibtex", "delicious", "mediamill", "eurlex-4k", "eurlex-4.3k", "wiki10-31k", "deliciouslarge-200k"),
+        *("amazoncat-13k", "amazoncat-14k", "lf-wikiseealso-320k", "lf-wikiseealsotitles-320k"),
+    ),
+    "wikipedia": (
+        *("wikilshtc-325k", "wiki-500k", "wikipedia-500k", "wikititles-500k", "lf-wikipedia-500k"),
+        *("lf-wikititles-500k", "wikipedialarge-500k"),
+    ),
+    "amazon": (
+        *("amazon-670k", "amazontitles-670k", "amazon-3m", "amazontitles-3m", "amazon-131k", "amazontitles-131k"),
+        *("lf-amazon-131k", "lf-amazontitles-131k", "lf-amazontitles-1.3m", "amazontitles-1.3m"),
+    ),
+}
+DATASET_PRESETS = {name: PRESETS[kind] for kind, names in _DATASETS.items() for name in names}
+"""The constants (A, B) by the name of a dataset, in lower case."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +87,9 @@ def inverse_propensity(train_labels: Any, propensity: Propensity = "default") ->
     train_labels
         (N, n_labels) training labels, or their `LabelCounts`. May be None if `propensity` is an array.
     propensity
-        A preset (``"default"``, ``"wikipedia"`` for data from Wikipedia, ``"amazon"`` for products), a pair (A, B), or
-        an array of n_labels inverse propensities, which is returned.
+        A preset (``"default"``, ``"wikipedia"`` for data from Wikipedia, ``"amazon"`` for products), the name of a
+        dataset (a key of `DATASET_PRESETS`, in any case), a pair (A, B), or an array of n_labels inverse propensities,
+        which is returned.
 
     Examples
     --------
@@ -143,7 +161,14 @@ def frequency_slices(train_labels: LabelCounts) -> tuple[LabelSlice, LabelSlice,
 
 def _constants(propensity: str | tuple[float, float]) -> tuple[float, float]:
     if isinstance(propensity, str):
-        return PRESETS[check_choice(propensity, "propensity", PRESETS)]
+        known = PRESETS.get(propensity) or DATASET_PRESETS.get(propensity.lower().replace("_", "-"))
+        if known is None:
+            raise InputError(
+                f"propensity must be one of {', '.join(map(repr, PRESETS))}, or the name of a dataset",
+                given=repr(propensity),
+                hint=name_hint(propensity.lower(), [*PRESETS, *DATASET_PRESETS]),
+            )
+        return known
     if len(propensity) != 2:
         raise InputError("propensity as a tuple must be the pair (A, B)", given=f"{len(propensity)} numbers")
     a, b = propensity

@@ -235,6 +235,7 @@ MODULES: Final[dict[str, str]] = {
     "Disentangled": "tagwood.models.disentangled",
     "Ensemble": "tagwood.models.ensemble.model",
     "LabelIndex": "tagwood.neural.prime.label_index",
+    "FeatureTagger": "tagwood.tagger.features",
     "LinearTree": "tagwood.models.linear_tree.model",
     "MimlNetwork": "tagwood.neural.miml",
     "NameMatcher": "tagwood.models.name_matcher",

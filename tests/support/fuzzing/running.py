@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tagwood import Tagger
+from tagwood import load
 from tagwood.cli.app import run
 
 from .cases import Case, make_case
@@ -96,7 +96,7 @@ def _unfinished(path: Path) -> str | None:
     """Say what is wrong with a model folder, or with a file that should hold all rows of the stage."""
     try:
         if path.is_dir():
-            Tagger.load(path, verify=True)
+            load(path, verify=True)
         elif path.name.endswith(".labels.tsv"):
             return None  # the label table beside a dataset comes first, the dataset last
         elif len(path.read_text(encoding="utf-8").splitlines()) < N_ROWS:

@@ -44,10 +44,12 @@ def detect_format(path: str | Path, options: ReadOptions | None = None) -> str:
     if start.startswith(b"\xd0\xcf\x11\xe0"):
         raise DataError("is an old Excel file (.xls)", path=path, hint="Save it as .xlsx or CSV.")
     lines = _sample(start, options.encoding)
+    if not lines:
+        raise DataError("is empty", path=path, hint="The first line must name the columns, or hold a row.")
     found = _detect_text(path, lines, options)
     if found is None:
-        shown = repr(lines[0][:60]) if lines else "nothing"
-        raise _undecided(path, f"its content fits no known format (first of {len(lines)} lines: {shown})")
+        first = repr(lines[0][:60])
+        raise _undecided(path, f"its content fits no known format (first of {len(lines)} lines: {first})")
     return found
 
 
@@ -79,8 +81,6 @@ def _detect_folder(path: Path, options: ReadOptions) -> str:
 
 
 def _detect_text(path: Path, lines: list[str], options: ReadOptions) -> str | None:
-    if not lines:
-        return None
     first, rest = lines[0], lines[1:]
     counts = first.split()
     if all(map(_is_number, counts)):

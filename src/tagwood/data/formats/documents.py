@@ -44,7 +44,8 @@ def document_records(path: Path, options: ReadOptions) -> Iterator[Record]:
         except DataError as error:
             options.bad.report(error)
             continue
-        yield Record(text, [] if label_file is None else _labels(label_file, options), stem)
+        labels = [] if label_file is None else _labels(label_file, options)
+        yield Record(text, labels, stem, columns={"id": stem, "file": str(file)} if options.keep_columns else None)
 
 
 def _read_text(path: Path, options: ReadOptions) -> str:

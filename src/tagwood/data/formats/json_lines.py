@@ -14,14 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import existing, open_for_writing, parse_json, parsed_lines, split_folder
+from tagwood.data.filter_pairs import find_filter_file, read_filter_pairs, without_pairs
 from tagwood.data.records import (
     LABELS,
+    DatasetBuilder,
     Named,
     ReadOptions,
     Record,
-    build_dataset,
     find_columns,
     is_valid_text,
     join_text,
@@ -154,11 +157,25 @@ def _write(dataset: Dataset, path: Path, id_field: str, content_of: Callable[[st
 
 
 def read_xc(path: Path, options: ReadOptions) -> Dataset:
-    """Read the repository's ``trn.json.gz`` or its folder; label names are in ``lbl.json.gz`` beside it, if any."""
+    """Read the repository's ``trn.json.gz`` or its folder; label names are in ``lbl.json.gz`` beside it, if any.
+
+    Pairs of row and label in ``filter_labels_train.txt`` or ``filter_labels_test.txt`` beside it are left out of the
+    labels and kept as `filter_pairs`.
+    """
     file = _xc_file(path, options)
     if options.vocab is None:
         options = replace(options, vocab=_label_names(file.parent))
-    return build_dataset(xc_records(file, options), file, options)
+    builder = DatasetBuilder(options)
+    builder.add(xc_records(file, options), file, options.file)
+    data = builder.finish()
+    filters = find_filter_file(file.parent, "test" if "tst" in file.name else "train")
+    if filters is None:
+        return data
+    lines = np.array(builder.lines, dtype=np.int64)
+    pairs = read_filter_pairs(filters, int(lines.max(initial=0)), data.n_labels, options.bad)[lines - 1]
+    labels = without_pairs(data.labels, pairs)
+    options.report.labels_filtered = int(data.labels.nnz - labels.nnz)
+    return replace(data, labels=labels, filter_pairs=pairs)
 
 
 def xc_records(path: Path, options: ReadOptions) -> Iterator[Record]:

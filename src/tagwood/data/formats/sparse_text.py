@@ -23,12 +23,12 @@ from tagwood.data.dataset import Dataset
 from tagwood.data.files import (
     MAX_LINE,
     BadLines,
-    decoded_lines,
     existing,
     open_for_writing,
     read_blocks,
     split_folder,
 )
+from tagwood.data.filter_pairs import find_filter_file, read_filter_pairs, without_pairs
 from tagwood.data.records import ReadOptions, check_width, read_label_names, with_vocab
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
@@ -70,8 +70,8 @@ def write_repository(dataset: Dataset, path: Path) -> None:
 def read_split_files(path: Path, options: ReadOptions) -> Dataset:
     """Read one split of a folder with ``trn_X_Xf.txt`` (features), ``trn_X_Y.txt`` (labels) and ``Y.txt`` (names).
 
-    Pairs of row and label in ``filter_labels_train.txt`` (rows that are their own label) are left out. ``tst_`` files
-    are the split ``test``.
+    Pairs of row and label in ``filter_labels_train.txt`` (rows that are their own label) are left out of the labels and
+    kept as `filter_pairs`. ``tst_`` files are the split ``test``.
     """
     folder, split = split_folder(path, options.split, {"trn_X_": "train", "tst_X_": "test"})
     prefix = _SPLIT_PREFIX[split]
@@ -84,17 +84,23 @@ def read_split_files(path: Path, options: ReadOptions) -> Dataset:
             f"has {y.n_rows:,} rows, but {feature_file.name} has {x.n_rows:,}; they must be the same rows",
             path=label_file,
         )
-    rows_of_y = _kept_rows(y)
-    labels = (y.features() != 0).astype(np.float32)
-    filters = folder / f"filter_labels_{split}.txt"
-    if filters.exists():
-        whole = _read_filter_pairs(filters, y.row, labels.shape[1], options.bad)
-        labels = _without(labels, whole[rows_of_y])
-    labels, features = _same_rows(labels, rows_of_y, x.features(), _kept_rows(x))
+    rows_of_y, labels = _kept_rows(y), (y.features() != 0).astype(np.float32)
+    pairs = None
+    filters = find_filter_file(folder, split)
+    if filters is not None:
+        pairs = read_filter_pairs(filters, y.row, labels.shape[1], options.bad)[rows_of_y]
+        n_before = labels.nnz
+        labels = without_pairs(labels, pairs)
+        options.report.labels_filtered = int(n_before - labels.nnz)
+    in_y, in_x = _same_rows(rows_of_y, _kept_rows(x))
+    features = x.features()[in_x]
     check_width(features.shape[1], features.nnz, "features", feature_file)
     names = _read_names(folder, labels.shape[1])
-    labels, vocab = with_vocab(labels, label_file, options, names)
-    return Dataset(labels, vocab, features=features)
+    labels, vocab = with_vocab(labels[in_y], label_file, options, names)
+    if pairs is not None:
+        pairs = pairs[in_y]
+        pairs.resize(labels.shape)
+    return Dataset(labels, vocab, features=features, filter_pairs=pairs)
 
 
 def write_split_files(dataset: Dataset, path: Path) -> None:
@@ -104,47 +110,22 @@ def write_split_files(dataset: Dataset, path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for name, matrix in (("trn_X_Xf.txt", dataset.features), ("trn_X_Y.txt", dataset.labels)):
         write_sparse_text(path / name, matrix, None, f"{matrix.shape[0]} {matrix.shape[1]}")
-
-
-def _read_filter_pairs(path: Path, n_rows: int, n_labels: int, bad: BadLines) -> sparse.csr_array:
-    """Read lines ``row label`` as an (n_rows, n_labels) matrix of ones: pairs to leave out."""
-    pairs: list[tuple[int, int]] = []
-    for number, line in decoded_lines(path, bad):
-        cells = line.split()
-        if not cells:
-            continue
-        if len(cells) != 2 or not all(cell.isascii() and cell.isdigit() and len(cell) < 19 for cell in cells):
-            bad.report(DataError(f"{line[:40]!r} is not 'row label'", path=path, line=number))
-        elif int(cells[0]) >= n_rows or int(cells[1]) >= n_labels:
-            reason = f"{line[:40]!r} is beyond the {n_rows:,} rows or {n_labels:,} labels"
-            bad.report(DataError(reason, path=path, line=number))
-        else:
-            pairs.append((int(cells[0]), int(cells[1])))
-    rows, labels = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return sparse.csr_array((np.ones(rows.size, np.float32), (rows, labels)), shape=(n_rows, n_labels))
-
-
-def _without(labels: sparse.csr_array, pairs: sparse.csr_array) -> sparse.csr_array:
-    kept = sparse.csr_array(labels - labels.multiply(pairs > 0))
-    kept.eliminate_zeros()
-    return kept
+    if dataset.filter_pairs is not None:
+        with open_for_writing(path / "filter_labels_train.txt") as file:
+            pairs = sparse.coo_array(dataset.filter_pairs)
+            file.writelines(f"{row} {label}\n" for row, label in zip(pairs.row, pairs.col, strict=True))
 
 
 def _kept_rows(rows: SparseRows) -> NDArray[np.int64]:
     return np.setdiff1d(np.arange(rows.row), np.array(rows.dropped, dtype=np.int64))
 
 
-def _same_rows(
-    labels: sparse.csr_array,
-    rows_of_y: NDArray[np.int64],
-    features: sparse.csr_array,
-    rows_of_x: NDArray[np.int64],
-) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Keep the rows of both files: a line left out of one is left out of the other."""
+def _same_rows(rows_of_y: NDArray[np.int64], rows_of_x: NDArray[np.int64]) -> tuple[Any, Any]:
+    """Return the places of the rows that both files have: a line left out of one is left out of the other."""
     _, in_y, in_x = np.intersect1d(rows_of_y, rows_of_x, return_indices=True)
-    if in_y.size == labels.shape[0] == features.shape[0]:
-        return labels, features
-    return labels[in_y], features[in_x]
+    if in_y.size == rows_of_y.size == rows_of_x.size:
+        return slice(None), slice(None)  # without a copy
+    return in_y, in_x
 
 
 def _read_names(folder: Path, n_labels: int) -> LabelVocab | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tagwood.data.dataset import Dataset
-from tagwood.data.files import MAX_LINE, BadLines, decoded_lines, open_for_writing
+from tagwood.data.files import MAX_LINE, decoded_lines, open_for_writing
 from tagwood.data.formats.json_lines import labels_of
 from tagwood.data.formats.text_lines import bracketed_uris, parse_uris
 from tagwood.data.records import (
@@ -203,7 +203,7 @@ def _rows(path: Path, options: ReadOptions) -> Iterator[tuple[int, list[str]]]:
     # The default limit of 128 KiB is below the length of many documents; the csv module has only a global setting.
     if csv.field_size_limit() < MAX_LINE:
         csv.field_size_limit(MAX_LINE)
-    lines = decoded_lines(path, BadLines(skip=False), options.encoding_of(path))
+    lines = decoded_lines(path, options.bad, options.encoding_of(path))
     sample = list(islice(lines, _SAMPLE))
     declared = sample[0][1].strip().removeprefix("sep=") if sample and sample[0][1].startswith("sep=") else ""
     skipped = int(len(declared) == 1)  # Excel's first line "sep=;"
