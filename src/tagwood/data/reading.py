@@ -320,11 +320,12 @@ def _check_options(options: ReadOptions) -> None:
         check_choice(options.split, "split", ["train", "test"])
     if options.separator == "":
         raise InputError("separator must have at least one character", given="none")
-    if options.delimiter is not None and (len(options.delimiter) != 1 or options.delimiter in '\r\n"'):
-        raise InputError("delimiter must be one character", given=repr(options.delimiter), hint="A tab is '\\t'.")
+    mark = options.delimiter
+    if mark is not None and mark != "\t" and (len(mark) != 1 or not mark.isprintable() or mark == '"'):
+        raise InputError("delimiter must be one character", given=repr(mark), hint="A tab is '\\t'.")
     try:
         "".encode(options.encoding or "utf-8")
-    except LookupError as error:
+    except (LookupError, ValueError) as error:
         hint = "Usual ones: utf-8, utf-16, cp1252, latin-1."
         raise InputError("encoding must be one that Python knows", given=repr(options.encoding), hint=hint) from error
 
