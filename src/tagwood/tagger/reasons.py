@@ -42,7 +42,6 @@ VECTOR = "[text vector]"
 """Name of all features of a dense vector in explanations."""
 
 _LOOKED_AT = 50  # labels of the ranking in which the label is looked for
-_BEAM_WIDTH = 10  # of the search in `rank`
 _MOST_WORDS = 5000  # words of a text that are looked up one by one
 _NAMED = 3  # words and texts in the reason of a member
 _WORD = re.compile(r"\w+")
@@ -71,7 +70,7 @@ class _TreeRow(NamedTuple):
         if not self.paths:
             return None
         own = None if allowed is None else allowed[: self.model.n_labels_]
-        lost = find_pruning(self.model, self.x, label, beam_width=_BEAM_WIDTH, allowed=own)
+        lost = find_pruning(self.model, self.x, label, allowed=own)
         return max(lost, key=lambda one: one.score) if len(lost) == len(self.model.trees_) else None
 
 

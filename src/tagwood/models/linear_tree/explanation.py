@@ -87,11 +87,12 @@ def find_pruning(
     x: CsrParts,
     label: int,
     *,
-    beam_width: int = 10,
+    beam_width: int | None = None,
     allowed: NDArray[np.bool_] | None = None,
 ) -> list[Pruned]:
     """Return where the beam of each tree lost `label`; trees whose beam reaches it are not in the list."""
-    lost = (_lost(weights, number, x, label, beam_width, allowed) for number, weights in enumerate(model.trees_))
+    width = model.beam_width_ if beam_width is None else beam_width
+    lost = (_lost(weights, number, x, label, width, allowed) for number, weights in enumerate(model.trees_))
     return [where for where in lost if where is not None]
 
 
