@@ -1,5 +1,6 @@
 """Commands pass through few files: a trace counts the modules of the package whose functions are entered."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -44,3 +45,16 @@ def test_train_enters_at_most_40_files(model, tmp_path, capsys):
 def test_predict_enters_at_most_22_files(model, capsys):
     files = entered_files(["predict", str(model), "bees in the forest"])
     assert len(files) <= 22, sorted(files)
+
+
+def test_predict_imports_nothing_that_only_training_needs(model):
+    """A text from the shell is answered in a quarter of a second, of which imports take most."""
+    code = (
+        "import sys; from tagwood.cli.app import run; run(sys.argv[1:]); "
+        "heavy = ('sklearn', 'scipy.optimize', 'scipy.special', 'scipy.linalg', 'pandas', 'torch', 'fastapi');"
+        "sys.exit(', '.join(name for name in heavy if name in sys.modules) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "predict", model, "bees"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -24,15 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import minimize
-from scipy.special import expit, logit
-from sklearn.linear_model import LogisticRegression
 
 from tagwood._check import check_choice, check_float, check_int
 from tagwood._sparse import check_features, check_labels
 from tagwood.errors import InputError
 from tagwood.groups import GroupedLabels, Imputed, impute_labels
 from tagwood.models.linear_tree import LinearTree
+from tagwood.probabilities.calibration import sigmoid
 from tagwood.ranking import Ranking
 
 AUTO = "auto"
@@ -171,6 +169,8 @@ def _group_scores(
 
 def _likelihood(scores: NDArray[np.float64], true: NDArray[np.bool_]) -> float:
     """Return the log-likelihood of true labels, each half of the groups by the logistic model of the other half."""
+    from sklearn.linear_model import LogisticRegression  # slow to import, and needed in training only
+
     columns = np.concatenate([np.log(scores + _LEAST), scores[:, :, :1]], axis=2)
     half = np.arange(len(true)) % 2 == 0
     total = 0.0
@@ -230,17 +230,19 @@ class _RowPairs:
 
     def probabilities(self) -> NDArray[np.float64]:
         """Return sigmoid(a + b logit(score)) with the a and b for which the labels of the groups are most likely."""
-        z = logit(self.score)
+        from scipy.optimize import minimize
+
+        z = np.log(self.score) - np.log1p(-self.score)
         first = np.unique(self.pair, return_index=True)[1]
         true = self.true[first]
 
         def loss(ab: NDArray[np.float64]) -> float:
-            p = np.clip(expit(ab[0] + ab[1] * z), 1e-9, 1 - 1e-9)
+            p = np.clip(sigmoid(ab[0] + ab[1] * z), 1e-9, 1 - 1e-9)
             joint = np.clip(self.joint(p)[first], 1e-9, 1 - 1e-9)
             return -float(np.log(np.where(true, joint, 1 - joint)).mean())
 
         found = minimize(loss, np.array([0.0, 1.0]), method="Nelder-Mead", options={"maxiter": 200})
-        return np.asarray(np.clip(expit(found.x[0] + found.x[1] * z), 1e-9, 1 - 1e-9))
+        return np.asarray(np.clip(sigmoid(found.x[0] + found.x[1] * z), 1e-9, 1 - 1e-9))
 
 
 def _row_pairs(ranking: Ranking, grouped: GroupedLabels) -> _RowPairs:
