@@ -7,7 +7,7 @@ from typing import Any
 
 from scipy import sparse
 
-from benchmarks.adapters.base import BEAM, MIN_DF, N_GRAMS, TEXT_LABELS, Adapter, Answer, TextAdapter
+from benchmarks.adapters.base import MIN_DF, N_GRAMS, TEXT_LABELS, Adapter, Answer, TextAdapter
 from tagwood import Disentangled, LinearTree, Tagger, TfidfEncoder, load, save
 
 
@@ -23,7 +23,7 @@ class Driver(Adapter):
         save(model, folder)
 
     def load(self, folder: Path, mode: dict[str, Any], threads: int) -> Any:
-        return load(folder).set_params(threads=threads), mode["search"], mode.get("width", BEAM)
+        return load(folder).set_params(threads=threads), mode["search"], mode.get("width")
 
     def batch(self, model: Any, rows: Any, k: int) -> Any:
         tree, search, width = model
