@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -24,7 +25,7 @@
 namespace tagwood {
 
 // Calls body(begin, end, thread) for chunks of [0, n_items); chunks are handed out in order, on demand.
-// The first exception thrown by any chunk is rethrown on the calling thread.
+// The first exception thrown by any chunk is rethrown on the calling thread; so is a thread that cannot be created.
 template <class Body> void parallel_chunks(int64_t n_items, int n_threads, int64_t chunk, Body &&body) {
   if (n_items <= 0)
     return;
@@ -51,8 +52,15 @@ template <class Body> void parallel_chunks(int64_t n_items, int n_threads, int64
     }
   };
   std::vector<std::thread> threads;
-  for (int t = 1; t < workers; ++t)
-    threads.emplace_back(work, t);
+  try {
+    threads.reserve(static_cast<size_t>(workers - 1));
+    for (int t = 1; t < workers; ++t)
+      threads.emplace_back(work, t);
+  } catch (...) { // no thread or no memory for it: those that run must be joined before the error is reported
+    std::lock_guard<std::mutex> guard(failure_lock);
+    failure = std::make_exception_ptr(std::runtime_error("a thread could not be created; use fewer threads"));
+    next.store(n_items);
+  }
   work(0);
   for (auto &thread : threads)
     thread.join();

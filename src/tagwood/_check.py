@@ -112,6 +112,31 @@ def check_finite(values: NDArray[Any], name: str) -> None:
             )
 
 
+def is_pointer(ptr: NDArray[Any], n_items: int, size: int, smallest: int = 0) -> bool:
+    """Return whether `ptr` has the ``n_items + 1`` borders of items of at least `smallest`: from 0 to `size`, rising.
+
+    Differences of stored numbers are taken only after they are known to rise: those of forged ones wrap around.
+
+    Examples
+    --------
+    >>> is_pointer(np.array([0, 2, 2, 5]), 3, 5), is_pointer(np.array([0, 2**63 - 1, -2, 5]), 3, 5)
+    (True, False)
+    """
+    if ptr.ndim != 1 or ptr.size != n_items + 1 or ptr[0] != 0 or ptr[-1] != size or np.any(ptr[1:] < ptr[:-1]):
+        return False
+    return smallest == 0 or bool(np.all(np.diff(ptr) >= smallest))
+
+
+def check_stored_finite(values: NDArray[Any], name: str) -> None:
+    """Raise `InputError` if a stored array holds NaN or infinity.
+
+    Arrays above 64 MiB stay unread, since loading must not take seconds; what is computed from them is checked.
+    """
+    if values.nbytes <= 64 << 20:
+        with np.errstate(all="ignore"):
+            check_finite(values, name)
+
+
 def _range_words(low: float | None, high: float | None) -> str:
     if low is not None and high is not None:
         return f" from {low} to {high}"

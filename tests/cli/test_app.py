@@ -195,7 +195,7 @@ def test_an_interrupt_that_python_loses_in_a_finaliser_is_heard(command, capsys)
         ImportError("libx.so: failed to map segment from shared object"),
         OSError(12, "Cannot allocate memory"),
         RuntimeError("can't start new thread"),
-        SystemError("thread could not be created: Resource temporarily unavailable"),
+        SystemError("a thread could not be created: Resource temporarily unavailable"),
     ],
 )
 def test_a_lack_of_memory_or_threads_is_one_sentence(command, capsys, error):

@@ -26,7 +26,7 @@ USER_ERROR, OUR_ERROR, INTERRUPTED = 2, 1, 130
 # How the loader, NumPy, OpenBLAS, torch and Python's threads say it.
 _MEMORY_SIGNS = (
     *("cannot allocate memory", "failed to map segment", "out of memory", "not enough memory", "bad_alloc"),
-    *("can't start new thread", "thread could not be created", "resource temporarily unavailable"),
+    *("can't start new thread", "a thread could not be created", "resource temporarily unavailable"),
 )
 
 

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood._check import Params, check_choice, check_float, check_int, check_threads
+from tagwood._check import (
+    Params,
+    check_choice,
+    check_float,
+    check_int,
+    check_stored_finite,
+    check_threads,
+    is_pointer,
+)
 from tagwood._sparse import CsrParts
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import PackedTexts, char_tables, check_texts, packed_chunks
@@ -315,13 +323,12 @@ def _check_df(value: Any, name: str) -> int | float:
 def _terms_of(state: State, hash_bits: int) -> Terms:
     idf = state.array("idf", np.float32, (1 << hash_bits if hash_bits else None,))
     n_slots = 0 if hash_bits else 1 << (2 * idf.size).bit_length()
-    return Terms(
-        state.array("slots", np.uint64, (n_slots,)),
-        idf,
-        state.array("spelling", np.uint8, (None,)),
-        state.array("offsets", np.int64, (1 if hash_bits else idf.size + 1,)),
-        state.param("n_texts", int),
-    )
+    spelling, offsets = state.array("spelling", np.uint8, (None,)), state.array("offsets", np.int64, (None,))
+    if not is_pointer(offsets, 0 if hash_bits else idf.size, spelling.size):
+        raise InputError("the spelling of stored terms must fit together")
+    check_stored_finite(idf, "the weights of stored terms")
+    n_texts = check_int(state.param("n_texts", int), "n_texts", low=1)
+    return Terms(state.array("slots", np.uint64, (n_slots,)), idf, spelling, offsets, n_texts)
 
 
 def stack_rows(pieces: list[CsrParts], n_features: int) -> CsrParts:

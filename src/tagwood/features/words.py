@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood import _kernels
+from tagwood._check import is_pointer
 from tagwood._sparse import CsrParts
 from tagwood.errors import InputError
 from tagwood.features.base import char_tables, check_texts, packed_chunks
@@ -108,7 +109,8 @@ class WordSequences:
         spelling = state.array("spelling", np.uint8, (None,))
         offsets = state.array("offsets", np.int64, (None,))
         n_words = offsets.size - 1
-        if n_words < 1 or slots.size != 1 << (2 * n_words).bit_length():
+        spelled = n_words >= 1 and is_pointer(offsets, n_words, spelling.size)
+        if not spelled or slots.size != 1 << (2 * n_words).bit_length():
             raise InputError("the arrays of stored word sequences must fit together")
         return cls(slots, spelling, offsets)
 

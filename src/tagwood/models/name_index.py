@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood._check import check_float
+from tagwood._check import check_float, is_pointer
 from tagwood.errors import InputError, MissingExtraError
 from tagwood.features.words import FIRST, WordSequences
 from tagwood.storage import State
@@ -202,8 +202,8 @@ class NameIndex:
             and _inside(arrays["by_word"], 0, n_names)
             and arrays["shared"].size == n_names
             and _inside(arrays["shared"], 1, n_labels + 1)
-            and _borders(arrays["name_ptr"], n_names, arrays["name_words"].size, smallest=1)
-            and _borders(arrays["word_ptr"], n_stems, arrays["by_word"].size)
+            and is_pointer(arrays["name_ptr"], n_names, arrays["name_words"].size, smallest=1)
+            and is_pointer(arrays["word_ptr"], n_stems, arrays["by_word"].size)
             and bool(np.all(np.isfinite(arrays["weight"]) & (arrays["weight"] >= 0)))
         )
         if not fits:
@@ -255,10 +255,6 @@ def texts_with(words: WordSequences, texts: list[str], threads: int) -> NDArray[
 
 def _inside(ids: NDArray[np.int32], low: int, high: int) -> bool:
     return bool(ids.size and ids.min() >= low and ids.max() < high)
-
-
-def _borders(ptr: NDArray[np.int64], n: int, end: int, smallest: int = 0) -> bool:
-    return ptr.size == n + 1 and ptr[0] == 0 and ptr[-1] == end and bool(np.all(ptr[1:] - ptr[:-1] >= smallest))
 
 
 def _labels_per_name(

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood._check import check_float, check_int, check_threads
+from tagwood._check import check_float, check_int, check_threads, is_pointer
 from tagwood._sparse import CsrParts, check_labels, csr_parts, feature_parts
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
@@ -123,9 +123,9 @@ class RowIndex:
         rows = state.array("rows", np.int32, (None,))
         codes = state.array("codes", np.uint8, (rows.size,))
         n_rows = check_int(state.param("n_rows", int), "n_rows", low=0, high=np.iinfo(np.int32).max)
-        rising = ptr[0] == 0 and ptr[-1] == rows.size and bool(np.all(ptr[1:] >= ptr[:-1]))
         inside = not rows.size or (rows.min() >= 0 and rows.max() < n_rows)
-        if not rising or not inside or not bool(np.all(np.isfinite(scale))) or bool(np.any(scale < 0)):
+        # The rows have norm 1, so that no value is above 1.
+        if not is_pointer(ptr, scale.size, rows.size) or not inside or not bool(np.all((scale >= 0) & (scale <= 1))):
             raise InputError("the arrays of a stored index must fit together", given="others")
         return cls(ptr, rows, codes, scale, n_rows)
 
@@ -346,7 +346,7 @@ class Neighbours(FittedModel):
         model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
         label_ptr = state.array("label_ptr", np.int64, (index.n_rows + 1,))
         labels = state.array("labels", np.int32, (None,))
-        rising = label_ptr[0] == 0 and label_ptr[-1] == labels.size and bool(np.all(label_ptr[1:] >= label_ptr[:-1]))
+        rising = is_pointer(label_ptr, index.n_rows, labels.size)
         if not rising or (labels.size and (labels.min() < 0 or labels.max() >= model.n_labels_)):
             raise InputError("the labels of stored rows must fit together", given="others")
         model.segments_ = [IndexedRows(index, label_ptr, labels)]

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood._check import check_choice, check_float, check_int, check_stored_finite, check_threads
 from tagwood._sparse import CsrParts
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids
@@ -359,6 +359,8 @@ def restore_arrays(state: State, n_features: int, dimension: int, n_labels: int)
     inputs = state.array("inputs", np.float32, (n_features, dimension)).reshape(-1)
     outputs = state.array("outputs", np.float32, (None, dimension)).reshape(-1)
     decision = state.array("decision", np.int32, (tree.n_nodes,))
+    for name, values in (("inputs", inputs), ("outputs", outputs)):
+        check_stored_finite(values, f"the {name} of a stored SoftmaxTree")
     shape = tree.parent, tree.child_ptr, tree.label_ptr, tree.labels
     return tree, SoftmaxArrays(inputs, outputs, *shape, decision)
 

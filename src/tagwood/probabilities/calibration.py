@@ -156,7 +156,7 @@ class Calibrator(Fitted):
         new = cls(check_choice(state.param("method", str), "method", METHODS))
         new.method_ = method = check_choice(state.param("method_in_use", str), "method", METHODS[1:])
         new._as_odds = state.param("as_odds", bool)
-        new.n_labels_ = state.param("n_labels", int)
+        new.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
         new._n_candidates = check_int(state.param("n_candidates", int), "n_candidates", low=1)
         known = "frequencies" in state.arrays
         new._frequencies = state.array("frequencies", np.float64, (new.n_labels_,)) if known else None
@@ -165,7 +165,9 @@ class Calibrator(Fitted):
         new._weights = state.array("weights", np.float64, (n_weights,))
         new._centre = state.array("centre", np.float64, (n_base,))
         new._scale = state.array("scale", np.float64, (n_base,))
-        learned = (new._weights, new._centre, new._scale)
+        learned = [new._weights, new._centre, new._scale]
+        if new._frequencies is not None:
+            learned.append(new._frequencies)
         if not all(np.isfinite(array).all() for array in learned) or np.any(new._scale <= 0):
             raise InputError("a stored Calibrator must hold finite weights and positive scales")
         new._curve, new._plain = (MonotoneCurve.from_state(state.part(name)) for name in ("curve", "plain"))
@@ -232,7 +234,7 @@ class MonotoneCurve:
     def from_state(cls, state: State) -> Self:
         """Rebuild the curve; stored knots must rise."""
         x, y = (state.array(name, np.float64, (None,)) for name in ("x", "y"))
-        rising = x.size == y.size >= 1 and np.all(np.diff(x) > 0) and np.all(np.diff(y) >= 0)
+        rising = x.size == y.size >= 1 and np.all(x[1:] > x[:-1]) and np.all(y[1:] >= y[:-1])
         if not rising or not np.isfinite(x).all() or not (y[0] >= 0 and y[-1] <= 1):
             raise InputError("a stored curve must have rising knots with values from 0 to 1")
         return cls(x, y)

@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from tagwood._check import is_pointer
 from tagwood.errors import InputError
 from tagwood.plugins import plugin_class
 
@@ -182,7 +183,7 @@ def check_packed(blob: NDArray[Any], offsets: NDArray[Any]) -> None:
             "packed strings must be a flat uint8 blob and flat int64 offsets",
             given=f"{blob.dtype} of shape {blob.shape} and {offsets.dtype} of shape {offsets.shape}",
         )
-    if not offsets.size or offsets[0] != 0 or offsets[-1] != blob.size or np.any(np.diff(offsets) < 0):
+    if not offsets.size or not is_pointer(offsets, offsets.size - 1, blob.size):
         raise InputError(f"offsets of packed strings must rise from 0 to the size {blob.size:,}")
 
 

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from tagwood._check import check_stored_finite, is_pointer
 from tagwood._sparse import normalize_rows
 from tagwood.data.dataset import Dataset
 from tagwood.data.vocab import LabelVocab, StringTable
+from tagwood.errors import InputError
 from tagwood.features.base import Encoder
 from tagwood.groups.impute import Imputed
 from tagwood.models.base import LabelModel
@@ -179,12 +181,14 @@ class ExampleTexts:
         return State("ExampleTexts", arrays={**arrays, "indptr": self.indptr, "labels": self.labels})
 
     @classmethod
-    def from_state(cls, state: State, encoder: Encoder) -> ExampleTexts:
+    def from_state(cls, state: State, encoder: Encoder, n_labels: int) -> ExampleTexts:
         """Rebuild from the stored form and the encoder of the same model."""
         texts = StringTable(state.array("blob", np.uint8, (None,)), state.array("offsets", np.int64, (None,)))
         indptr = state.array("indptr", np.int64, (len(texts) + 1,))
         rows = state.array("rows", np.int64, (len(texts),))
-        return cls(rows, texts, indptr, state.array("labels", np.int32, (None,)), encoder)
+        labels = state.array("labels", np.int32, (None,))
+        _check_kept(indptr, labels, n_labels)
+        return cls(rows, texts, indptr, labels, encoder)
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,24 +288,44 @@ class GroupSamples:
         return State("GroupSamples", params={"n_in_training": self.n_in_training}, arrays=arrays)
 
     @classmethod
-    def from_state(cls, state: State) -> GroupSamples:
+    def from_state(cls, state: State, n_labels: int) -> GroupSamples:
         """Rebuild from the stored form."""
         group_ptr = state.array("group_ptr", np.int64, (None,))
         rows = state.array("rows", np.int64, (None,))
         labels = state.array("labels", np.int32, (None,))
         names = state.array("names_offsets", np.int64, (group_ptr.size,))
         texts = state.array("texts_offsets", np.int64, (rows.size + 1,))
+        label_ptr = state.array("label_ptr", np.int64, (rows.size + 1,))
+        _check_kept(label_ptr, labels, n_labels)
+        if not is_pointer(group_ptr, group_ptr.size - 1, rows.size):
+            raise InputError("the groups of stored samples must fit together")
+        numbers = {name: state.array(name, np.float32, (labels.size,)) for name in ("similarity", "confidence")}
+        for name, values in numbers.items():
+            check_stored_finite(values, f"the {name} of stored samples")
         return cls(
             StringTable(state.array("names_blob", np.uint8, (None,)), names),
             group_ptr,
             rows,
             StringTable(state.array("texts_blob", np.uint8, (None,)), texts),
-            state.array("label_ptr", np.int64, (rows.size + 1,)),
+            label_ptr,
             labels,
-            state.array("similarity", np.float32, (labels.size,)),
-            state.array("confidence", np.float32, (labels.size,)),
+            numbers["similarity"],
+            numbers["confidence"],
             state.param("n_in_training", int),
         )
+
+
+def _checked_counts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    if np.any(counts < 0):
+        raise InputError("stored counts of labels must not be negative")
+    return counts
+
+
+def _check_kept(ptr: NDArray[np.int64], labels: NDArray[np.int32], n_labels: int) -> None:
+    """Raise `InputError` unless the labels of kept texts fit together."""
+    inside = not labels.size or (labels.min() >= 0 and labels.max() < n_labels)
+    if not is_pointer(ptr, ptr.size - 1, labels.size) or not inside:
+        raise InputError("the labels of stored texts must fit together, with ids of the model")
 
 
 def tagger_state(tagger: Any) -> State:
@@ -357,7 +381,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "encoder_": encoder,
         "model_": model,
         "vocab_": vocab,
-        "label_counts_": state.array("label_counts", np.int64, (len(vocab),)),
+        "label_counts_": _checked_counts(state.array("label_counts", np.int64, (len(vocab),))),
         "n_rows_": state.param("n_rows", int),
         "fingerprint_": state.param("fingerprint", str),
         "training_seconds_": state.param("training_seconds", float),
@@ -365,8 +389,8 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "measures_": None if measured is None else Measures(*measured),
         "simpler_because_": state.param("simpler_because", str),
         "label_texts_": None if described is None else LabelTexts.from_state(described, encoder),
-        "examples_": None if examples is None else ExampleTexts.from_state(examples, similarity),
-        "group_samples_": None if grouped is None else GroupSamples.from_state(grouped),
+        "examples_": None if examples is None else ExampleTexts.from_state(examples, similarity, len(vocab)),
+        "group_samples_": None if grouped is None else GroupSamples.from_state(grouped, len(vocab)),
     }
 
 

@@ -77,12 +77,16 @@ class LabelTree:
 
     @classmethod
     def from_state(cls, state: State, n_labels: int) -> LabelTree:
-        """Wrap the arrays of a stored model; check the nodes but not the labels, so that no time is spent per label."""
+        """Wrap the arrays of a stored model; check nodes and label ids, but not that each label is in a leaf."""
         tree = object.__new__(cls)
         object.__setattr__(tree, "n_labels", n_labels)
         for name in _ARRAYS:
             object.__setattr__(tree, name, state.array(name, np.int32, (None,)))
         _check_nodes(tree)
+        _check_ids(tree)
+        if tree.labels.size < n_labels:  # memory grows with the number of labels
+            given = f"{tree.labels.size:,} of {n_labels:,}"
+            raise InputError("every label must be in a leaf of the tree", given=given)
         return tree
 
     def arrays(self) -> dict[str, _I32]:
@@ -197,7 +201,7 @@ def _check_nodes(tree: LabelTree) -> None:
         raise InputError("parents of a label tree must come before their children, with the root first")
     if np.any(np.diff(above) < 0):
         raise InputError("nodes of a label tree must be numbered breadth-first")
-    if label_ptr.size != n_nodes + 1 or label_ptr[0] != 0 or np.any(np.diff(label_ptr) < 0):
+    if label_ptr.size != n_nodes + 1 or label_ptr[0] != 0 or np.any(label_ptr[1:] < label_ptr[:-1]):
         raise InputError("label_ptr of a label tree must rise from 0 and have n_nodes + 1 entries")
     if label_ptr[-1] != labels.size:
         raise InputError("label_ptr of a label tree must end at the number of labels", given=str(label_ptr[-1]))
@@ -205,10 +209,15 @@ def _check_nodes(tree: LabelTree) -> None:
         raise InputError("inner nodes of a label tree must have no labels")
 
 
-def _check_labels(tree: LabelTree) -> None:
+def _check_ids(tree: LabelTree) -> None:
     labels = tree.labels
     if labels.size and (labels.min() < 0 or labels.max() >= tree.n_labels):
         raise InputError(f"labels of a label tree must be from 0 to {tree.n_labels - 1}", given=str(labels.max()))
+
+
+def _check_labels(tree: LabelTree) -> None:
+    _check_ids(tree)
+    labels = tree.labels
     copies = np.bincount(labels, minlength=tree.n_labels)
     if not copies.all():
         raise InputError("every label must be in a leaf of the tree", given=f"label {int(np.argmin(copies))} in none")

@@ -393,6 +393,8 @@ class Ensemble(FittedModel):
         ensemble.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
         ensemble.n_rows_ = check_int(state.param("n_rows", int), "n_rows", low=0)
         ensemble.label_counts_ = state.array("label_counts", np.int64, (ensemble.n_labels_,))
+        if np.any(ensemble.label_counts_ < 0) or any(m.model.n_labels_ != ensemble.n_labels_ for m in members):
+            raise InputError("the members of a stored ensemble must have its labels, and counts must not be negative")
         ensemble.report_ = [MemberReport(*one) for one in state.param("report", list)]
         if "fusion" in state.parts:
             ensemble.fusion_ = restore_fusion(state.part("fusion"), PER_MEMBER * len(names) + SHARED)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood._check import check_choice
+from tagwood._check import check_choice, check_stored_finite, is_pointer
 from tagwood._sparse import CsrParts, csr_parts
 from tagwood.errors import InputError
 from tagwood.models.label_filter import LabelFilter
@@ -42,6 +42,7 @@ LINKS = {"sigmoid": 0, "l1-hinge": 1, "l2-hinge": 2, "l3-hinge": 3, "l4-hinge": 
 NO_ROWS_MARGIN = -100.0  # bias of a label without rows: behind every label that some row has
 _N_ARRAYS = 11  # that training returns for a block
 _EMPTY_MASK = np.empty(0, dtype=np.uint8)
+_UNKNOWN = "a stored tree must hold weights of known features"  # only a forged one does not
 _HASH_FACTOR = 0x9E3779B1  # features times this odd factor modulo a power of two: hashes that can be inverted
 # Arrays that are stored besides those of the tree, with their types; weights have the type of the solver.
 _STORED: dict[str, type[np.generic]] = {
@@ -299,30 +300,27 @@ def _check_arrays(tree: LabelTree, arrays: ModelArrays) -> None:
     n_blocks = arrays.scales.size
     outputs = np.diff(tree.child_ptr) + np.diff(tree.label_ptr)
     node_blocks = -(-outputs.astype(np.int64) // BLOCK_OUTPUTS)
-    tables = np.diff(arrays.bucket_ptr) - 1
-    slots, stored = np.diff(arrays.slot_ptr), np.diff(arrays.remainder_ptr)
     ok = (
         arrays.bias.size == outputs.sum()
         and arrays.block_ptr.size == tree.n_nodes
         and arrays.block_ptr.min() >= 0
-        and np.all(arrays.block_ptr + node_blocks <= n_blocks)
+        and np.all(arrays.block_ptr <= n_blocks - node_blocks)
         and arrays.buckets.size % 2 == 0
-        and _rises(arrays.bucket_ptr, n_blocks, arrays.buckets.size // 2)
-        and _rises(arrays.slot_ptr, n_blocks, arrays.counts.size - BUCKET_SCAN)
-        and _rises(arrays.remainder_ptr, n_blocks, arrays.remainders.size - BUCKET_SCAN)
-        and np.all((stored == slots) | (stored == 2 * slots))  # one byte or two for each slot
-        and _rises(arrays.entry_ptr, n_blocks, arrays.columns.size)
+        and is_pointer(arrays.bucket_ptr, n_blocks, arrays.buckets.size // 2)
+        and is_pointer(arrays.slot_ptr, n_blocks, arrays.counts.size - BUCKET_SCAN)
+        and is_pointer(arrays.remainder_ptr, n_blocks, arrays.remainders.size - BUCKET_SCAN)
+        and is_pointer(arrays.entry_ptr, n_blocks, arrays.columns.size)
         and arrays.weights.size == arrays.columns.size
-        and np.all(tables > 0)
-        and np.all(tables & (tables - 1) == 0)
     )
+    if ok:  # the pointers rise, so that their differences are sizes
+        tables = np.diff(arrays.bucket_ptr) - 1
+        slots, stored = np.diff(arrays.slot_ptr), np.diff(arrays.remainder_ptr)
+        one_byte_or_two = np.all((stored == slots) | (stored == 2 * slots))  # for each slot
+        ok = one_byte_or_two and np.all(tables > 0) and np.all(tables & (tables - 1) == 0)
     if not ok:
         raise InputError("the arrays of a stored tree must fit together")
-
-
-def _rises(ptr: NDArray[np.int64], n_blocks: int, size: int) -> bool:
-    rises = ptr.size == n_blocks + 1 and ptr[0] == 0 and ptr[-1] == size and not np.any(np.diff(ptr) < 0)
-    return bool(rises)
+    for name, values in (("scales", arrays.scales), ("bias", arrays.bias), ("weights", arrays.weights)):
+        check_stored_finite(values, f"the {name} of a stored tree")
 
 
 def _exact_mean(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
@@ -403,6 +401,9 @@ def _slot_features(
         slots = np.arange(first_slots[-1] - first_slots[0])
     bucket = np.searchsorted(first_slots, slots + first_slots[0], side="right") - 1
     stored = arrays.remainders[int(arrays.remainder_ptr[block]) : int(arrays.remainder_ptr[block + 1])]
+    width = 2 if remainder_bits > 8 else 1
+    if slots.size and (slots.max() + 1) * width > stored.size:
+        raise InputError(_UNKNOWN)
     remainders = stored[slots].astype(np.int64)
     if remainder_bits > 8:  # low bytes of all slots, then their high bytes
         remainders += stored[slots + stored.size // 2].astype(np.int64) << 8
@@ -410,6 +411,8 @@ def _slot_features(
     inverse = pow(_HASH_FACTOR, -1, 1 << bits)
     # Both factors are below 2^31, so the product fits.
     features: NDArray[np.int64] = hashed * inverse % (1 << bits)
+    if features.size and not 0 <= features.min() <= features.max() < n_features:
+        raise InputError(_UNKNOWN)
     return features
 
 
@@ -432,6 +435,9 @@ def _read_block(
     slots = slice(int(arrays.slot_ptr[block]), int(arrays.slot_ptr[block + 1]))
     entries = slice(int(arrays.entry_ptr[block]), int(arrays.entry_ptr[block + 1]))
     features = _slot_features(model, block, n_features)
-    feature = np.repeat(features, arrays.counts[slots].astype(np.int64) + 1)  # a slot has counts + 1 entries
+    sizes = arrays.counts[slots].astype(np.int64) + 1  # a slot has counts + 1 entries
+    if features.size != sizes.size or int(sizes.sum()) != entries.stop - entries.start:
+        raise InputError(_UNKNOWN)
+    feature = np.repeat(features, sizes)
     output = arrays.columns[entries].astype(np.int64) + place * BLOCK_OUTPUTS
     return output, feature, arrays.weights[entries].astype(np.float64) * float(arrays.scales[block])

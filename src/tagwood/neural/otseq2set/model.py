@@ -315,6 +315,7 @@ class SetGenerator(FittedModel):
         n_labels, dimension, n_steps = (
             check_int(state.param(name, int), name, low=1) for name in ("n_labels", "dimension", "n_steps")
         )
+        check_int(n_steps, "n_steps", high=max(n_labels + 1, 10_000))  # memory grows with it
         words = WordSequences.from_state(state.part("words"))
         module = model._network(words.n_words, n_labels, dimension)
         _check_convolutions(state, model.network.hidden)
