@@ -147,14 +147,21 @@ def page_blocks(result: dict[str, Any]) -> Iterator[str]:
         yield f"**{model['n_labels']:,} labels, quality {model['quality']}**, one text, one thread"
         same = model.get("agreement", {})
         rows = [
-            [title, f"{found['cpu_ms']:.2f}", f"{found['ratio']:.2f}", f"{100 * same[title]:.0f}" if title in same else ""]
+            [
+                title,
+                f"{found['cpu_ms']:.2f}",
+                f"{found['ratio']:.2f}",
+                f"{100 * same[title]:.0f}" if title in same else "",
+            ]
             for title, found in model["calls"].items()
         ]
         yield table(["call", "CPU ms", "× plain", "% of the exact search's labels"], rows)
     if "pecos" in result:
         found = result["pecos"]
         yield f"**PECOS**, {found['n_labels']:,} labels, `selected_outputs_csr` of one row"
-        yield table(["call", "CPU ms", "× plain"], [[t, f"{v[0]:.2f}", f"{v[1]:.2f}"] for t, v in found["calls"].items()])
+        yield table(
+            ["call", "CPU ms", "× plain"], [[t, f"{v[0]:.2f}", f"{v[1]:.2f}"] for t, v in found["calls"].items()]
+        )
 
 
 if __name__ == "__main__":

@@ -22,20 +22,22 @@ _K = 5
 
 def measure_pecos(problem: Any, folder: Path) -> dict[str, Any]:
     """Train XR-Linear in PECOS's environment and measure single rows, plain and with selected labels."""
-    from benchmarks.peers import python_of
+    from benchmarks.peers import interpreter
 
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("X_train", "Y_train", "X_test"):
         sparse.save_npz(folder / f"{name}.npz", sparse.csr_matrix(getattr(problem, name)), compressed=False)
     job = {"folder": str(folder.resolve())}
-    return run_job(python_of("pecos"), "benchmarks.filters.pecos", job, folder / "log.txt", threads=1, minutes=20)
+    return run_job(interpreter("pecos"), "benchmarks.filters.pecos", job, folder / "log.txt", threads=1, minutes=20)
 
 
 def work(job: dict[str, Any]) -> dict[str, Any]:
     """Train, and measure single rows."""
     from benchmarks.adapters.pecos import train_tree
 
-    X, Y, test = (sparse.load_npz(Path(job["folder"]) / f"{name}.npz").tocsr() for name in ("X_train", "Y_train", "X_test"))
+    X, Y, test = (
+        sparse.load_npz(Path(job["folder"]) / f"{name}.npz").tocsr() for name in ("X_train", "Y_train", "X_test")
+    )
     model = train_tree(X, Y.tocsc(), {"nr_splits": 16, "max_leaf_size": 100, "threshold": 0.1}, 1)
     rng = np.random.default_rng(0)
     masks: dict[str, Any] = {"plain": None}

@@ -56,6 +56,9 @@ def serve(
         list[str] | None,
         typer.Option("--max", help="Limit of a request, such as texts=100 or text_chars=50000 (repeatable)."),
     ] = None,
+    filters: Annotated[
+        Path | None, typer.Option(help="Folder that keeps named filters; without it they end with the service.")
+    ] = None,
     no_batching: Annotated[
         bool, typer.Option("--no-batching", help="Answer each request on its own instead of in batches.")
     ] = False,
@@ -110,6 +113,7 @@ def serve(
         threads=jobs,
         reload_seconds=reload_seconds,
         log_texts=log_texts,
+        filters=filters,
         wait_for_model=wait_for_model,
     )
     if settings.token is None and not is_loopback(host):

@@ -34,7 +34,7 @@ from tagwood.service.problems import (
     from_validation,
     problem_response,
 )
-from tagwood.service.routes import annif, groups, labels, model, reconcile, texts
+from tagwood.service.routes import annif, filters, groups, labels, model, reconcile, texts
 from tagwood.service.security import JsonResponse, JsonRoute, SecurityMiddleware, SlowBodies
 from tagwood.service.settings import ServedModel, ServiceSettings
 from tagwood.service.state import LoadedModel, ModelHolder, ServiceState
@@ -63,6 +63,10 @@ ROUTES = (
     Endpoint("GET", "/v1/labels", labels.labels, schemas.LabelsResponse, "labels"),
     Endpoint("GET", "/v1/labels/{label}", labels.label, LabelCard, "labels"),
     Endpoint("GET", "/v1/tree", labels.tree, TreeView, "labels"),
+    Endpoint("GET", "/v1/filters", filters.filters, schemas.FiltersResponse, "filters"),
+    Endpoint("PUT", "/v1/filters/{name}", filters.put_filter, schemas.FilterResponse, "filters"),
+    Endpoint("GET", "/v1/filters/{name}", filters.show_filter, schemas.FilterResponse, "filters"),
+    Endpoint("DELETE", "/v1/filters/{name}", filters.delete_filter, schemas.FilterSummary, "filters"),
     Endpoint("GET", "/v1/model", model.model, schemas.ModelResponse, "model"),
     Endpoint("GET", "/v1/groups", groups.groups, schemas.GroupsResponse, "groups"),
     Endpoint("GET", "/v1/groups/{group}", groups.group, schemas.GroupResponse, "groups"),
@@ -207,7 +211,7 @@ def _add(app: FastAPI, endpoint: Endpoint) -> None:
         methods=[endpoint.method],
         status_code=endpoint.status,
         tags=[endpoint.tag],
-        route_class_override=JsonRoute if endpoint.method == "POST" else None,
+        route_class_override=JsonRoute if endpoint.method in ("POST", "PUT") else None,
         **options,
     )
     if endpoint.method == "GET":  # load balancers ask with HEAD
@@ -254,7 +258,7 @@ _ALWAYS = (
     *("invalid-request", "not-found", "method-not-allowed", "ambiguous-host"),
     *("too-many-requests", "headers-too-large", "internal"),
 )
-_OF_ONE_PROJECT = {route.path for route in ROUTES if route.tag in ("texts", "labels", "model", "groups")}
+_OF_ONE_PROJECT = {route.path for route in ROUTES if route.tag in ("texts", "labels", "filters", "model", "groups")}
 _WITH_BODY = ("invalid-json", "timeout", "conflict", "body-too-large", "unsupported-type")
 
 
@@ -289,7 +293,7 @@ def _add_problems(operation: dict[str, Any], path: str, settings: ServiceSetting
         kinds.append("not-ready")
     if "/projects/" in path or path == "/v1/detect-language":
         kinds.append("bad-request")
-    if "requestBody" in operation and path.endswith(("/feedback", "/corrections", "/learn")):
+    if "requestBody" in operation and path.endswith(("/feedback", "/corrections", "/learn", "/filters/{name}")):
         kinds.append("not-stored")
     if "corrections" in path:
         kinds.append("conflict")

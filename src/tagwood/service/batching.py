@@ -32,6 +32,7 @@ class TagOptions(NamedTuple):
     restrict: tuple[int, ...] | None = None
     exclude: tuple[int, ...] | None = None
     language: str | None = None
+    allowed: LabelFilter | None = None  # labels in all named filters of the request
 
 
 class _Job(NamedTuple):
@@ -118,9 +119,14 @@ class RequestBatcher:
 
 def tag_texts(tagger: Tagger, texts: list[str], options: TagOptions) -> list[dict[str, Any]]:
     """Return the labels of each text as JSON values."""
-    rows = {name: getattr(options, name) for name in ("restrict", "exclude")}
-    limits = {name: LabelFilter.of(some, len(tagger.vocab_)) for name, some in rows.items() if some is not None}
-    return [as_json(found, tagger.vocab_) for found in tagger.tag(texts, **options._asdict() | limits)]
+    given = options._asdict()
+    allowed = given.pop("allowed")
+    for name in ("restrict", "exclude"):
+        if given[name] is not None:
+            given[name] = LabelFilter.of(given[name], len(tagger.vocab_))
+    if allowed is not None:
+        given["restrict"] = allowed if given["restrict"] is None else allowed & given["restrict"]
+    return [as_json(found, tagger.vocab_) for found in tagger.tag(texts, **given)]
 
 
 def as_json(tags: Tags, vocab: LabelVocab) -> dict[str, Any]:

@@ -23,6 +23,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "forbidden-host": (421, "This host name is not accepted"),
     "not-found": (404, "Not found"),
     "unknown-label": (404, "The label is not in the vocabulary"),
+    "unknown-filter": (404, "There is no such filter"),
     "method-not-allowed": (405, "The method is not allowed"),
     "timeout": (408, "The body took too long to arrive"),
     "conflict": (409, "This service cannot do that"),

@@ -10,7 +10,7 @@ that a typing error is not silently ignored. A label is given by its id (a numbe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -45,6 +45,7 @@ LabelKey = Annotated[
     LabelId | Annotated[str, Field(min_length=1, max_length=2000)],
     Field(description="A label: its id (a number), or its name or URI (a string).", examples=["oak", 12]),
 ]
+FilterTerm = Annotated[str, Field(pattern=r"^~?[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Language = Annotated[
     str | None,
     Field(max_length=35, description="Language of the label names; default and fallback: the main names."),
@@ -106,7 +107,48 @@ class SuggestRequest(RequestBody):
     )
     restrict: list[LabelKey] | None = Field(default=None, description="Return only these labels.")
     exclude: list[LabelKey] | None = Field(default=None, description="Do not return these labels.")
+    filters: list[FilterTerm] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=16,
+        description="Return only labels that are in all these named filters; ~NAME stands for labels outside one.",
+        examples=[["in-stock", "~adult"]],
+    )
     language: Language = None
+
+
+class FilterRequest(RequestBody):
+    """A set of labels to store under a name."""
+
+    model_config = _example(labels=["oak", "ash"], unknown="ignore")
+
+    labels: list[LabelKey] = Field(description="The labels of the set; it may be empty.")
+    unknown: Literal["error", "ignore"] = Field(
+        default="error",
+        description="Whether labels that the model does not know are an error, or left out and counted.",
+    )
+
+
+class FilterSummary(BaseModel):
+    """A stored filter."""
+
+    name: str
+    version: int = Field(description="1, 2, ...; a deleted filter begins again.")
+    created: str = Field(description="Time of this version.")
+    labels: int = Field(description="Number of labels that were sent.")
+
+
+class FilterResponse(FilterSummary):
+    """A stored filter and what the model knows of it."""
+
+    known: int = Field(description="Labels of the model that are in the set.")
+    unknown: int = Field(description="Labels that the model does not know.")
+
+
+class FiltersResponse(BaseModel):
+    """All filters."""
+
+    filters: list[FilterSummary]
 
 
 class SuggestedLabel(BaseModel):

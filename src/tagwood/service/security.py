@@ -91,7 +91,7 @@ class SecurityMiddleware:
             self._checked = CORSMiddleware(
                 self._answer,
                 allow_origins=settings.origins,
-                allow_methods=("GET", "POST"),
+                allow_methods=("GET", "POST", "PUT", "DELETE"),
                 allow_headers=("Authorization", "Content-Type", "X-Request-ID"),
                 expose_headers=("X-Request-ID", "Retry-After"),
             )

@@ -86,6 +86,7 @@ class ServiceSettings:
     threads: int = 1  # threads of one worker for large batches
     reload_seconds: float = 2.0  # how often to check the model folder for a new model; 0: never
     log_texts: bool = False  # whether texts are written to the log
+    filters: Path | None = None  # folder that keeps named filters; None: they are lost when the service stops
     # Folder shared by the workers while the service runs; None: there is one worker only
     run_folder: Path | None = None
     # Whether the service runs without a model, not ready, until there is one; otherwise it ends

@@ -28,6 +28,7 @@ from starlette.requests import Request
 from tagwood.errors import InputError, TagwoodError
 from tagwood.recipe import recipe_of
 from tagwood.service.batching import RequestBatcher, TagOptions, tag_texts
+from tagwood.service.filters import FilterStore
 from tagwood.service.group_review import GroupReview
 from tagwood.service.journal import Journal
 from tagwood.service.label_search import LabelNameIndex, LabelNameSearch
@@ -224,6 +225,8 @@ class ServiceState:
     def open(self) -> None:
         """Start the threads and open the journals; the state can be opened again after `close`."""
         settings = self.settings
+        kept = settings.filters or settings.run_folder
+        self.filters = FilterStore(None if kept is None else kept / "filters" / self.project)
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="work")
         self.batcher = RequestBatcher(
             self.pool,
@@ -267,6 +270,7 @@ class ServiceState:
     def close(self) -> None:
         """Finish writing and stop the threads."""
         self.pool.shutdown(wait=True, cancel_futures=True)
+        self.filters.close()
         for journal in (self.feedback, self.corrections):
             if journal is not None:
                 journal.close()

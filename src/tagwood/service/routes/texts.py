@@ -10,11 +10,12 @@ from typing import Any
 
 from starlette.requests import Request
 
+from tagwood.models.label_filter import LabelFilter
 from tagwood.service.batching import TagOptions
 from tagwood.service.problems import ProblemError
 from tagwood.service.schemas import ExplainRequest, FeedbackRequest, LabelKey, SuggestRequest
 from tagwood.service.settings import RequestLimits
-from tagwood.service.state import LoadedModel, state_of
+from tagwood.service.state import LoadedModel, ServiceState, state_of
 
 
 async def suggest(request: Request, body: SuggestRequest) -> Any:
@@ -25,7 +26,7 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
     state = state_of(request)
     (loaded, other), limits = state.models_for(request.scope["request_id"]), state.settings.limits
     texts = check_texts(body.texts, limits)
-    options = _options(loaded, body, limits)
+    options = _options(loaded, body, limits)._replace(allowed=await _allowed(state, loaded, body))
     if state.settings.log_texts:
         state.log.event("texts", id=request.scope["request_id"], texts=texts)
     results = await state.batcher.tag(loaded.tagger, texts, options)
@@ -33,8 +34,18 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
     state.traffic.answered(loaded.tagger.encoder_, loaded.bands, texts, results)
     if other is not None:
         with contextlib.suppress(ProblemError):  # labels that only one of the models knows: nothing to compare
-            state.compare(other, texts, _options(other, body, limits), results)
+            others = _options(other, body, limits)._replace(allowed=await _allowed(state, other, body))
+            state.compare(other, texts, others, results)
     return {"results": results, "calibrated": loaded.calibrated, "model": loaded.name}
+
+
+async def _allowed(state: ServiceState, loaded: LoadedModel, body: SuggestRequest) -> LabelFilter | None:
+    """Return the labels in all named filters of a request; a filter that is new to the worker is looked up."""
+    if not body.filters:
+        return None
+    if state.filters.is_prepared(loaded.tagger, body.filters):
+        return state.filters.filter_of(loaded.tagger, body.filters)
+    return await state.in_thread(state.filters.filter_of, loaded.tagger, body.filters)
 
 
 async def explain(request: Request, body: ExplainRequest) -> Any:

@@ -1,0 +1,60 @@
+"""Endpoints about named label filters. In: labels. Out: facts about the stored filters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tagwood.service.filters import NAME, FilterFacts, known_labels
+from tagwood.service.problems import ProblemError
+from tagwood.service.schemas import FilterRequest
+from tagwood.service.security import JsonResponse
+from tagwood.service.state import LoadedModel, ServiceState, state_of
+
+FilterName = Annotated[str, Path(pattern=f"^{NAME.pattern}$", description="Name of the filter.", examples=["in-stock"])]
+
+
+async def put_filter(request: Request, body: FilterRequest, name: FilterName) -> Any:
+    """Store a set of labels under a name; a request for suggestions can then use it as one of its `filters`.
+
+    A new version replaces the old one in one step, for all workers. Labels that a later model does not know are left
+    out.
+    """
+    state = state_of(request)
+    loaded = state.holder.current
+    found = await state.in_thread(known_labels, loaded.tagger.vocab_, body.labels)
+    if found.n_unknown and body.unknown == "error":
+        detail = (
+            f"{found.n_unknown:,} of {len(body.labels):,} labels are unknown; send unknown='ignore' to leave them out."
+        )
+        raise ProblemError.at("#/labels", detail, "unknown-label")
+    facts = await state.in_thread(state.filters.put, name, body.labels)
+    return {**facts._asdict(), "known": len(found), "unknown": found.n_unknown}
+
+
+async def filters(request: Request) -> Response:
+    """List the filters."""
+    state = state_of(request)
+    listed = await state.in_thread(lambda: [state.filters.get(name)._asdict() for name in state.filters.names()])
+    return JsonResponse({"filters": listed})
+
+
+async def show_filter(request: Request, name: FilterName) -> Response:
+    """Show a filter: its version, and how many of its labels the model knows."""
+    state = state_of(request)
+    return JsonResponse(await state.in_thread(_counted, state, state.holder.current, state.filters.get(name)))
+
+
+async def delete_filter(request: Request, name: FilterName) -> Response:
+    """Delete a filter; requests that name it are refused from then on."""
+    state = state_of(request)
+    facts = await state.in_thread(state.filters.delete, name)
+    return JsonResponse(facts._asdict())
+
+
+def _counted(state: ServiceState, loaded: LoadedModel, facts: FilterFacts) -> dict[str, Any]:
+    found = state.filters.filter_of(loaded.tagger, [facts.name])
+    return {**facts._asdict(), "known": len(found), "unknown": found.n_unknown}
