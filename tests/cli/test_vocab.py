@@ -136,7 +136,7 @@ def test_added_labels_are_suggested_by_their_words(model, skos, tmp_path, capsys
 def test_the_language_of_names_and_descriptions_can_be_chosen(model, skos, capsys):
     facts = as_json(capsys, "load", model, skos, "-L", "de", "--add")
     assert [one["name"] for one in facts["renamed"]] == ["Wald", "Wasser", "Steine"]
-    assert Tagger.load(model).label_texts_.to_dict() == {4: "Fischerei"}
+    assert Tagger.load(model).new_labels_.descriptions() == {4: "Fischerei"}
 
 
 def test_a_dry_run_changes_nothing(model, skos, capsys):

@@ -73,7 +73,7 @@ def test_new_labels_are_taken_in_by_the_model(tagger, tmp_path):
     grown = load(tagger.save(tmp_path / "model"))
     grown.update_labels(texts={"oaks": "oak oak elm"})
     assert grown.model_.n_labels_ == len(WORDS) + 1 == len(grown.vocab_)
-    assert grown.label_texts_ is None
+    assert len(grown.new_labels_.labels) == 0
     assert "oaks" in grown.tag_one("oak elm", k=3).names
     verdict = grown.explain("granite slate", "oaks", k=1).verdict
     assert verdict.reason == "beyond the limit"

@@ -142,7 +142,7 @@ def bring_in(
 def _descriptions(tagger: Tagger, update: TableUpdate, newer: Source) -> dict[int, str]:
     """Return the texts of labels that no training text has, by id."""
     counts, gone = tagger.label_counts_, update.vocab.removed_mask()
-    known = {} if tagger.label_texts_ is None else tagger.label_texts_.to_dict()
+    known = {} if tagger.new_labels_ is None else tagger.new_labels_.descriptions()
     texts = {
         i: newer.describe(j) for i, j in update.sources.items() if not gone[i] and (i >= counts.size or counts[i] == 0)
     }

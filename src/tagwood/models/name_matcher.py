@@ -117,7 +117,7 @@ class NameMatcher(FittedModel):
                 given="none",
                 hint="Pass label_names, or use it in a Tagger, which knows them.",
             )
-        names, n_names = _all_names(label_names), len(label_names)
+        names, n_names = plain_names(label_names), len(label_names)
         if n_names < Y.shape[1]:
             raise InputError(
                 f"label_names must hold the names of all {Y.shape[1]:,} labels",
@@ -139,7 +139,7 @@ class NameMatcher(FittedModel):
     def add_labels(self, label_names: Sequence[str | Sequence[str]]) -> NDArray[np.int64]:
         """Add labels by their names, given as in `fit`, and return their ids; they are found from now on."""
         self._check_fitted()
-        new = [(self.n_labels_ + label, name) for label, name in _all_names(label_names)]
+        new = [(self.n_labels_ + label, name) for label, name in plain_names(label_names)]
         ids = np.arange(self.n_labels_, self.n_labels_ + len(label_names))
         self.n_labels_ += ids.size
         self.right_ = np.append(self.right_, np.full(ids.size, np.median(self.right_), dtype=np.float32))
@@ -152,7 +152,7 @@ class NameMatcher(FittedModel):
         self._check_fitted()
         check = {check_int(label, "label", low=0, high=self.n_labels_ - 1): own for label, own in names.items()}
         labels, known = list(check), set(self.names_)
-        pairs = [(labels[place], name) for place, name in _all_names(list(check.values()))]
+        pairs = [(labels[place], name) for place, name in plain_names(list(check.values()))]
         self._add_names([pair for pair in pairs if pair not in known])
 
     def _add_names(self, new: list[tuple[int, str]]) -> None:
@@ -390,7 +390,7 @@ class NameMatcher(FittedModel):
         return logits
 
 
-def _all_names(label_names: Sequence[str | Sequence[str]]) -> list[tuple[int, str]]:
+def plain_names(label_names: Sequence[str | Sequence[str]]) -> list[tuple[int, str]]:
     """Return (label, name) pairs, each once, without qualifiers."""
     pairs: dict[tuple[int, str], None] = {}
     for label, names in enumerate(check_texts(label_names)):

@@ -47,7 +47,8 @@ from tagwood.tagger.group_learning import (
     impute_rows,
     learns_soft,
 )
-from tagwood.tagger.search import LabelSearch
+from tagwood.tagger.new_labels import HeldOutRows, NameCurve
+from tagwood.tagger.search import LabelSearch, knows_new_labels
 
 Progress = Callable[[str, float], None]
 
@@ -341,11 +342,12 @@ class Measures(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What `fit` learns from a dataset."""
+    """What `fit` learns from a dataset; `curve` judges labels without rows, None for texts without words."""
 
     parts: Parts
     probabilities: Probabilities | None
     measures: Measures | None
+    curve: NameCurve | None
 
 
 class Plan(NamedTuple):
@@ -367,7 +369,7 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
     train, held = split_holdout(data, plan.sets, plan.seed)
     parts = fit_parts(plan, train, report)
     if held is None:
-        return Learned(parts, None, None)
+        return Learned(parts, None, None, _name_curve(data, parts, None))
     report("probabilities", 0.0)
     ranking = LabelSearch(parts.encoder, parts.model, data.vocab).rank(list(held.texts or ()), CANDIDATES)
     truth, measures = held.labels, None
@@ -379,10 +381,12 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
     if held.n_rows >= plan.sets.smallest:
         counts = np.bincount(parts.Y.indices, minlength=ranking.n_labels)
         probabilities = Probabilities.fit(ranking, truth, counts)
+        ranking = cast(Calibrator, probabilities.calibrator).transform(ranking)
+    curve = _name_curve(data, parts, HeldOutRows(list(held.texts or ()), ranking, check_labels(truth)))
     if plan.sets.refit and held.n_rows > WORTH_REFITTING * data.n_rows:
         again = plan._replace(model=settled(parts.model), groups=parts.groups)
         parts = fit_parts(again, data, lambda stage, share: report(f"{stage}, all rows", share))
-    return Learned(parts, probabilities, measures)
+    return Learned(parts, probabilities, measures, curve)
 
 
 def _learn_ensemble(data: Dataset, plan: Plan, report: Progress) -> Learned:
@@ -390,10 +394,22 @@ def _learn_ensemble(data: Dataset, plan: Plan, report: Progress) -> Learned:
     parts = fit_parts(plan, data, report)
     held = cast(Ensemble, parts.model).held_out_
     if held is None:
-        return Learned(parts, None, None)
+        return Learned(parts, None, None, _name_curve(data, parts, None))
     report("probabilities", 0.0)
     probabilities = Probabilities(None, held.ranking, check_labels(held.truth))  # its scores are probabilities
-    return Learned(parts, probabilities, measure(held.ranking, held.truth))
+    texts = list(data.texts or ())
+    curve = _name_curve(data, parts, HeldOutRows([texts[row] for row in held.rows], held.ranking, held.truth))
+    return Learned(parts, probabilities, measure(held.ranking, held.truth), curve)
+
+
+def _name_curve(data: Dataset, parts: Parts, held: HeldOutRows | None) -> NameCurve | None:
+    """Return what judges labels without rows by their names."""
+    trained = np.flatnonzero(np.bincount(parts.Y.indices, minlength=data.n_labels))
+    matchers = [m.model for m in getattr(parts.model, "members_", ()) if isinstance(m.model, NameMatcher)]
+    language = matchers[0].language if matchers else None
+    own = knows_new_labels(parts.model) or data.vocab.names is None
+    names = [] if own else data.vocab.label_names()
+    return NameCurve.fit(list(data.texts or ()), names, trained, language, None if own else held)
 
 
 def measure(ranking: Ranking, Y: sparse.csr_array) -> Measures:
@@ -460,7 +476,7 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
         "progress": lambda: report,
         "runner": lambda: plan.runner,
         "label_texts": lambda: [data.vocab.name(label) for label in range(data.n_labels)],
-        "label_names": data.vocab.label_names,
+        "label_names": lambda: _names_to_learn(data, model),
     }
     if data.groups is not None:
         report("labels of rows", 0.0)
@@ -474,6 +490,15 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     rows = texts if takes_texts(model) else X
     model.fit(rows, Y, **{name: value() for name, value in options.items() if name in accepted})
     return Parts(model.encoder_ if shares else encoder, model, Y, imputed, rule)
+
+
+def _names_to_learn(data: Dataset, model: Any) -> list[list[str]]:
+    """Return all names of each label; for an ensemble, none of labels without rows: `NewLabels` finds those."""
+    names = data.vocab.label_names()
+    if not isinstance(model, Ensemble):
+        return names
+    used = np.bincount(data.labels.indices, minlength=data.n_labels) > 0
+    return [own if has_rows else [] for own, has_rows in zip(names, used.tolist(), strict=True)]
 
 
 def _encode(encoder: Any, texts: list[str], report: Progress) -> Any:

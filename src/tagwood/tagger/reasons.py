@@ -26,7 +26,7 @@ from tagwood.errors import InputError
 from tagwood.features.base import takes_texts
 from tagwood.features.concat import ConcatEncoder
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.models.base import explains_texts, finds_new_labels
+from tagwood.models.base import explains_texts
 from tagwood.models.ensemble import Ensemble, Evidence, MemberEvidence
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import TreeRanker
@@ -34,7 +34,9 @@ from tagwood.models.linear_tree.explanation import LabelPath, PathStep, Pruned, 
 from tagwood.models.name_matcher import NameMatcher
 from tagwood.models.neighbours import Centroids, Neighbours
 from tagwood.probabilities.calibration import sigmoid
+from tagwood.ranking import Ranking
 from tagwood.tagger.explanation import Explanation, MemberReason, Path, Similar, Step, Verdict, Word
+from tagwood.tagger.search import knows_new_labels
 from tagwood.tagger.stored import FittedTagger
 from tagwood.trees.label_tree import LabelTree
 
@@ -74,6 +76,14 @@ class _TreeRow(NamedTuple):
         return max(lost, key=lambda one: one.score) if len(lost) == len(self.model.trees_) else None
 
 
+class _NewLabel(NamedTuple):
+    """What speaks for a label without training rows."""
+
+    base: float
+    log_odds: float
+    reason: MemberReason
+
+
 def explain_tag(tagger: FittedTagger, text: str, label: int, question: Question, n_similar: int) -> Explanation:
     """Return why `tagger.tag` returns a label for a text, or why it does not; see `Tagger.explain`."""
     if not isinstance(text, str):
@@ -86,9 +96,14 @@ def explain_tag(tagger: FittedTagger, text: str, label: int, question: Question,
     name = tagger.vocab_.name(label, language)
     ranked = tagger.rank([text], max(k, _LOOKED_AT), restrict=question.restrict, exclude=question.exclude)[0]
     place = next((place for place, (found, _) in enumerate(ranked, 1) if found == label), None)
-    trees = _tree_rows(tagger, text, label)
-    evidence = _evidence(tagger, text, label, question)
-    members = () if evidence is None else _members(tagger, text, label, question, trees, evidence)
+    new = _new_label_reason(tagger, text, label, ranked, language)
+    trees = [] if new is not None else _tree_rows(tagger, text, label)
+    evidence = new or _evidence(tagger, text, label, question)
+    members: tuple[MemberReason, ...] = ()
+    if isinstance(evidence, _NewLabel):
+        members = (evidence.reason,)
+    elif evidence is not None:
+        members = _members(tagger, text, label, question, trees, evidence)
     paths = trees[0].paths if trees else []
     model_score = float(np.mean([path.score for path in paths])) if paths else None
     if evidence is not None:
@@ -110,6 +125,30 @@ def explain_tag(tagger: FittedTagger, text: str, label: int, question: Question,
         base=None if evidence is None else evidence.base,
         log_odds=None if evidence is None else evidence.log_odds,
     )
+
+
+def _new_label_reason(
+    tagger: FittedTagger, text: str, label: int, ranked: list[tuple[int, float]], language: str | None
+) -> _NewLabel | None:
+    """Return what speaks for a label that is found by its names alone; None for others."""
+    new = tagger.new_labels_
+    if new is None or label not in new.labels:
+        return None
+    trained = [(one, score) for one, score in ranked if one not in new.labels]
+    found = new.explain(text, label, Ranking.from_lists([trained], len(tagger.vocab_)))
+    added = found.log_odds - found.base
+    words = [f"words of its names or description: {', '.join(found.words)}"] if found.words else []
+    names = ", ".join(tagger.vocab_.name(one, language) for one in found.similar)
+    words += [f"labels with similar names are suggested: {names}"] if names else []
+    share = added / max(1, len(found.words))
+    reason = MemberReason(
+        "Names of new labels",
+        added,
+        1 if words and added else None,
+        "; ".join(words) or "neither its names nor labels with similar names fit the text",
+        tuple(Word(word, share) for word in found.words),
+    )
+    return _NewLabel(found.base, found.log_odds, reason)
 
 
 def _tree_rows(tagger: FittedTagger, text: str, label: int) -> list[_TreeRow]:
@@ -255,9 +294,9 @@ def _verdict(
     k, threshold = question.k, question.threshold
     if tagger.vocab_.removed_mask()[label]:
         return Verdict("masked", "not suggested, because the label is masked.")
-    described = tagger.label_texts_ is not None and label in tagger.label_texts_.labels
+    described = tagger.new_labels_ is not None and label in tagger.new_labels_.labels
     in_answer = place is not None and place <= k
-    learned = tagger.label_counts_[label] > 0 or finds_new_labels(tagger.model_)
+    learned = tagger.label_counts_[label] > 0 or knows_new_labels(tagger.model_)
     if not learned and not described and not in_answer:
         return Verdict("never in training", "not suggested, because no training text has this label.")
     if question.exclude is not None and label in question.exclude:

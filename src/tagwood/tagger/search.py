@@ -1,7 +1,7 @@
 """`LabelSearch`: from texts to rankings and tags, without masked labels; the time-critical path of a Tagger.
 
 In: texts. Out: `Ranking`s of ids, `Tags` of names. A short text goes from the encoder to the model as plain arrays.
-Also: labels as users name them, changes of the label table, and labels known by their descriptions only.
+Also: labels as users name them, and changes of the label table.
 """
 
 from __future__ import annotations
@@ -10,26 +10,23 @@ import gc
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise, repeat
 from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood._check import check_choice, check_int
-from tagwood._sparse import normalize_rows
 from tagwood.data.vocab import LabelVocab, StringTable, as_array
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts
-from tagwood.models.base import LabelModel, add_labels, finds_new_labels
+from tagwood.models.base import LabelModel, add_labels
 from tagwood.models.label_filter import LabelFilter
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.ranking import Ranking
-from tagwood.storage import State
 
 Label: TypeAlias = str | int | tuple[Any, ...]
 Labels: TypeAlias = Any  # labels of any kind: a `LabelFilter`, a mask, or a collection or array of `Label`
@@ -169,60 +166,6 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass(frozen=True, eq=False)
-class LabelTexts:
-    """Labels without training texts, known by a text that describes them.
-
-    Their score is the cosine of text and description. They are usable at once; the next training replaces them.
-    """
-
-    labels: NDArray[np.int32]
-    texts: StringTable
-    encoder: Encoder
-
-    @classmethod
-    def of(cls, texts: Mapping[int, str], encoder: Encoder) -> LabelTexts:
-        """Build from texts by label id."""
-        order = sorted(texts)
-        labels = np.array(order, dtype=np.int32)
-        return cls(labels, StringTable.from_strings(texts[label] for label in order), encoder)
-
-    def to_dict(self) -> dict[int, str]:
-        """Return the texts by label id."""
-        return dict(zip(self.labels.tolist(), self.texts, strict=True))
-
-    def join(self, ranking: Ranking, texts: list[str], k: int, allowed: LabelFilter | None) -> Ranking:
-        """Return the best `k` labels of each text among those of a ranking and those described here, if allowed."""
-        cosines = sparse.coo_array(self._unit(texts) @ self._features.T)
-        labels = self.labels[cosines.col]
-        use = cosines.data > 0
-        if allowed is not None:
-            use &= allowed.mask[labels]
-        shape = (ranking.n_rows, ranking.n_labels)
-        cells = (cosines.data[use], (cosines.row[use], labels[use]))
-        own = Ranking.from_csr(sparse.csr_array(sparse.coo_array(cells, shape=shape)))
-        return Ranking.merge([ranking, own], how="max").top(k)
-
-    @cached_property
-    def _features(self) -> sparse.csr_array:
-        return self._unit(list(self.texts))
-
-    def _unit(self, texts: list[str]) -> sparse.csr_array:
-        return normalize_rows(sparse.csr_array(self.encoder.transform(texts)))
-
-    def state(self) -> State:
-        """Return the stored form."""
-        arrays: dict[str, NDArray[Any]] = {"blob": self.texts.blob, "offsets": self.texts.offsets}
-        return State("LabelTexts", arrays={**arrays, "labels": self.labels})
-
-    @classmethod
-    def from_state(cls, state: State, encoder: Encoder) -> LabelTexts:
-        """Rebuild from the stored form and the encoder of the same model."""
-        labels = state.array("labels", np.int32, (None,))
-        offsets = state.array("offsets", np.int64, (labels.size + 1,))
-        return cls(labels, StringTable(state.array("blob", np.uint8, (None,)), offsets), encoder)
-
-
 def find_label(vocab: LabelVocab, label: Label) -> int:
     """Return the row of a label given by name, URI or id; an unknown one raises `InputError` with the nearest name.
 
@@ -323,15 +266,15 @@ def with_texts(
     return vocab, described
 
 
-def teach_labels(model: Any, vocab: LabelVocab, described: Mapping[int, str], before: LabelVocab) -> dict[int, str]:
-    """Add new labels and new names of the table to a model that finds labels by them; return descriptions left over.
+def teach_labels(model: Any, vocab: LabelVocab, described: Mapping[int, str], before: LabelVocab) -> set[int]:
+    """Add new labels and new names of the table to a model that finds labels by them; return the labels it now finds.
 
     A label's text is its description, or else its name; the description is one of its names, too. `before` is the table
-    that the model knows.
+    that the model knows. An `Ensemble` gets further names of labels that it was trained on; others are not its own.
     """
     known = int(getattr(model, "n_labels_", len(vocab)))
     if not hasattr(model, "add_labels"):
-        return dict(described)
+        return set()
     names = vocab.label_names()
     for label, text in described.items():
         names[label].append(text)
@@ -339,12 +282,18 @@ def teach_labels(model: Any, vocab: LabelVocab, described: Mapping[int, str], be
     matchers = [member for member in members if hasattr(member, "add_names")]
     older = before.label_names() if matchers else []
     changed = {i: own for i, (own, old) in enumerate(zip(names, older, strict=False)) if own != old}
+    finds = knows_new_labels(model)
     for matcher in matchers:
-        matcher.add_names({i: own for i, own in changed.items() if i < known})
-    finds = finds_new_labels(model)
+        named = set() if finds else set(matcher.index_.name_labels.tolist())
+        matcher.add_names({i: own for i, own in changed.items() if i < known and (finds or i in named)})
+    if not finds:
+        return set()
     if known < len(vocab):
         texts = [described.get(i, vocab.name(i)) for i in range(known, len(vocab))]
         add_labels(model, texts, names[known:])
-    if matchers:
-        return {}
-    return {label: text for label, text in described.items() if label < known or not finds}
+    return set(range(0 if matchers else known, len(vocab)))
+
+
+def knows_new_labels(model: Any) -> bool:
+    """Whether a model finds labels without rows by itself; beside others, `NewLabels` does."""
+    return hasattr(model, "add_labels") and not hasattr(model, "members_")

@@ -6,7 +6,7 @@ rebuild a Tagger. `FittedTagger` lists the attributes that explanations, senses,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -28,7 +28,8 @@ from tagwood.ranking import Ranking
 from tagwood.storage import State, restore
 from tagwood.tagger.fitting import Measures, Probabilities, SetRules
 from tagwood.tagger.group_learning import GroupRule
-from tagwood.tagger.search import Labels, LabelTexts, similarity_encoder
+from tagwood.tagger.new_labels import NameCurve, NewLabels, Usage
+from tagwood.tagger.search import Labels, similarity_encoder
 
 _SETTINGS = {"groups": GroupRule, "sets": SetRules}
 _EXAMPLE_CHARACTERS, _GROUP_CHARACTERS = 400, 4000  # kept of a text
@@ -45,7 +46,7 @@ class FittedTagger(Protocol):
     probabilities_: Probabilities | None
     measures_: Measures | None
     simpler_because_: str
-    label_texts_: LabelTexts | None
+    new_labels_: NewLabels | None
     examples_: ExampleTexts | None
 
     @property
@@ -333,7 +334,7 @@ def tagger_state(tagger: Any) -> State:
     parts = {"model": tagger.model_.state(), "vocab": vocab_state(tagger.vocab_)}
     if tagger.encoder_ is not getattr(tagger.model_, "encoder_", None):  # otherwise the model stores it
         parts["encoder"] = tagger.encoder_.state()
-    for name in ("probabilities", "label_texts", "examples", "group_samples"):
+    for name in ("probabilities", "new_labels", "examples", "group_samples"):
         part = getattr(tagger, f"{name}_")
         if part is not None:
             parts[name] = part.state()
@@ -372,26 +373,46 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
     """Return what a stored Tagger learned, by attribute name."""
     vocab = vocab_from_state(state.part("vocab"))
     parts = state.parts
-    examples, described, grouped, known = (
-        parts.get(name) for name in ("examples", "label_texts", "group_samples", "probabilities")
-    )
+    examples, grouped, known = (parts.get(name) for name in ("examples", "group_samples", "probabilities"))
     similarity = similarity_encoder(model, encoder)
+    kept = None if examples is None else ExampleTexts.from_state(examples, similarity, len(vocab))
+    counts = _checked_counts(state.array("label_counts", np.int64, (len(vocab),)))
+    usage = Usage(counts, state.param("n_rows", int), int(getattr(model, "n_labels_", len(vocab))))
     measured = state.params.get("measures")
     return {
         "encoder_": encoder,
         "model_": model,
         "vocab_": vocab,
-        "label_counts_": _checked_counts(state.array("label_counts", np.int64, (len(vocab),))),
+        "label_counts_": counts,
         "n_rows_": state.param("n_rows", int),
         "fingerprint_": state.param("fingerprint", str),
         "training_seconds_": state.param("training_seconds", float),
         "probabilities_": None if known is None else Probabilities.from_state(known),
         "measures_": None if measured is None else Measures(*measured),
         "simpler_because_": state.param("simpler_because", str),
-        "label_texts_": None if described is None else LabelTexts.from_state(described, encoder),
-        "examples_": None if examples is None else ExampleTexts.from_state(examples, similarity, len(vocab)),
+        "new_labels_": _restored_new_labels(parts, vocab, usage, kept),
+        "examples_": kept,
         "group_samples_": None if grouped is None else GroupSamples.from_state(grouped, len(vocab)),
     }
+
+
+def _restored_new_labels(
+    parts: Mapping[str, State], vocab: LabelVocab, usage: Usage, kept: ExampleTexts | None
+) -> NewLabels | None:
+    """Return the new labels of a stored Tagger; older ones have descriptions of labels only, or nothing."""
+    if "new_labels" in parts:
+        return NewLabels.from_state(parts["new_labels"], vocab, usage.n_known)
+    curve = NameCurve.default(list(kept.texts if kept is not None else vocab.names or ()))
+    if curve is None:
+        return None
+    texts: dict[int, str] = {}
+    if "label_texts" in parts:
+        state = parts["label_texts"]
+        labels = state.array("labels", np.int32, (None,))
+        offsets = state.array("offsets", np.int64, (labels.size + 1,))
+        described = StringTable(state.array("blob", np.uint8, (None,)), offsets)
+        texts = dict(zip(labels.tolist(), described, strict=True))
+    return NewLabels.build(curve, texts, texts, vocab, usage)
 
 
 def vocab_state(vocab: LabelVocab) -> State:

@@ -29,7 +29,7 @@ from tagwood.features.base import Encoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
-from tagwood.models.ensemble import MemberReport
+from tagwood.models.ensemble import Ensemble, MemberReport
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import LinearTree
 from tagwood.models.tasks import Runner
@@ -54,13 +54,13 @@ from tagwood.tagger.fitting import (
     with_title_weight,
 )
 from tagwood.tagger.group_learning import GroupRule
+from tagwood.tagger.new_labels import NameCurve, NewLabels, Usage
 from tagwood.tagger.overview import overview
 from tagwood.tagger.reasons import Question, explain_tag
 from tagwood.tagger.search import (
     Label,
     Labels,
     LabelSearch,
-    LabelTexts,
     Tags,
     find_label,
     make_filter,
@@ -131,12 +131,13 @@ class Tagger(Params):
     probabilities_: Probabilities | None
     measures_: Measures | None
     simpler_because_: str
-    label_texts_: LabelTexts | None
+    new_labels_: NewLabels | None
     examples_: ExampleTexts | None
     group_samples_: GroupSamples | None
     fingerprint_: str
     training_seconds_: float
     _search: LabelSearch
+    _new_labels: NewLabels | None
     _browsers: list[TreeBrowser] | None
     _defaults = MappingProxyType({"encoder": TfidfEncoder, "model": LinearTree})
 
@@ -196,10 +197,10 @@ class Tagger(Params):
         encoder = with_title_weight(encoder, data, self.seed)
         model, self.simpler_because_ = choose_model(self.effective_quality, base, encoder, data, self.sets, self.seed)
         plan = Plan(encoder, model, self.groups, self.sets, self.seed, runner)
-        parts, self.probabilities_, self.measures_ = learn(data, plan, progress)
+        parts, self.probabilities_, self.measures_, curve = learn(data, plan, progress)
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab
         self.label_counts_ = np.bincount(parts.Y.indices, minlength=data.n_labels).astype(np.int64)
-        self.examples_ = self.group_samples_ = self.label_texts_ = None
+        self.examples_ = self.group_samples_ = None
         if self.keep_texts:
             shown = data if data.groups is None else data.with_labels(parts.Y)
             similarity = similarity_encoder(self.model_, self.encoder_)
@@ -207,6 +208,7 @@ class Tagger(Params):
             if parts.imputed is not None:
                 self.group_samples_ = GroupSamples.draw(data, parts.imputed, self.keep_texts, self.seed)
         self.n_rows_ = data.n_rows
+        self.new_labels_ = None if curve is None else self._untrained(curve)
         self.fingerprint_ = data.fingerprint()
         self._prepare()
         self.training_seconds_ = perf_counter() - start
@@ -302,14 +304,14 @@ class Tagger(Params):
         # Context is that of all labels and of as many candidates as were calibrated.
         context = calibrator is not None and calibrator.uses_context and only is None
         context = context and search.left_out(out) is None
-        ranking = search.rank(rows, max(k, CANDIDATES) if context else k, only, out)
+        new = self._new_labels
+        ranking = search.rank(rows, max(k, CANDIDATES) if context or new is not None else k, only, out)
         if calibrator is not None:
             ranking = calibrator.transform(ranking, complete=context)
-            ranking = ranking.top(k) if context else ranking
-        if self.label_texts_ is None:
-            return ranking
-        allowed = allowed_labels(only, search.left_out(out), len(self.vocab_))
-        return self.label_texts_.join(search.widened(ranking), rows, k, allowed)
+        if new is None:
+            return ranking.top(k) if context else ranking
+        allowed = allowed_labels(only, out, len(self.vocab_))
+        return new.join(search.widened(ranking), rows, k, None if allowed is None else allowed.mask)
 
     def label_filter(self, labels: Labels, *, unknown: str = "error") -> LabelFilter:
         """Prepare a set of labels for `restrict` and `exclude`, to be used in many calls.
@@ -433,6 +435,7 @@ class Tagger(Params):
         unmask: Iterable[Label] = (),
         texts: Mapping[str, str] | None = None,
         vocab: LabelVocab | None = None,
+        untrained: bool | None = None,
     ) -> Self:
         """Change the label table without training: ids stay, the model stays valid.
 
@@ -444,11 +447,14 @@ class Tagger(Params):
             Labels to exclude from suggestions, or to include again.
         texts
             Label -> a text that describes it, for labels without training texts. A name that is not in the table
-            becomes a new label. Models that find labels by their names (`NameMatcher`, PRIME, and an `Ensemble` with
-            one of them) suggest such labels themselves; others by the similarity of text and description.
+            becomes a new label, which is suggested at once by its names and description, with a probability that was
+            learned by hiding labels in training. (`NameMatcher` and PRIME alone suggest such labels themselves.)
         vocab
             A table to start from instead of the present one, with the same labels under the same ids and possibly
-            more after them; see `tagwood.data.vocab_changes`.
+            more after them, which are suggested at once; see `tagwood.data.vocab_changes`.
+        untrained
+            True to suggest all labels without training rows that have a name, False to suggest none of them; default:
+            those that are suggested already, and those added by this call.
         """
         self._fitted()
         before = self.vocab_
@@ -459,15 +465,43 @@ class Tagger(Params):
         self.vocab_, described = with_texts(table, texts or {}, self.label_counts_)
         added = len(self.vocab_) - self.label_counts_.size
         self.label_counts_ = np.append(self.label_counts_, np.zeros(added, dtype=np.int64))
-        described = teach_labels(self.model_, self.vocab_, described, before)
+        found = teach_labels(self.model_, self.vocab_, described, before)
         calibrator = None if self.probabilities_ is None else self.probabilities_.calibrator
         if calibrator is not None:
             calibrator.grow(int(getattr(self.model_, "n_labels_", calibrator.n_labels_)))
-        if described:
-            known = {} if self.label_texts_ is None else self.label_texts_.to_dict()
-            self.label_texts_ = LabelTexts.of(known | described, self.encoder_)
+        self._update_new_labels(before, described, found, untrained)
         self._prepare()
         return self
+
+    def _update_new_labels(
+        self, before: LabelVocab, described: dict[int, str], found: set[int], untrained: bool | None
+    ) -> None:
+        """Switch labels without training rows on or off; `found` are those that the model finds by itself."""
+        new = self.new_labels_
+        if new is None:
+            return
+        texts = new.descriptions() | described
+        on = {*new.labels.tolist(), *described, *range(len(before), len(self.vocab_))}
+        if untrained is not None:
+            on = on.union(np.flatnonzero(self.label_counts_ == 0).tolist()) if untrained else set()
+        on = {label for label in on - found if self.label_counts_[label] == 0}
+        named = self.vocab_.names is not before.names or self.vocab_.languages != before.languages
+        named = named or self.vocab_.alternatives is not before.alternatives
+        if on == set(new.labels.tolist()) and not described and not named:
+            self.new_labels_ = new.masked_as(self.vocab_)
+            return
+        kept = {label: text for label, text in texts.items() if label in on}
+        self.new_labels_ = NewLabels.build(new.curve, on, kept, self.vocab_, self._usage())
+
+    def _untrained(self, curve: NameCurve) -> NewLabels:
+        """Return the labels of the table without rows, which a Tagger that reads label names suggests by them."""
+        reads = isinstance(self.model_, Ensemble)
+        on = np.flatnonzero(self.label_counts_ == 0).tolist() if reads and self.vocab_.names is not None else []
+        return NewLabels.build(curve, on, {}, self.vocab_, self._usage())
+
+    def _usage(self) -> Usage:
+        known = int(getattr(self.model_, "n_labels_", len(self.vocab_)))
+        return Usage(self.label_counts_, self.n_rows_, known)
 
     def save(self, folder: str | os.PathLike[str], *, notes: str | None = None, overwrite: bool = False) -> Path:
         """Save into a folder, all or nothing, with a passport and golden inputs; see `tagwood.save`."""
@@ -526,6 +560,8 @@ class Tagger(Params):
     def _prepare(self) -> None:
         """Build what answers are computed with, from the fitted parts."""
         self._search = LabelSearch(self.encoder_, self.model_, self.vocab_)
+        new = self.new_labels_
+        self._new_labels = None if new is None or new.evidence is None or not new.on.any() else new
         self._browsers = None
 
     def _trees(self) -> list[TreeBrowser]:

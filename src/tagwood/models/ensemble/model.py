@@ -7,8 +7,8 @@ Decisions
   few, each is held out once in five rounds. Then all members are fitted again on all rows.
 * The probabilities of the held-out rows, each from a fusion that has not seen the row either, are kept (`held_out_`):
   a Tagger calibrates label sets on them, and needs no rows of its own.
-* A label whose only rows are held out is not a candidate for them if the label table has no or few other labels without
-  rows: it would be in the table only because of these rows, and any match of its name would be right.
+* A label whose only rows are held out is not a candidate for them: it may be in the table only because of these rows,
+  and any match of its name would be right.
 """
 
 from __future__ import annotations
@@ -520,9 +520,8 @@ class Ensemble(FittedModel):
 
 def _known_beforehand(counts: NDArray[np.int64], Y: sparse.csr_array) -> LabelFilter | None:
     """Return which labels would be known without the held-out rows, given the other rows of each; None for all."""
-    used = np.bincount(Y.indices, minlength=counts.size) > 0
-    only_held_out = used & (counts == 0)
-    return None if np.sum(~used) >= only_held_out.sum() else LabelFilter(~only_held_out)
+    only_held_out = (np.bincount(Y.indices, minlength=counts.size) > 0) & (counts == 0)
+    return LabelFilter(~only_held_out) if only_held_out.any() else None
 
 
 def _fresh(encoder: Any) -> Any:

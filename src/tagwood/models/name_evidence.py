@@ -1,0 +1,347 @@
+"""What a text says about labels of which only names are known: `NameEvidence`.
+
+In: names of labels, words of training texts, names of trained labels; then texts and the trained labels that a model
+suggests for them. Out: `Candidates`, the labels with some evidence, and `FEATURES` of each.
+
+Decisions
+---------
+* Evidence is threefold: names in the text (see `NameIndex`); words that the text shares with names or description; and
+  trained labels of similar names that the model suggests. Names are similar by the letters they share, four in a row:
+  "Photovoltaik" and "photovoltaics" have most of them in common, and so have compounds and their parts.
+* All of it is found by adding up lists that are made once, when labels are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood.errors import InputError
+from tagwood.features.words import FIRST, WordSequences
+from tagwood.models.name_index import LONGEST, Matches, NameIndex, stems_of, texts_with, words_of_names
+from tagwood.models.name_matcher import plain_names
+from tagwood.ranking import Ranking
+from tagwood.storage import State
+
+Floats = NDArray[np.float64]
+FEATURES = (
+    "intercept",
+    "absent",  # no name is in the text
+    "coverage",
+    "whole",
+    "phrase",
+    "count",
+    "first",
+    "words",
+    "weight",
+    "shared",
+    "coverage squared",
+    "cosine",
+    "related",
+    "related, name absent",
+    "best",  # probability of the text's best trained label
+)
+_COVERAGE = 0.4  # share of a name's weight that must be in a text
+_COUNTED = 3000  # training texts that words are counted in
+_SIMILAR = 0.15  # cosine of letters from which names are similar
+_MOST_SIMILAR = 30  # trained labels per new one
+_RELATED = 0.05  # evidence from similar names that makes a label a candidate by itself
+_ALIKE = 0.15  # cosine of words that does
+_GRAM_BITS = 20
+_FREQUENT_GRAM = 2000  # names; letters that more of them have tell little
+
+
+class WordCounts(NamedTuple):
+    """In how many of some training texts each word occurs, and the language whose endings are removed."""
+
+    words: WordSequences
+    counts: NDArray[np.int64]
+    n_texts: int
+    language: str | None
+
+    @classmethod
+    def of(cls, texts: Sequence[str], language: str | None) -> WordCounts | None:
+        """Count the words of an even sample of texts; None where they have none."""
+        some = list(texts)[:: max(1, -(-len(texts) // _COUNTED))]
+        try:
+            words = WordSequences.learn(some, min(2, len(some)))
+        except InputError:
+            return None
+        return cls(words, texts_with(words, some, 1), len(some), language)
+
+    def for_names(self, names: list[str]) -> tuple[WordSequences, NDArray[np.int64]] | None:
+        """Return the words of names and their other forms in texts, with their counts; None for names without words."""
+        spelled = words_of_names(names, self.language)
+        if not spelled:
+            return None
+        stems = set(stems_of(spelled, self.language))
+        known = self.words.words()
+        forms = [w for w, stem in zip(known, stems_of(known, self.language), strict=True) if stem in stems]
+        words = WordSequences.learn([*spelled, *forms])
+        counts = dict(zip(known, self.counts.tolist(), strict=True))
+        return words, np.array([counts.get(word, 0) for word in words.words()], dtype=np.int64)
+
+    def state(self) -> State:
+        """Return the stored form."""
+        params = {"n_texts": self.n_texts, "language": self.language}
+        return State("WordCounts", params=params, arrays={"counts": self.counts}, parts={"words": self.words.state()})
+
+    @classmethod
+    def from_state(cls, state: State) -> WordCounts:
+        """Rebuild from the stored form."""
+        words = WordSequences.from_state(state.part("words"))
+        counts = state.array("counts", np.int64, (words.n_words - FIRST,))
+        language = state.params.get("language")
+        return cls(words, counts, state.param("n_texts", int), None if language is None else str(language))
+
+
+class Postings(NamedTuple):
+    """A sparse matrix by rows: the columns and values of row i are at ``ptr[i]:ptr[i + 1]``."""
+
+    ptr: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, matrix: sparse.csr_array) -> Postings:
+        """Take the arrays of a SciPy matrix."""
+        ptr = matrix.indptr.astype(np.int64)
+        return cls(ptr, matrix.indices.astype(np.int32), matrix.data.astype(np.float32))
+
+    def sums(
+        self, at: NDArray[Any], rows: NDArray[Any], weights: NDArray[Any], n_columns: int, n_rows: int
+    ) -> NDArray[np.float64]:
+        """Return (n_rows * n_columns,) sums of rows of this matrix: row ``at[i]`` times weight i goes to row i."""
+        begin = self.ptr[at]
+        sizes = self.ptr[at + 1] - begin
+        place = np.repeat(begin - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        cells = np.repeat(rows * n_columns, sizes) + self.columns[place]
+        values = np.repeat(weights, sizes) * self.values[place]
+        return np.bincount(cells, values, minlength=n_rows * n_columns).astype(np.float64, copy=False)
+
+    def checked(self, n_rows: int, n_columns: int) -> Postings:
+        """Return the matrix, or raise `InputError` if its arrays do not fit together."""
+        fits = (
+            self.ptr.size == n_rows + 1
+            and self.ptr[0] == 0
+            and self.ptr[-1] == self.columns.size == self.values.size
+            and bool(np.all(np.diff(self.ptr) >= 0))
+            and (self.columns.size == 0 or (self.columns.min() >= 0 and self.columns.max() < n_columns))
+            and bool(np.isfinite(self.values).all())
+        )
+        if not fits:
+            raise InputError("the arrays of stored new labels must fit together", given="others")
+        return self
+
+
+class Candidates(NamedTuple):
+    """New labels that may fit a text: row, place of the label, features, and whether the text is just its name."""
+
+    row: NDArray[np.int64]
+    place: NDArray[np.int64]
+    features: Floats
+    certain: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class NameEvidence:
+    """What is known about labels by their names alone: an index of the names, their words, and similar trained labels.
+
+    Labels have places from 0 to ``n - 1`` here.
+    """
+
+    n: int
+    index: NameIndex
+    bags: Postings  # stem -> labels with it in a name or the description
+    related: Postings  # trained label -> labels with similar names
+
+    @classmethod
+    def build(
+        cls,
+        names: Sequence[Sequence[str]],
+        texts: Sequence[str],
+        counts: WordCounts,
+        trained: tuple[NDArray[np.int64], Sequence[str], int],
+    ) -> NameEvidence | None:
+        """Index labels.
+
+        Parameters
+        ----------
+        names, texts
+            All names of each label, and a text that describes it, which may be empty.
+        counts
+            Words of training texts.
+        trained
+            Ids of the trained labels, all names of each as one text, and the number of labels of the model.
+        """
+        described = [[*own, text] if text.strip() else list(own) for own, text in zip(names, texts, strict=True)]
+        pairs = plain_names(described)
+        words = counts.for_names([name for _, name in pairs])
+        if words is None or not pairs:
+            return None
+        index = NameIndex.build(words[0], counts.language, words[1], counts.n_texts, pairs, _COVERAGE)
+        ids, spelled, n_known = trained
+        return cls(
+            len(names),
+            index,
+            Postings.of(_bags(index, len(names))),
+            Postings.of(_similar_names([" ".join(own) for own in names], spelled, ids, n_known)),
+        )
+
+    @cached_property
+    def _totals(self) -> NDArray[np.float32]:
+        """Weight of each name."""
+        index = self.index
+        return np.add.reduceat(index.weight[index.name_words], index.name_ptr[:-1])
+
+    @cached_property
+    def _name_columns(self) -> NDArray[np.float64]:
+        """(n_names, 3) features of a name that do not depend on the text."""
+        index = self.index
+        return np.column_stack([np.log1p(np.diff(index.name_ptr)), self._totals, np.log(index.shared)])
+
+    def candidates(self, texts: list[str], ranking: Ranking) -> Candidates:
+        """Return the labels with some evidence, given the trained labels that the model suggests."""
+        index, n, n_rows = self.index, self.n, len(texts)
+        borders, stems = index.read(texts, 1)
+        found = index.match(borders, stems, 1)
+        labels, at = index.name_labels[found.names], found.rows
+        cells = at * n + labels
+        best = np.arange(cells.size)
+        if not index.one_name_each:  # keep the name with the most weight in the text
+            best = np.lexsort((-found.coverage * self._totals[found.names], cells))
+            best = best[np.diff(cells[best], prepend=-1) != 0]
+        rows = np.repeat(np.arange(n_rows), np.diff(ranking.indptr))
+        related = self.related.sums(ranking.labels, rows, np.sqrt(ranking.scores), n, n_rows)
+        cosines = self._cosines(borders, stems, n_rows)
+        every = np.union1d(cells[best], np.flatnonzero((related >= _RELATED) | (cosines >= _ALIKE)))
+        columns = np.zeros((every.size, len(FEATURES)))
+        columns[:, 0] = columns[:, 1] = 1
+        to = np.searchsorted(every, cells[best])
+        chosen = found.names[best]
+        columns[to, 1] = 0
+        kept: list[Any] = [column[best] for column in found[1:]]
+        matched = Matches(found.indptr, *kept).features()
+        columns[to, 2:10] = np.column_stack([*matched, *self._name_columns[chosen].T])
+        columns[:, 10] = columns[:, 2] ** 2
+        columns[:, 11] = cosines[every]
+        columns[:, 12] = np.sqrt(related[every])
+        columns[:, 13] = columns[:, 12] * columns[:, 1]
+        row, place = np.divmod(every, n)
+        if ranking.labels.size:
+            sized = ranking.indptr[1:] > ranking.indptr[:-1]
+            first = np.where(sized, ranking.scores[np.minimum(ranking.indptr[:-1], ranking.scores.size - 1)], 0)
+            columns[:, 14] = first[row]
+        certain = np.zeros(every.size, dtype=np.bool_)
+        whole = np.diff(index.name_ptr)[chosen] == np.diff(borders)[at[best]]
+        certain[to] = whole & (found.phrases[best] > 0) & (found.coverage[best] > 0.9999)
+        return Candidates(row, place, columns, certain)
+
+    def _cosines(self, borders: NDArray[np.int64], stems: NDArray[np.int32], n_rows: int) -> NDArray[np.float64]:
+        """Return (n_rows * n,) cosines of texts and labels, each a set of words."""
+        weight = self.index.weight
+        rows = np.repeat(np.arange(n_rows), np.diff(borders))[stems >= 0]
+        keys = np.unique(rows * weight.size + stems[stems >= 0])
+        rows, own = np.divmod(keys, max(1, weight.size))
+        lengths = np.sqrt(np.bincount(rows, weight[own].astype(np.float64) ** 2, minlength=n_rows))
+        return self.bags.sums(own, rows, weight[own] / np.maximum(lengths, 1e-9)[rows], self.n, n_rows)
+
+    def matched_words(self, text: str, place: int) -> list[str]:
+        """Return the words of a text that a label's names or description have, in the order of the text."""
+        index = self.index
+        _, ids = index.words.rows([text], LONGEST)
+        stems = index.stem_of[ids]
+        rows = np.repeat(np.arange(index.weight.size), np.diff(self.bags.ptr))
+        known = np.isin(stems, rows[self.bags.columns == place])
+        words = index.words.words()
+        return [words[i - FIRST] for i in dict.fromkeys(ids[known].tolist())]
+
+    def similar_labels(self, place: int, ranking: Ranking, n: int = 3) -> list[int]:
+        """Return the suggested labels of one row whose names are most similar to that of a label here."""
+        gain = []
+        for label, score in ranking[0]:
+            own = slice(self.related.ptr[label], self.related.ptr[label + 1])
+            value = self.related.values[own][self.related.columns[own] == place].sum() * np.sqrt(score)
+            gain.append((float(value), label))
+        return [label for value, label in sorted(gain, reverse=True)[:n] if value > 0]
+
+    def state(self) -> State:
+        """Return the stored form."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in ("bags", "related"):
+            arrays |= {f"{name}_{part}": array for part, array in getattr(self, name)._asdict().items()}
+        return State("NameEvidence", arrays=arrays, parts={"index": self.index.state()})
+
+    @classmethod
+    def from_state(cls, state: State, n: int, n_known: int) -> NameEvidence:
+        """Rebuild from the stored form, for `n` labels beside a model of `n_known` labels."""
+        index = NameIndex.from_state(state.part("index"), n)
+
+        def postings(name: str, n_rows: int) -> Postings:
+            ptr = state.array(f"{name}_ptr", np.int64, (n_rows + 1,))
+            columns = state.array(f"{name}_columns", np.int32, (None,))
+            return Postings(ptr, columns, state.array(f"{name}_values", np.float32, (None,))).checked(n_rows, n)
+
+        return cls(n, index, postings("bags", index.weight.size), postings("related", n_known))
+
+
+def _bags(index: NameIndex, n_labels: int) -> sparse.csr_array:
+    """Return (n_stems, n_labels) weights of the words of each label's names, of length 1."""
+    labels = np.repeat(index.name_labels, np.diff(index.name_ptr))
+    ones = np.ones(labels.size, dtype=np.float32)
+    cells = (ones, (index.name_words, labels))
+    bags = sparse.csr_array(sparse.coo_array(cells, shape=(index.weight.size, n_labels)))
+    bags.sum_duplicates()
+    bags.data = np.repeat(index.weight, np.diff(bags.indptr))
+    lengths = np.sqrt(np.bincount(bags.indices, bags.data.astype(np.float64) ** 2, minlength=n_labels))
+    bags.data = (bags.data / np.maximum(lengths, 1e-9)[bags.indices]).astype(np.float32)
+    return bags
+
+
+def _similar_names(
+    new: Sequence[str], trained: Sequence[str], ids: NDArray[np.int64], n_known: int
+) -> sparse.csr_array:
+    """Return (n_known, n_new) squared cosines of the letters of names, by groups of four, the largest of each name."""
+    own, others = _letters(new), _letters(trained)
+    frequency = np.bincount(others.indices, minlength=1 << _GRAM_BITS)
+    telling = np.log((1 + len(trained)) / (1 + frequency)).astype(np.float32)
+    norms = []
+    for matrix in (own, others):
+        matrix.data *= telling[matrix.indices]
+        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        norms.append(np.sqrt(np.bincount(rows, matrix.data.astype(np.float64) ** 2, minlength=matrix.shape[0])))
+    others.data[frequency[others.indices] > _FREQUENT_GRAM] = 0
+    others.eliminate_zeros()
+    products = sparse.coo_array(own @ others.T)
+    row, column = products.row, products.col
+    cosines = products.data / np.maximum(norms[0][row] * norms[1][column], 1e-9)
+    order = np.lexsort((column, -cosines, row))
+    order = order[cosines[order] >= _SIMILAR]
+    place = np.arange(order.size) - np.searchsorted(row[order], row[order])
+    order = order[place < _MOST_SIMILAR]
+    cells = (ids[column[order]], row[order])
+    squares = (cosines[order] ** 2).astype(np.float32)
+    return sparse.csr_array(sparse.coo_array((squares, cells), shape=(n_known, len(new))))
+
+
+def _letters(texts: Sequence[str]) -> sparse.csr_array:
+    """Return hashed counts of each four letters in a row, without case; a name begins and ends with a space."""
+    joined = "\n".join(f" {' '.join(text.split())} " for text in texts).lower().encode(errors="replace")
+    data = np.frombuffer(joined + b"\n\n\n", dtype=np.uint8).astype(np.uint32)
+    parts = [data[step : data.size - 3 + step] for step in range(4)]
+    inside = np.all([part != 10 for part in parts], axis=0)
+    grams = (parts[0] << 24 | parts[1] << 16 | parts[2] << 8 | parts[3])[inside]
+    hashed = (grams * np.uint32(0x9E3779B1)) >> np.uint32(32 - _GRAM_BITS)
+    rows = np.cumsum(data == 10)[: inside.size][inside]
+    shape = (len(texts), 1 << _GRAM_BITS)
+    cells = (np.ones(hashed.size, dtype=np.float32), (rows, hashed.astype(np.int64)))
+    found = sparse.csr_array(sparse.coo_array(cells, shape=shape))
+    found.sum_duplicates()
+    found.data = np.log1p(found.data)
+    return found
