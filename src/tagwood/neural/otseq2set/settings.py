@@ -98,7 +98,7 @@ class LossSettings:
     empty_weight: float = 0.2
     transport: float = 8.0
     transport_steps: str = "all"
-    transport_empty: str = "label"
+    transport_empty: str = "free"
     scale: str = "mean"
     teacher_epochs: int = 0
 
