@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import tagwood
 from tagwood import Ensemble, LinearTree, PrototypeModel, TextEncoder
+from tagwood._sparse import check_labels
 from tagwood.errors import InputError, NotFittedError
 from tagwood.neural.prime.model import NEW_LABEL_WEIGHT
 from tagwood.neural.prime.settings import (
@@ -24,7 +26,7 @@ from tagwood.neural.prime.settings import (
     PrototypeSettings,
     PrototypeTraining,
 )
-from tagwood.neural.prime.training import best_candidate, draw_trial_rows
+from tagwood.neural.prime.training import SHARES, best_candidate, draw_trial_rows, untrained_prototypes
 from tagwood.neural.training import Training
 from tagwood.ranking import Ranking
 
@@ -72,8 +74,42 @@ def test_same_seed_same_model_and_prediction_changes_nothing(problem, fitted):
     np.testing.assert_array_equal(again.index_.vectors, fitted.index_.vectors)
     first = fitted.rank(test_texts)
     assert fitted.rank(test_texts) == first
-    other = PrototypeModel(**QUICK, centroids="leave-one-out", seed=1).fit(texts, labels, label_texts=names)
-    assert not np.array_equal(other.index_.vectors, fitted.index_.vectors)
+    rises = itertools.count()  # every epoch is accepted
+    trained = [
+        PrototypeModel(**QUICK, centroids="leave-one-out", seed=seed).fit(
+            texts, labels, label_texts=names, evaluate=lambda _: next(rises)
+        )
+        for seed in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(trained[0].index_.vectors, trained[1].index_.vectors)
+    assert not np.array_equal(trained[0].index_.vectors, trained[2].index_.vectors)
+
+
+def test_training_that_improves_nothing_is_undone_and_centroids_are_exact(problem):
+    texts, labels, names, *_ = problem
+    falls = itertools.count(0, -1)
+    model = PrototypeModel(**QUICK, centroids="momentum").fit(
+        texts, labels, label_texts=names, evaluate=lambda _: next(falls)
+    )
+    assert model.untrained_ == 0
+    assert model.history_.best_epoch == 0
+    Y = check_labels(labels)
+    found = {
+        share: untrained_prototypes(model.encode(texts), model.encode(names), Y, share)[: Y.shape[1]]
+        for share in SHARES
+    }
+    assert any(np.allclose(model.index_.vectors, vectors, atol=1e-5) for vectors in found.values())
+
+
+def test_softmax_over_all_labels_learns(problem):
+    texts, labels, names, test_texts, test_labels = problem
+    settings = PrototypeModel(**QUICK, centroids="leave-one-out").resolved_settings()
+    loss = PrototypeLoss(prototypes=0.0, texts=0.0, queries=0.0, regulariser=0.0, softmax=1.0)
+    rises = itertools.count()
+    model = PrototypeModel(preset=replace(settings, loss=loss), encoder=ENCODER, threads=1)
+    model.fit(texts, labels, label_texts=names, evaluate=lambda _: next(rises))
+    assert model.history_.losses[-1] < 0.8 * model.history_.losses[0]
+    assert right(model, test_texts, test_labels) > 0.5
 
 
 def test_scores_are_cosines_of_prototypes(problem, fitted):
@@ -208,8 +244,8 @@ def test_a_measure_sees_a_whole_model(problem):
         return seen[-1]
 
     model = PrototypeModel(**QUICK, centroids="momentum").fit(texts, labels, label_texts=names, evaluate=evaluate)
-    assert model.history_.measures == seen
-    assert right(model, test_texts, test_labels) == max(seen)
+    assert [model.untrained_, *model.history_.measures] == seen
+    assert right(model, test_texts, test_labels) >= max(seen) - 0.05
 
 
 def test_training_begins_with_a_fitted_encoder_and_leaves_it_alone(problem):

@@ -60,8 +60,17 @@ def module_of(settings, bank=None, how=None):
     return PrototypeModule(nn.Identity(), 5, settings, memory=memory, bank=bank, vector_of=vector_of).eval()
 
 
-def test_an_untrained_prototype_is_the_mean_of_its_sources():
-    network, tokens = PrototypeNetwork(5), unit(6).view(2, 3, 5)
+def test_training_starts_exactly_from_the_mean_of_text_and_centroid():
+    network, tokens = PrototypeNetwork(5, share=0.75), unit(6).view(2, 3, 5)
+    present = torch.tensor([[True, True, True], [True, False, True]])
+    found = network.eval()(tokens, present)
+    expected = normalize(0.25 * tokens[0, 0] + 0.75 * tokens[0, 1], dim=-1)
+    assert torch.allclose(found[0], expected, atol=1e-6)
+    assert torch.allclose(found[1], tokens[1, 0], atol=1e-6)
+
+
+def test_networks_of_earlier_versions_have_no_mean():
+    network, tokens = PrototypeNetwork(5, share=None), unit(6).view(2, 3, 5)
     found = network.eval()(tokens, torch.ones(2, 3, dtype=torch.bool))
     expected = normalize(nn.functional.layer_norm(tokens * 5**0.5, (5,)).mean(dim=1), dim=-1)
     assert torch.allclose(found, expected, atol=1e-3)
@@ -71,6 +80,7 @@ def test_what_a_label_lacks_changes_nothing():
     network = PrototypeNetwork(5).eval()
     nn.init.normal_(network.mix.weight)
     nn.init.normal_(network.narrow.weight)
+    nn.init.normal_(network.change.weight)
     tokens = unit(6).view(2, 3, 5)
     present = torch.tensor([[True, False, True], [True, True, True]])
     other = tokens.clone()
@@ -116,6 +126,12 @@ def test_labels_are_hidden_in_training_only():
     assert module.draw_hidden(100, torch.device("cpu")) is None
     share = module.train().draw_hidden(1000, torch.device("cpu")).float().mean()
     assert 0.05 < share < 0.15
+
+
+def test_negatives_lack_their_centroid_as_often_as_positives():
+    module = module_of(Prototype(centroids="leave-one-out", free_vectors=0)).train()
+    share = module.draw_hidden(5000, torch.device("cpu"), more=0.5).float().mean()
+    assert float(share) == pytest.approx(0.1 + 0.9 * 0.5, abs=0.03)
 
 
 def test_text_alone_is_a_plain_dual_encoder():

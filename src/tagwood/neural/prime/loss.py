@@ -19,6 +19,7 @@ Decisions
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -26,6 +27,7 @@ import torch
 from tagwood.neural.prime.settings import PrototypeLoss
 
 REGULARISER_MARGIN = 0.1  # m' of R
+TEMPERATURE = 0.05  # of the softmax over all labels
 
 
 class Pairs(NamedTuple):
@@ -65,6 +67,22 @@ def prototype_loss(scores: Scores, pairs: Pairs, settings: PrototypeLoss) -> tor
     if scores.prototypes is not None and settings.regulariser:
         total = total + settings.regulariser * regulariser(scores, pairs, settings)
     return total
+
+
+def softmax_loss(positive: torch.Tensor, others: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
+    """Return the mean cross-entropy of positives among all wrong labels of their query.
+
+    `positive` (n_pairs,) and `others` (n_pairs, n_labels) are cosines; `wrong` (n_pairs, n_labels) marks negatives.
+
+    Examples
+    --------
+    >>> found = softmax_loss(torch.tensor([0.5]), torch.tensor([[0.5, 0.9]]), torch.tensor([[True, False]]))
+    >>> round(float(found), 4)  # ln 2
+    0.6931
+    """
+    rest = torch.logsumexp((others / TEMPERATURE).masked_fill(~wrong, -math.inf), dim=1)
+    own = positive / TEMPERATURE
+    return (torch.logaddexp(rest, own) - own).mean()
 
 
 def triplets(

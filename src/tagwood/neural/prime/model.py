@@ -98,6 +98,7 @@ class PrototypeModel(FittedModel):
     settings_ : PrototypeSettings used, with the centroids that were chosen
     trials_ : dict, nDCG@5 of each kind of centroids on held-out rows; empty without trials
     history_ : History of the training; None in a loaded model
+    untrained_ : held-out measure before training; None without held-out rows and in a loaded model
     n_labels_ : int
 
     Examples
@@ -118,6 +119,7 @@ class PrototypeModel(FittedModel):
     settings_: PrototypeSettings
     trials_: dict[str, float]
     history_: History | None
+    untrained_: float | None
     threshold_: float
 
     def __init__(
@@ -169,8 +171,9 @@ class PrototypeModel(FittedModel):
         label_texts
             One text per label, such as its name.
         evaluate
-            Held-out measure of this model, higher is better, called after each epoch; the best weights are kept. If
-            ``training.patience`` is set without it, some rows are held out to measure P@1.
+            Held-out measure of this model, higher is better, called before training and after each epoch; the best
+            weights are kept, the untrained ones if no epoch improves them. Without it, and from 200 rows on, a tenth
+            of the rows is held out to measure nDCG@5; the final centroids are those of all rows.
         folder, progress
             Folder for checkpoints, from which the same call resumes; function called with a line and the share done.
         """
@@ -188,9 +191,12 @@ class PrototypeModel(FittedModel):
             encoder = self._initial_encoder([*rows, *names])
             memory = encoder.memory
             settings, self.trials_ = self.choose_settings(rows, labels, names, encoder, progress)
-            if settings.training.patience and evaluate is None:
-                rows, labels, evaluate = _hold_out(rows, labels, self.seed)
-            data = PrototypeData(encoder.inputs(rows), encoder.inputs(names), labels, rows)
+            whole = PrototypeData(encoder.inputs(rows), encoder.inputs(names), labels, rows)
+            data = whole
+            if evaluate is None and (settings.training.patience or len(rows) >= FEWEST_ROWS):
+                kept, held = _hold_out(labels, self.seed)
+                data = whole.take(kept)
+                evaluate = _ndcg([rows[row] for row in held], labels[held])
             encoder.memory = memory  # one that only the trials needed is dropped
             module = new_module(encoder, data, settings, self.seed, threads)
 
@@ -199,6 +205,8 @@ class PrototypeModel(FittedModel):
                 model = type(self)(**self.get_params(deep=False))
                 return evaluate(model._learn(trained, encoder, data, settings))
 
+            first = {name: value.clone() for name, value in module.state_dict().items()}
+            self.untrained_ = None if evaluate is None else measure(module)
             self.history_ = train_module(
                 module,
                 data,
@@ -209,7 +217,11 @@ class PrototypeModel(FittedModel):
                 folder=folder,
                 progress=progress,
             )
-            self._learn(module, encoder, data, settings)
+            if self.untrained_ is not None and self.untrained_ >= max(self.history_.measures):
+                module.load_state_dict(first)  # training improved nothing
+            if module.memory is not None:
+                module.memory.settle(whole.Y, encoder.embed(whole.queries))
+            self._learn(module, encoder, whole, settings)
         return self
 
     def rank(
@@ -397,13 +409,14 @@ class PrototypeModel(FittedModel):
             )
         model.network_ = None
         if state.param("has_network", bool):
-            model.network_ = PrototypeNetwork(dimension).eval()
+            share = 0.5 if "share" in state.arrays else None  # filled below
+            model.network_ = PrototypeNetwork(dimension, share).eval()
             load_arrays(model.network_, state)
         model.settings_ = PrototypeSettings.from_dict(state.param("settings", dict))
         check_choice(model.centroids_, "centroids", CENTROIDS)
         model.trials_ = dict(state.param("trials", dict))
         model.threshold_ = check_float(state.param("threshold", float), "threshold")
-        model.n_labels_, model.history_ = len(model.index_), None
+        model.n_labels_, model.history_, model.untrained_ = len(model.index_), None, None
         return model
 
     def _new_encoder(self, texts: Sequence[str] = ()) -> TextEncoder:
@@ -548,23 +561,21 @@ def usual_threshold(ranking: Ranking, n_true: int) -> float:
     return float(np.sort(ranking.scores)[::-1][max(0, min(n_true, ranking.scores.size) - 1)])
 
 
-def _hold_out(
-    texts: list[str], Y: sparse.csr_array, seed: int
-) -> tuple[list[str], sparse.csr_array, Callable[[Any], float]]:
-    """Return the rows to train on, and a measure of models: P@1 on the other rows."""
-    order = np.random.default_rng([seed, 10]).permutation(len(texts))
-    cut = max(1, min(_MAX_HELD_OUT, round(_HELD_OUT * len(texts))))
+def _hold_out(Y: sparse.csr_array, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows to train on, and the rows to measure on."""
+    n_rows = Y.shape[0]
+    order = np.random.default_rng([seed, 10]).permutation(n_rows)
+    cut = max(1, min(_MAX_HELD_OUT, round(_HELD_OUT * n_rows)))
     held, rest = np.sort(order[:cut]), np.sort(order[cut:])
-    known = Y[rest]
-    if known.nnz == 0:
+    if Y[rest].nnz == 0:
         raise InputError(
             "early stopping needs rows with labels to train on, and others to measure on",
-            given=f"{len(texts):,} rows",
+            given=f"{n_rows:,} rows",
             hint="Set patience=0.",
         )
-    held_texts, true = [texts[row] for row in held], Y[held]
+    return rest, held
 
-    def measure(model: Any) -> float:
-        return float(evaluate_ranking(true, model.rank(held_texts, k=1), metrics=["P@1"])["P@1"])
 
-    return [texts[row] for row in rest], known, measure
+def _ndcg(texts: list[str], Y: sparse.csr_array) -> Callable[[Any], float]:
+    """Return a measure of models: nDCG@5 on these rows."""
+    return lambda model: float(evaluate_ranking(Y, model.rank(texts, k=5), metrics=["nDCG@5"])["nDCG@5"])

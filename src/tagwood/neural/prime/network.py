@@ -5,9 +5,10 @@ encoder, network, free vectors and `QueryMemory`; the training loop sees it as o
 
 Decisions
 ---------
-* The layer is the usual one (post-norm, one head). Tokens of norm 1 are multiplied by the root of the dimension, and
-  the two layers that write into the residual start at zero: an untrained prototype is the mean of its sources. The
-  feed-forward layer is four thirds of the dimension wide, as in the paper (1024 for 768).
+* The layer is the usual one (post-norm, one head) and four thirds of the dimension wide, as in the paper (1024 for
+  768). Its pooled output is added to a fixed mean of text and centroid through a last layer that starts at zero:
+  training starts exactly from untrained prototypes, which are a strong baseline. The share of the centroid in that mean
+  is chosen on held-out rows (`choose_share`). Models stored without the last layer are the pooled output alone.
 * A missing source is masked: it takes no part in the attention or the mean. A new label has its text only; a share of
   the labels of each training step (`HIDE`) is treated the same way.
 * Free vectors start as the mean text embedding of their labels.
@@ -42,9 +43,14 @@ _ENTRIES = 1 << 16  # entries of Y whose embeddings are added up together, to li
 
 
 class PrototypeNetwork(nn.Module):
-    """One transformer layer over the sources of a label, followed by their mean."""
+    """One transformer layer over the sources of a label, whose pooled output changes the mean of text and centroid.
 
-    def __init__(self, dimension: int) -> None:
+    `share` is that of the centroid in the mean, from 0 to 1; None for networks of earlier versions, which have no mean.
+    """
+
+    share: torch.Tensor
+
+    def __init__(self, dimension: int, share: float | None = 0.5) -> None:
         super().__init__()
         width = -(-4 * dimension // 3)
         self.project = nn.Linear(dimension, 3 * dimension)
@@ -54,15 +60,19 @@ class PrototypeNetwork(nn.Module):
         self.narrow = nn.Linear(width, dimension)
         self.norm_out = nn.LayerNorm(dimension)
         self.dropout = nn.Dropout(0.1)
-        for layer in (self.mix, self.narrow):
-            nn.init.zeros_(layer.weight)
-            nn.init.zeros_(layer.bias)
+        self.change = None if share is None else nn.Linear(dimension, dimension)
+        if share is not None:
+            self.register_buffer("share", torch.tensor([share]))
+        for layer in (self.mix, self.narrow, self.change):
+            if layer is not None:
+                nn.init.zeros_(layer.weight)
+                nn.init.zeros_(layer.bias)
 
     def forward(self, tokens: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
         """Return (n_labels, dimension) prototypes of norm 1.
 
         `tokens` (n_labels, n_sources, dimension) have norm 1; `present` (n_labels, n_sources) marks the ones that a
-        label has, at least one.
+        label has, at least one. The first source is the text, the second the centroid or, without one, a free vector.
         """
         x = tokens * math.sqrt(tokens.shape[-1])
         query, key, value = self.project(x).chunk(3, dim=-1)
@@ -72,7 +82,14 @@ class PrototypeNetwork(nn.Module):
         x = self.norm_mixed(x + self.dropout(mixed))
         wide = self.dropout(torch.relu(self.widen(x)))
         x = self.norm_out(x + self.dropout(self.narrow(wide)))
-        return normalize((x * present[:, :, None]).sum(dim=1), dim=-1)
+        pooled = normalize((x * present[:, :, None]).sum(dim=1), dim=-1)
+        if self.change is None:
+            return pooled
+        base = tokens[:, 0]
+        if tokens.shape[1] > 1:
+            share = self.share * present[:, 1, None]
+            base = (1 - share) * base + share * tokens[:, 1]
+        return normalize(normalize(base, dim=-1) + self.change(pooled), dim=-1)
 
 
 class QueryMemory(nn.Module):
@@ -110,6 +127,14 @@ class QueryMemory(nn.Module):
             self.centroids.index_add_(0, labels[part], self.queries[rows[part].to(self.queries.device)])
         if self.kind == "momentum":
             self.centroids /= self.counts.clamp(min=1)[:, None]
+
+    def settle(self, Y: sparse.csr_array, embeddings: NDArray[np.float32]) -> None:
+        """Replace queries and centroids by the exact ones of some rows, as at test time."""
+        device = self.queries.device
+        self.indptr, self.labels = Y.indptr.astype(np.int64), Y.indices.astype(np.int64)
+        self.counts = torch.from_numpy(np.bincount(self.labels, minlength=Y.shape[1])).to(device)
+        self.queries = torch.zeros(embeddings.shape, device=device)
+        self.start(torch.from_numpy(embeddings))
 
     @torch.no_grad()
     def update(self, rows: NDArray[np.int64], embeddings: torch.Tensor) -> None:
@@ -155,6 +180,8 @@ class PrototypeModule(nn.Module):
         Centroids of labels; None if training needs neither centroids nor clusters.
     bank, vector_of
         (n_vectors, dimension) initial free vectors or None, and the (n_labels,) number of each label's vector.
+    share
+        Of the centroid in untrained prototypes.
     """
 
     vector_of: torch.Tensor
@@ -168,13 +195,15 @@ class PrototypeModule(nn.Module):
         memory: QueryMemory | None = None,
         bank: torch.Tensor | None = None,
         vector_of: torch.Tensor | None = None,
+        share: float = 0.5,
     ) -> None:
         super().__init__()
         self.encoder, self.settings, self.memory = encoder, settings, memory
         self.bank = None if bank is None else nn.Parameter(bank.clone())
         self.register_buffer("vector_of", torch.empty(0).long() if vector_of is None else vector_of)
         text_alone = settings.centroids == "none" and bank is None
-        self.network = None if text_alone else PrototypeNetwork(dimension)
+        centred = share if settings.centroids != "none" else 0.0
+        self.network = None if text_alone else PrototypeNetwork(dimension, centred)
 
     def forward(self, tokens: TokenRows | FrozenRows) -> torch.Tensor:
         """Return (n, dimension) embeddings of texts, of norm 1."""
@@ -208,11 +237,15 @@ class PrototypeModule(nn.Module):
         found: torch.Tensor = self.network(torch.stack(tokens, dim=1), torch.stack(present, dim=1))
         return found
 
-    def draw_hidden(self, n_labels: int, device: torch.device) -> torch.Tensor | None:
-        """Draw the labels of a step that are represented by their text alone; None for none."""
+    def draw_hidden(self, n_labels: int, device: torch.device, more: float = 0.0) -> torch.Tensor | None:
+        """Draw the labels of a step that are represented by their text alone; None for none.
+
+        `more` is the share of the positives that have no centroid: negatives must lack theirs as often, or a model
+        learns that a missing centroid means a true label.
+        """
         if self.network is None or not self.training:
             return None
-        return torch.rand(n_labels, device=device) < HIDE
+        return torch.rand(n_labels, device=device) < HIDE + (1 - HIDE) * more
 
 
 def entries_of(indptr: NDArray[np.int64], indices: NDArray[Any], rows: NDArray[np.int64]) -> tuple[Any, Any]:

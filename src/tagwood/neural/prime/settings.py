@@ -70,6 +70,9 @@ class PrototypeLoss:
         Weight of R, which rewards prototypes that do better than label texts; 0 leaves it out.
     hinge
         Cut R at zero for each pair.
+    softmax
+        Weight of the cross-entropy of a query's positives over *all* labels, with the prototypes of labels outside of
+        the batch as they were at the start of the epoch; left out above 50,000 labels.
     """
 
     margin: str = "fixed"
@@ -81,6 +84,7 @@ class PrototypeLoss:
     queries: float = 1.0
     regulariser: float = 0.1
     hinge: bool = False
+    softmax: float = 0.0
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
@@ -88,10 +92,10 @@ class PrototypeLoss:
         check_choice(self.uncertain, "uncertain", UNCERTAIN)
         check_float(self.low, "low", low=0.0, high=2.0)
         check_float(self.high, "high", low=self.low, high=2.0)
-        for name in ("prototypes", "texts", "queries", "regulariser"):
+        for name in ("prototypes", "texts", "queries", "regulariser", "softmax"):
             check_float(getattr(self, name), name, low=0.0)
-        if self.prototypes + self.texts + self.queries == 0:
-            raise InputError("one of prototypes, texts and queries must be above 0", given="0 for all three")
+        if self.prototypes + self.texts + self.queries + self.softmax == 0:
+            raise InputError("one of prototypes, texts, queries and softmax must be above 0", given="0 for all")
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,7 @@ class PrototypeSettings:
             return replace(self, prototype=replace(self.prototype, centroids=kind))
         loss = self.loss
         if loss.texts > 0:
-            loss = replace(loss, prototypes=0.0, queries=0.0, regulariser=0.0)
+            loss = replace(loss, prototypes=0.0, queries=0.0, regulariser=0.0, softmax=0.0)
         return replace(self, prototype=replace(self.prototype, centroids=kind, free_vectors=0), loss=loss)
 
 

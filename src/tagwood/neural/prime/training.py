@@ -12,6 +12,7 @@ Decisions
   and on YSO titles a lead of 0.2 points of nDCG@5 in a trial became a loss of P@1 on test rows.
 * A trial is a whole training on fewer rows. Trials of a few steps chose wrongly: the harm done by a centroid that
   contains the query it is compared with grows while the encoder learns.
+* Training starts from untrained prototypes (`choose_share`), and is undone unless it improves nDCG@5 of held-out rows.
 * A trial takes a subset of the labels, with all their rows: fewer rows per label would change the result.
 """
 
@@ -35,9 +36,10 @@ from tagwood.models.base import Progress
 from tagwood.neural.encoders.modules import FrozenRows
 from tagwood.neural.encoders.text_encoder import TextEncoder
 from tagwood.neural.encoders.tokens import TokenRows
-from tagwood.neural.prime.batches import Positives, QueryBatches, cluster_queries, cluster_rows
-from tagwood.neural.prime.loss import Pairs, Scores, prototype_loss
-from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, QueryMemory
+from tagwood.neural.prime.batches import Drawn, Positives, QueryBatches, cluster_queries, cluster_rows
+from tagwood.neural.prime.label_index import LabelIndex
+from tagwood.neural.prime.loss import Pairs, Scores, prototype_loss, softmax_loss
+from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, QueryMemory, entries_of
 from tagwood.neural.prime.settings import PrototypeLoss, PrototypeSettings
 from tagwood.neural.training import History, Rows, train
 from tagwood.ranking import Ranking
@@ -48,6 +50,10 @@ _ONE_ERROR = 0.683  # confidence of an interval of one standard error on each si
 FEWEST_ROWS = 200  # with fewer rows trials are not informative, and the first candidate is taken
 _HELD_OUT = 0.2
 _LARGEST_BANK = 1 << 16
+SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # of the centroid in untrained prototypes
+MOST_SOFTMAX = 50_000  # labels up to which the softmax over all labels is computed
+_SHARE_ROWS = 1000  # held-out rows on which it is chosen
+_FEWEST_SHARED = 20
 _CHUNK = 4096  # labels whose prototypes are computed together
 
 
@@ -95,20 +101,64 @@ class PrototypeData:
     Y: sparse.csr_array
     texts: list[str]
 
+    def take(self, rows: NDArray[np.int64]) -> PrototypeData:
+        """Return some of the queries, with all labels."""
+        texts = [self.texts[row] for row in rows]
+        return PrototypeData(self.queries.take(rows), self.labels, check_labels(self.Y[rows]), texts)
+
 
 def new_module(
     encoder: TextEncoder, data: PrototypeData, settings: PrototypeSettings, seed: int, threads: int
 ) -> PrototypeModule:
     """Return an untrained module, with centroids, clusters of labels and free vectors computed by the encoder."""
     dimension, own = encoder.module.dimension, settings.prototype
-    memory = None
+    memory, share = None, 0.5
     if own.centroids != "none" or settings.batches.clustered:
         memory = QueryMemory(data.Y, dimension, own.centroids)
-        memory.start(torch.from_numpy(encoder.embed(data.queries)))
+        queries = encoder.embed(data.queries)
+        memory.start(torch.from_numpy(queries))
+        if own.centroids != "none":
+            share = choose_share(queries, encoder.embed(data.labels), data.Y, seed)
     vector_of, bank = _free_vectors(encoder, data, settings, seed, threads)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return PrototypeModule(encoder.module, dimension, own, memory=memory, bank=bank, vector_of=vector_of)
+        return PrototypeModule(
+            encoder.module, dimension, own, memory=memory, bank=bank, vector_of=vector_of, share=share
+        )
+
+
+def untrained_prototypes(
+    queries: NDArray[np.float32], texts: NDArray[np.float32], Y: sparse.csr_array, share: float
+) -> NDArray[np.float32]:
+    """Return (n_labels, dimension) means of label text and centroid of the rows, of norm 1; the baseline of PRIME.
+
+    `queries` (n_rows, dimension) and `texts` (n_labels, dimension) have norm 1. Labels without rows are their texts.
+
+    Examples
+    --------
+    >>> unit, Y = np.eye(2, dtype=np.float32), sparse.csr_array([[0, 1], [0, 0]])
+    >>> untrained_prototypes(unit, unit, Y, share=1.0).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    """
+    centroids = np.asarray(sparse.csr_array(Y > 0).T.astype(np.float32) @ queries)
+    norms = np.linalg.norm(centroids, axis=1, keepdims=True)
+    shares = np.where(norms > 0, np.float32(share), np.float32(0.0))
+    mixed = (1 - shares) * texts + shares * centroids / np.maximum(norms, 1e-12)
+    return np.asarray(mixed / np.maximum(np.linalg.norm(mixed, axis=1, keepdims=True), 1e-12), dtype=np.float32)
+
+
+def choose_share(queries: NDArray[np.float32], texts: NDArray[np.float32], Y: sparse.csr_array, seed: int = 0) -> float:
+    """Return the share of the centroid for which untrained prototypes have the best nDCG@5 on held-out rows."""
+    order = np.random.default_rng([seed, 50]).permutation(np.flatnonzero(np.diff(Y.indptr)))
+    held, rest = order[: min(_SHARE_ROWS, order.size // 5)], order[min(_SHARE_ROWS, order.size // 5) :]
+    if held.size < _FEWEST_SHARED:
+        return 0.5
+    known, true = check_labels(Y[rest]), check_labels(Y[held])
+    found = {}
+    for share in SHARES:
+        index = LabelIndex(untrained_prototypes(queries[rest], texts, known, share), "flat", threads=1)
+        found[share] = float(evaluate(true, index.rank(queries[held], 5), metrics=[_MEASURE])[_MEASURE])
+    return max(found, key=lambda share: found[share])
 
 
 def _free_vectors(
@@ -168,6 +218,7 @@ class PrototypeStep:
 
     def __init__(self, data: PrototypeData, positives: Positives, loss: PrototypeLoss) -> None:
         self.data, self.positives, self.loss = data, positives, loss
+        self.epoch, self.everything = -1, torch.empty(0)  # prototypes of all labels at the start of an epoch
 
     def __call__(self, module: nn.Module, moments: Rows) -> torch.Tensor:
         """Return the loss of the batch, and store the new embeddings of its queries in the memory."""
@@ -179,21 +230,55 @@ class PrototypeStep:
         parts: PrototypeModule = module  # type: ignore[assignment]
         if parts.network is not None:
             labels = torch.from_numpy(drawn.labels).to(queries.device)
-            hidden = parts.draw_hidden(labels.numel(), queries.device)
-            prototypes = parts.prototypes(texts, labels, hidden=hidden)
-            own = None
+            own, missing = None, 0.0
             if parts.settings.centroids == "leave-one-out" and parts.memory is not None:
                 rows = torch.from_numpy(drawn.rows).to(queries.device)[pairs.query]
                 known = labels[pairs.label]
                 without = parts.memory.without(rows, known)
-                masked = None if hidden is None else hidden[pairs.label]
+                missing = float((~without[1]).float().mean())
+                masked = parts.draw_hidden(known.numel(), queries.device)
                 alone = parts.prototypes(texts[pairs.label], known, without, hidden=masked)
                 own = (queries[pairs.query] * alone).sum(dim=1)
+            hidden = parts.draw_hidden(labels.numel(), queries.device, missing)
+            prototypes = parts.prototypes(texts, labels, hidden=hidden)
             scores = Scores(scores.texts, queries @ prototypes.T, own)
         loss = prototype_loss(scores, pairs, self.loss)
+        if self.loss.softmax and scores.prototypes is not None and self.data.Y.shape[1] <= MOST_SOFTMAX:
+            loss = loss + self.loss.softmax * self._softmax(parts, drawn, queries, scores, int(moments[0]))
         if parts.memory is not None:
             parts.memory.update(drawn.rows, queries)
         return loss
+
+    def _softmax(
+        self, module: PrototypeModule, drawn: Drawn, queries: torch.Tensor, scores: Scores, moment: int
+    ) -> torch.Tensor:
+        """Return the cross-entropy of the positives over all labels."""
+        Y = self.data.Y
+        if moment // Y.shape[0] != self.epoch:
+            self.epoch, self.everything = moment // Y.shape[0], all_prototypes(module, self.data.labels)
+        assert scores.prototypes is not None
+        device, pairs = queries.device, drawn.pairs
+        labels = torch.from_numpy(drawn.labels).to(device)
+        everything = (queries @ self.everything.T).index_copy(1, labels, scores.prototypes)
+        places, true = entries_of(Y.indptr.astype(np.int64), Y.indices, drawn.rows)
+        wrong = torch.ones(everything.shape, dtype=torch.bool, device=device)
+        wrong[torch.from_numpy(places).to(device), torch.from_numpy(true).long().to(device)] = False
+        query, label = pairs.query.to(device), pairs.label.to(device)
+        own = scores.prototypes[query, label] if scores.own is None else scores.own
+        return softmax_loss(own, everything[query], wrong[query])
+
+
+def all_prototypes(module: PrototypeModule, labels: TokenRows | FrozenRows) -> torch.Tensor:
+    """Return the prototypes of all labels in the module's present state, without gradients."""
+    found, was_training = [], module.training
+    module.eval()
+    with torch.no_grad():
+        for at in range(0, len(labels), _CHUNK):
+            ids = np.arange(at, min(at + _CHUNK, len(labels)))
+            texts = module(labels.take(ids))
+            found.append(module.prototypes(texts, torch.from_numpy(ids).to(texts.device)))
+    module.train(was_training)
+    return torch.cat(found)
 
 
 def label_prototypes(
