@@ -226,6 +226,24 @@ Out<float> py_margins(const ArrayTuple &arrays, int n_labels, int max_outputs, I
   return out.give();
 }
 
+std::tuple<Out<float>, Out<float>> py_open_nodes(const ArrayTuple &arrays, int n_labels, int max_outputs,
+                                                 int link_power, In<int64_t> x_indptr, In<int32_t> x_indices,
+                                                 In<float> x_data, int64_t n_features, In<int64_t> ptr,
+                                                 In<int32_t> nodes, In<float> scores, In<int64_t> out_ptr,
+                                                 int threads) {
+  const ModelArrays held(arrays);
+  const ModelView model = held.view(n_labels, max_outputs, link_power, n_features);
+  const CsrView x = view(x_indptr, x_indices, x_data, n_features);
+  const int64_t size = out_ptr.data()[nodes.shape(0)];
+  Filled<float> logs(size), probabilities(size);
+  {
+    nb::gil_scoped_release release;
+    open_nodes(model, x, ptr.data(), nodes.data(), scores.data(), out_ptr.data(), threads, logs.data(),
+               probabilities.data());
+  }
+  return {logs.give(), probabilities.give()};
+}
+
 Out<int32_t> py_match_unseen(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_features,
                              In<int64_t> node_ptr, In<int32_t> rows, In<float> positive_weights, In<float> row_weights,
                              In<int32_t> child_ptr, In<uint8_t> second_half, int width, int followed, int link_power,
@@ -344,6 +362,10 @@ void bind_tree(nb::module_ &m) {
         arg("max_outputs"), arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(),
         arg("n_features"), arg("ptr").noconvert(), arg("nodes").noconvert(), arg("outputs").noconvert(),
         arg("threads"));
+  m.def("open_nodes", &py_open_nodes, "Log scores and probabilities of all outputs of given nodes for each row.",
+        arg("model"), arg("n_labels"), arg("max_outputs"), arg("link_power"), arg("x_indptr").noconvert(),
+        arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"), arg("ptr").noconvert(),
+        arg("nodes").noconvert(), arg("scores").noconvert(), arg("out_ptr").noconvert(), arg("threads"));
   m.def("match_unseen", &py_match_unseen,
         "Leaves of each training row, found by classifiers trained on the other half of the rows.",
         arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"),

@@ -75,4 +75,19 @@ void margins(const ModelView &model, const CsrView &x, const int64_t *ptr, const
   });
 }
 
+void open_nodes(const ModelView &model, const CsrView &x, const int64_t *ptr, const int32_t *nodes, const float *scores,
+                const int64_t *out_ptr, int threads, float *logs, float *probabilities) {
+  for_chunks(model, x.n_rows, threads, kChunk, [&](int64_t begin, int64_t end, Scratch &s) {
+    s.rows.assign(x, begin, end, model.blocks.feature_bits);
+    for (int64_t row = begin; row < end; ++row)
+      for (int64_t i = ptr[row]; i < ptr[row + 1]; ++i) {
+        score_outputs(model, nodes[i], scores[i], row - begin, s);
+        for (int64_t at = out_ptr[i]; at < out_ptr[i + 1]; ++at) {
+          logs[at] = s.margins[at - out_ptr[i]];
+          probabilities[at] = std::exp(logs[at]);
+        }
+      }
+  });
+}
+
 } // namespace tagwood

@@ -80,6 +80,12 @@ void beam_leaves(const ModelView &model, const CsrView &x, const SearchOptions &
 void margins(const ModelView &model, const CsrView &x, const int64_t *ptr, const int32_t *nodes, const int32_t *outputs,
              int threads, float *out);
 
+// Opens given nodes, those of row r at ptr[r] .. ptr[r + 1], whose own log scores are `scores`: writes the log scores
+// of all outputs of pair i, and their exponentials, from out_ptr[i] on. What a beam computes, for searches whose nodes
+// are on several machines.
+void open_nodes(const ModelView &model, const CsrView &x, const int64_t *ptr, const int32_t *nodes, const float *scores,
+                const int64_t *out_ptr, int threads, float *logs, float *probabilities);
+
 // Rows prepared for look-ups: features are hashed once for all nodes and roughly sorted by hash, so that look-ups go
 // through a block's tables from front to back.
 class HashedRows {

@@ -84,6 +84,24 @@ def test_margins_equal_the_twin(problem):
     np.testing.assert_allclose(native, reference.margins(*head, *wanted, 1), rtol=1e-4, atol=1e-5)
 
 
+@settings(deadline=None, max_examples=30)
+@given(models(dtypes=DTYPES))
+def test_opened_nodes_equal_the_twin(problem):
+    model, X, _ = problem
+    tree = model.tree
+    sizes = np.tile(np.diff(tree.child_ptr) + np.diff(tree.label_ptr), X.n_rows)
+    nodes = np.tile(np.arange(tree.n_nodes, dtype=np.int32), X.n_rows)
+    scores = -np.linspace(0, 2, nodes.size, dtype=np.float32)
+    out_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    wanted = (np.arange(X.n_rows + 1) * tree.n_nodes, nodes, scores, out_ptr)
+    for native, twin in zip(
+        _kernels.open_nodes(*model.head, *X, *wanted, 1),
+        reference.open_nodes(*model.head, *X, *wanted, 1),
+        strict=True,
+    ):
+        np.testing.assert_allclose(native, twin, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("n_features", [1, 2, 3, 255, 256, 257, 65535, 65536, 70_000, 1 << 20])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_margins_are_right_in_feature_spaces_of_any_size(n_features, dtype):

@@ -15,13 +15,12 @@ from tagwood.features.base import label_centroids
 from tagwood.models import disentangled
 from tagwood.models.disentangled import (
     _largest_features,
-    blocks_of,
     match_unseen_rows,
     rows_of_copies,
     unchanged_nodes,
 )
 from tagwood.models.linear_tree.training import Solver, TreeTraining, entry_weights
-from tagwood.models.linear_tree.weights import assemble
+from tagwood.models.linear_tree.weights import assemble, blocks_of
 from tagwood.trees import build_interpolated_tree
 
 BASE = LinearTree(max_leaf_size=8, arity=2)

@@ -22,7 +22,7 @@ from tagwood.errors import DataError, InputError, StorageError  # noqa: E402
 from tagwood.models.linear_tree import LinearTree  # noqa: E402
 from tagwood.scale import BatchRequest, predict_folder, prediction  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from tagwood.scale import RayRunner, cluster, connect
 from tagwood.storage import save
 from tagwood.storage.shards import ShardStore
 
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = pytest.mark.filterwarnings("ignore")
 SMALL = {"max_leaf_size": 4, "arity": 4, "threads": 1}
 MODELS = [
     LinearTree(**SMALL, n_trees=2),

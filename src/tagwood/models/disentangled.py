@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ from tagwood.errors import InputError
 from tagwood.models.base import Progress
 from tagwood.models.linear_tree import LinearTree, TreeRanker
 from tagwood.models.linear_tree.training import LOSSES, NodeRows, TreePlan, TreeTraining
-from tagwood.models.linear_tree.weights import BLOCK_OUTPUTS, TrainedBlocks, TreeWeights, link_power
+from tagwood.models.linear_tree.weights import TrainedBlocks, blocks_of, link_power
 from tagwood.models.tasks import Job, Runner
 from tagwood.storage import State, storable
 from tagwood.trees.copies import reassign_by_gain, reassign_labels, without_empty_leaves
@@ -405,33 +405,6 @@ def _largest_features(X: CsrParts, threads: int) -> CsrParts:
     return largest if np.vdot(largest.data, largest.data) >= _LEAST_SHARE * np.vdot(X.data, X.data) else X
 
 
-def blocks_of(weights: TreeWeights, nodes: _I64, names: _I64) -> TrainedBlocks:
-    """Return the blocks of `nodes` as training returned them, for nodes with the new numbers `names`."""
-    arrays, tree = weights.arrays, weights.tree
-    outputs = (np.diff(tree.child_ptr) + np.diff(tree.label_ptr))[nodes].astype(np.int64)
-    n_blocks = -(-outputs // BLOCK_OUTPUTS)
-    blocks = _ranges(arrays.block_ptr[nodes], n_blocks)
-    first_output = tree.child_ptr[nodes].astype(np.int64) - 1 + tree.label_ptr[nodes]
-    buckets, n_buckets = _stretches(arrays.bucket_ptr, blocks)
-    slots, n_slots = _stretches(arrays.slot_ptr, blocks)
-    remainders, n_remainders = _stretches(arrays.remainder_ptr, blocks)
-    entries, n_entries = _stretches(arrays.entry_ptr, blocks)
-    parts: tuple[NDArray[Any], ...] = (
-        n_buckets,
-        arrays.buckets.reshape(-1, 2)[buckets].ravel(),
-        n_slots,
-        n_remainders,
-        arrays.remainders[remainders],
-        arrays.counts[slots],
-        n_entries,
-        arrays.columns[entries],
-        arrays.weights[entries].view(np.uint8),
-        arrays.scales[blocks],
-        arrays.bias[_ranges(first_output, outputs)],
-    )
-    return TrainedBlocks(np.repeat(names, n_blocks), parts)
-
-
 def unchanged_nodes(old: NodeRows, tree: LabelTree, rows: NodeRows, former: _I64) -> _I64:
     """Return the inner nodes of a new tree with the same rows and children as in the old tree, whose rows are `old`.
 
@@ -447,20 +420,3 @@ def unchanged_nodes(old: NodeRows, tree: LabelTree, rows: NodeRows, former: _I64
     changed_below[tree.parent[1:][~same[1:]]] = True
     inner = np.diff(tree.child_ptr) > 0
     return np.flatnonzero(inner & same & ~changed_below)
-
-
-def _stretches(ptr: _I64, blocks: _I64) -> tuple[_I64, _I64]:
-    sizes = np.diff(ptr)[blocks]
-    return _ranges(ptr[blocks], sizes), sizes
-
-
-def _ranges(starts: _I64, sizes: _I64) -> _I64:
-    """Return ``start, start + 1, ...`` of each stretch, one after the other.
-
-    Examples
-    --------
-    >>> _ranges(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    places: _I64 = np.arange(int(sizes.sum())) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
-    return places

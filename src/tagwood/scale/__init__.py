@@ -1,7 +1,7 @@
 """Beyond one machine: training, prediction and serving on Ray. The only package that imports ray.
 
 `cluster` connects to a cluster and computes the jobs of `tagwood.models.tasks` there; `prediction` tags folders of
-files.
+files; `serving` has an application for Ray Serve.
 """
 
 from tagwood.scale.cluster import RayRunner, connect

@@ -33,12 +33,8 @@ from tagwood.storage.state import State
 LOCAL = "local"
 _SECONDS = 5.0  # to wait for an address
 _RETRIES = 20  # of a task whose worker was killed
-# Ray's own settings, which are environment variables: no reports of usage, no log lines among our messages.
-_QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_BACKEND_LOG_LEVEL": "fatal",
-}
+# Ray's own settings, which are environment variables: no reports of usage, no warning about machines without GPU.
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
 class Failure(NamedTuple):

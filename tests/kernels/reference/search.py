@@ -119,6 +119,31 @@ def margins(
     return out
 
 
+def open_nodes(
+    model: _Model,
+    n_labels: int,
+    max_outputs: int,
+    link_power: int,
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    n_features: int,
+    ptr: _I64,
+    nodes: _I32,
+    scores: _F32,
+    out_ptr: _I64,
+    threads: int,
+) -> tuple[_F32, _F32]:
+    """Return log scores and probabilities of all outputs of ``nodes[i]``, whose own log score is ``scores[i]``."""
+    X = _dense(x_indptr, x_indices, x_data, n_features)
+    logs = np.empty(out_ptr[-1], dtype=np.float32)
+    for row, x in enumerate(X):
+        for i in range(ptr[row], ptr[row + 1]):
+            W, b = read_node(model, nodes[i], n_features)
+            logs[out_ptr[i] : out_ptr[i + 1]] = log_link(W @ x + b, link_power) + scores[i]
+    return logs, np.exp(logs)
+
+
 def beam(
     model: _Model, log_p: Sequence[_F64], width: int, allowed: NDArray[np.bool_], followed: int | None = None
 ) -> _Scored:

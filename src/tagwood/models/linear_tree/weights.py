@@ -278,6 +278,50 @@ def _bias_in_node_order(tree: LabelTree, nodes: NDArray[np.int64], biases: NDArr
     return out
 
 
+def blocks_of(weights: TreeWeights, nodes: NDArray[np.int64], names: NDArray[np.int64]) -> TrainedBlocks:
+    """Return the blocks of `nodes` as training returned them, for nodes with the new numbers `names`."""
+    arrays, tree = weights.arrays, weights.tree
+    outputs = (np.diff(tree.child_ptr) + np.diff(tree.label_ptr))[nodes].astype(np.int64)
+    n_blocks = -(-outputs // BLOCK_OUTPUTS)
+    blocks = ranges(arrays.block_ptr[nodes], n_blocks)
+    first_output = tree.child_ptr[nodes].astype(np.int64) - 1 + tree.label_ptr[nodes]
+    buckets, n_buckets = _stretches(arrays.bucket_ptr, blocks)
+    slots, n_slots = _stretches(arrays.slot_ptr, blocks)
+    remainders, n_remainders = _stretches(arrays.remainder_ptr, blocks)
+    entries, n_entries = _stretches(arrays.entry_ptr, blocks)
+    parts: tuple[NDArray[Any], ...] = (
+        n_buckets,
+        arrays.buckets.reshape(-1, 2)[buckets].ravel(),
+        n_slots,
+        n_remainders,
+        arrays.remainders[remainders],
+        arrays.counts[slots],
+        n_entries,
+        arrays.columns[entries],
+        arrays.weights[entries].view(np.uint8),
+        arrays.scales[blocks],
+        arrays.bias[ranges(first_output, outputs)],
+    )
+    return TrainedBlocks(np.repeat(names, n_blocks), parts)
+
+
+def _stretches(ptr: NDArray[np.int64], blocks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    sizes = np.diff(ptr)[blocks]
+    return ranges(ptr[blocks], sizes), sizes
+
+
+def ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return ``start, start + 1, ...`` of each stretch, one after the other.
+
+    Examples
+    --------
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    places: NDArray[np.int64] = np.arange(int(sizes.sum())) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    return places
+
+
 def pair_scores(
     weights: TreeWeights, X: CsrParts, pairs: NDArray[np.int64], merge: str, threads: int
 ) -> NDArray[np.float64]:
