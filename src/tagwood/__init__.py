@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tagwood.groups import impute_labels
     from tagwood.metrics import compare, evaluate
     from tagwood.models.disentangled import CopySettings, Disentangled
-    from tagwood.models.ensemble import Ensemble
+    from tagwood.models.ensemble import Budget, Ensemble
     from tagwood.models.linear_tree import LinearTree, Solver
     from tagwood.models.name_matcher import NameMatcher
     from tagwood.models.neighbours import Centroids, Neighbours
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = version("tagwood")
 
 __all__ = [
+    "Budget",
     "Centroids",
     "ConcatEncoder",
     "CopySettings",
@@ -61,6 +62,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Budget": "tagwood.models.ensemble",
     "Centroids": "tagwood.models.neighbours",
     "CopySettings": "tagwood.models.disentangled",
     "ConcatEncoder": "tagwood.features",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
@@ -18,6 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood.errors import InputError, NotFittedError
+
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]*)\s*")
+BYTES = {"b": 1.0, "kb": 1e3, "k": 1e3, "mb": 1e6, "m": 1e6, "gb": 1e9, "g": 1e9, "tb": 1e12}
+BYTES |= {"kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
+SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def check_int(value: Any, name: str, *, low: int | None = None, high: int | None = None) -> int:
@@ -244,3 +250,51 @@ class Fitted(Params):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self._learned)
+
+
+def parse_quantity(text: str, name: str, units: dict[str, float], plain: str) -> float:
+    """Return a quantity in bytes or seconds; a number without unit is in `plain`.
+
+    Examples
+    --------
+    >>> parse_quantity("2.5GB", "--max-ram", BYTES, "mb"), parse_quantity("5", "--max-latency", SECONDS, "ms")
+    (2500000000.0, 0.005)
+    """
+    match = _QUANTITY.fullmatch(text)
+    unit = (match[2].lower() or plain) if match else ""
+    if match is None or unit not in units or float(match[1]) <= 0:
+        known = "500MB or 4GB" if units is BYTES else "2ms or 500us" if plain == "ms" else "90s or 10m"
+        raise InputError(f"{name} must be a number above 0 with a unit, such as {known}", given=repr(text[:40]))
+    return float(match[1]) * units[unit]
+
+
+def show_amount(size: float) -> str:
+    """Return a number of bytes as text.
+
+    Examples
+    --------
+    >>> show_amount(2.34e9), show_amount(51e6), show_amount(800)
+    ('2.3 GB', '51 MB', '0.8 kB')
+    """
+    return _scaled(size, {"GB": 1e9, "MB": 1e6, "kB": 1e3})
+
+
+def show_time(seconds: float) -> str:
+    """Return a time as text.
+
+    Examples
+    --------
+    >>> show_time(150), show_time(4.2), show_time(0.0042), show_time(42e-6)
+    ('2.5 min', '4.2 s', '4.2 ms', '42 µs')
+    """
+    if seconds >= 7200:
+        return f"{seconds / 3600:.1f} h"
+    units = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+    return _scaled(seconds, {"min": 60.0} if seconds >= 120 else units)
+
+
+def _scaled(amount: float, units: dict[str, float]) -> str:
+    """Return an amount in the largest of the units that is not above it, or in the last one."""
+    unit = next((unit for unit, scale in units.items() if amount >= scale), list(units)[-1])
+    value = amount / units[unit]
+    return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"

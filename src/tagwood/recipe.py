@@ -1,6 +1,6 @@
 r"""Recipes: a TOML text <-> the settings of a Tagger, so that a training run is a file that can be read and repeated.
 
-In: ``[features] [groups] [tree] [model] [sets]``. Out: a Tagger. The defaults are those of the classes.
+In: ``[features] [groups] [tree] [model] [sets] [budget]``. Out: a Tagger. The defaults are those of the classes.
 
 ``kind`` in [features] is ``tfidf`` (default), ``text-encoder`` (vectors of a network), ``both`` side by side, or the
 name of an encoder of another package. ``kind`` in [model] is a key of `MODELS`, or a model of another package.
@@ -33,6 +33,7 @@ from tagwood.features.concat import ConcatEncoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import LabelModel
 from tagwood.models.disentangled import CopySettings, Disentangled
+from tagwood.models.ensemble import Budget
 from tagwood.models.linear_tree import LinearTree, Solver
 from tagwood.plugins import load_plugin, plugin_name, plugin_names
 from tagwood.tagger.fitting import SetRules, default_encoder
@@ -114,6 +115,7 @@ KEYS: dict[str, list[str]] = {
     "tree": [*_TREE_KEYS, *_COPY_KEYS, *(f"{_PREFIX}{name}" for name in _names(CopySettings))],
     "model": ["kind", "quality", *dict.fromkeys(_MODEL_KEYS), "keep_texts"],
     "sets": _names(SetRules),
+    "budget": _names(Budget),
 }
 
 
@@ -168,6 +170,7 @@ class Recipe:
             model,
             groups=GroupRule(**part["groups"]),
             sets=SetRules(**part["sets"]),
+            budget=Budget(**part["budget"]),
             **extra,
         )
         tagger.check_settings()
@@ -230,6 +233,7 @@ def recipe_of(tagger: Tagger) -> Recipe:
         "tree": values | copies,
         "model": values,
         "sets": dataclasses.asdict(tagger.sets),
+        "budget": {name: value for name, value in dataclasses.asdict(tagger.budget).items() if value is not None},
     }
     keys = KEYS if kind in LIGHT else {**KEYS, "tree": [], "model": ["kind", "quality", *own, "keep_texts"]}
     if features.get("kind", "tfidf") not in FEATURES:

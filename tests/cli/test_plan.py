@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import pytest
 from library import make_library
@@ -35,7 +36,7 @@ def test_a_forecast_is_a_table_or_json(library, capsys):
 
 def test_limits_choose_settings_that_train_takes(library, tmp_path, capsys):
     assert run(["plan", library, "--json"]) == 0
-    size = json.loads(capsys.readouterr().out)["model_bytes"]["high"]
+    size = json.loads(capsys.readouterr().out)["qualities"]["fast"]["model_bytes"]["high"]
     recipe = tmp_path / "small.toml"
     assert run(["plan", library, "--max-size", f"{0.8 * size / 1e3:.3f}kB", "--write", str(recipe)]) == 0
     assert "To stay within the limits: " in capsys.readouterr().err
@@ -44,6 +45,33 @@ def test_limits_choose_settings_that_train_takes(library, tmp_path, capsys):
     model = str(tmp_path / "model")
     assert run(["train", library, "-O", model, "--recipe", str(recipe), "-j", "1"]) == 0
     assert Tagger.load(model).model_.solver == chosen.model.solver
+
+
+def test_each_quality_has_a_forecast_and_the_highest_within_the_limits_is_chosen(library, capsys):
+    assert run(["plan", library, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["quality"] == "balanced"
+    cpu = {name: one["cpu_seconds"]["high"] for name, one in found["qualities"].items()}
+    assert cpu["fast"] < cpu["balanced"] < cpu["best"]
+    for quality, seconds in cpu.items():
+        assert run(["plan", library, "--json", "--time", f"{1.01 * seconds / os.cpu_count():.3f}s"]) == 0
+        assert json.loads(capsys.readouterr().out)["quality"] == quality
+    assert run(["plan", library, "--max-size", "1GB"]) == 0
+    out, err = capsys.readouterr()
+    assert all(quality in out for quality in cpu)
+    assert "Within the limits: quality best." in err
+
+
+@pytest.mark.slow
+def test_train_keeps_to_limits_and_says_what_it_left_out(library, tmp_path, capsys):
+    train = ["train", library, "-j", "1", "-O"]
+    assert run([*train, str(tmp_path / "quick"), "--time", "1s"]) == 0
+    assert "left out: time limit" in capsys.readouterr().err
+    assert run([*train, str(tmp_path / "none"), "--max-size", "1kB"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the limits must allow at least one tree; got a forecast of model size at least" in said
+    assert run([*train, str(tmp_path / "wrong"), "--max-latency", "fast"]) == 2
+    assert "latency must be a number above 0 with a unit" in capsys.readouterr().err
 
 
 def test_train_refuses_what_does_not_fit_unless_it_is_forced(library, tmp_path, capsys):

@@ -7,10 +7,10 @@ from library import make_library
 
 from benchmarks import synthetic
 from tagwood import Dataset, LinearTree, Solver, Tagger, TfidfEncoder
+from tagwood._check import BYTES, SECONDS, parse_quantity
 from tagwood.errors import InputError
 from tagwood.planning import Limits, choose_point, forecast_training, measure_figures
 from tagwood.planning.forecast import largest_bytes, n_fits, read_coefficients, used_bytes
-from tagwood.planning.operating_points import BYTES, SECONDS, parse_quantity
 from tagwood.recipe import Recipe
 from tagwood.tagger import SetRules
 from tagwood.tagger.fitting import training_data

@@ -131,12 +131,13 @@ def member_lines(tagger: Tagger) -> list[str]:
     members = tagger.members()
     if not members:
         return []
-    head = f"{'member':<16}{'nDCG@5 alone':>14}{'lost without':>16}{'CPU s':>8}"
+    head = f"{'member':<18}{'nDCG@5 alone':>13}{'lost without':>15}{'CPU s':>8}"
     lines = [head]
     for one in members:
         lost = f"{100 * one.lost:.1f} ± {100 * one.error:.1f}"
-        line = f"{one.name:<16}{100 * one.alone:>14.1f}{lost:>16}{one.seconds:>8.1f}"
-        lines.append(line if one.used else f"{line}  left out: it does not help")
+        line = f"{one.name:<18}{100 * one.alone:>13.1f}{lost:>15}{one.seconds:>8.1f}"
+        why = f"{one.reason} limit" if one.reason else "no help"
+        lines.append(line if one.used else f"{line}  left out: {why}")
     return lines
 
 

@@ -11,6 +11,10 @@ from tagwood.cli import common
 from tagwood.cli.reading import DataArgument, Reading, need_texts, read_rows, say_report, with_reading
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rich.console import RenderableType
+
     from tagwood.data import Dataset
     from tagwood.planning import DataFigures, Forecast, Value
     from tagwood.planning.operating_points import Limits, Point
@@ -25,6 +29,7 @@ def plan(
         str | None, typer.Option(help="Time limit for tagging one text from Python, such as 500us.")
     ] = None,
     max_size: Annotated[str | None, typer.Option(help="Size limit of the model folder, such as 50MB.")] = None,
+    time: Annotated[str | None, typer.Option(help="Time limit of training, such as 10m.")] = None,
     write: Annotated[Path | None, typer.Option(help="File to write the chosen settings to, as a recipe.")] = None,
     recipe: common.RecipeOption = None,
     settings: common.SetOption = None,
@@ -37,13 +42,14 @@ def plan(
     *,
     reading: Reading,
 ) -> None:
-    """Forecast memory, time, model size, depth and latency before training.
+    """Forecast memory, time, model size, depth and latency of each quality before training.
 
-    With limits, the settings within them that lose the least precision are chosen.
+    With limits, the highest quality within them is chosen; if there is none, settings of a smaller tree that lose the
+    least precision.
     """
     from tagwood.storage.publish import check_target
 
-    limits = read_limits(max_ram, max_latency, max_size)
+    limits = read_limits(max_ram, max_latency, max_size, time)
     start = common.choose_recipe(recipe, settings, None)
     start.tagger()  # checks the settings before data are read
     if write is not None:
@@ -51,26 +57,46 @@ def plan(
     rows, report = read_rows(data, reading, data_format, vocab, on_unknown, docs_limit)
     need_texts(rows, data[0])
     say_report(report, brief=True)
-    point = choose(rows, start, limits)
+    known, point = choose(rows, start, limits)
     if write is not None:
         write_recipe(point.recipe, write, force)
     if json:
-        common.print_json(facts_of(point))
+        common.print_json(facts_of(point, known))
         return
-    common.print_data(common.facts_table(forecast_lines(point.forecast)))
+    common.print_data(forecast_table(known, point))
+    chosen = point.recipe.tagger().effective_quality
     changed = ", ".join(point.changes)
     if changed:
         common.say(f"To stay within the limits: {changed} (may lose about {point.loss:.1f} % of P@5).")
+    elif limits != type(limits)():
+        common.say(f"Within the limits: quality {chosen}.")
     if write is not None:
         common.say(f"{write}: use it with tagwood train {data[0]} --recipe {write}")
     elif changed:
         common.say("Write these settings with --write recipe.toml, or pass each one to train with --set.")
 
 
-def choose(rows: Dataset, recipe: Recipe, limits: Limits) -> Point:
-    """Return the operating point of a dataset."""
-    from tagwood.planning import choose_point, forecast_training
+def choose(rows: Dataset, recipe: Recipe, limits: Limits) -> tuple[dict[str, Forecast], Point]:
+    """Return the forecast of each quality, and the operating point: that of the recipe, if there are no limits."""
+    from tagwood.planning import Limits
+    from tagwood.planning.operating_points import Point
+    from tagwood.planning.qualities import choose_quality
+    from tagwood.tagger.quality import QUALITIES
+
+    predict = predictor(rows)
+    known = {quality: predict(recipe.override([f"model.quality={quality}"])) for quality in QUALITIES}
+    own = recipe.tagger().effective_quality
+    if limits == Limits():
+        return known, Point(recipe, (), 0.0, known[own])
+    named = "quality" in recipe.sections.get("model", {}) or own == "fast"
+    return known, choose_quality(recipe, limits, predict, own if named else QUALITIES[-1])
+
+
+def predictor(rows: Dataset) -> Callable[[Recipe], Forecast]:
+    """Return a function that forecasts the training of a recipe; the data are measured once for each encoder."""
+    from tagwood.planning import forecast_training
     from tagwood.planning.forecast import figures_for, used_bytes
+    from tagwood.planning.qualities import forecast_quality
 
     used = used_bytes()
     known: dict[str, DataFigures] = {}
@@ -80,20 +106,22 @@ def choose(rows: Dataset, recipe: Recipe, limits: Limits) -> Point:
         key = repr(changed.sections.get("features", {}))
         if key not in known:
             known[key] = figures_for(rows, tagger)
-        return forecast_training(known[key], tagger, used_bytes=used)
+        tree = forecast_training(known[key], tagger, used_bytes=used)
+        return forecast_quality(tree, known[key], tagger, tagger.effective_quality)
 
-    return choose_point(recipe, limits, predict)
+    return predict
 
 
-def read_limits(max_ram: str | None, max_latency: str | None, max_size: str | None) -> Limits:
+def read_limits(max_ram: str | None, max_latency: str | None, max_size: str | None, time: str | None) -> Limits:
     """Return the limits that options name."""
+    from tagwood._check import BYTES, SECONDS, parse_quantity
     from tagwood.planning import Limits
-    from tagwood.planning.operating_points import BYTES, SECONDS, parse_quantity
 
     return Limits(
         None if max_ram is None else parse_quantity(max_ram, "--max-ram", BYTES, "mb"),
         None if max_latency is None else parse_quantity(max_latency, "--max-latency", SECONDS, "ms"),
         None if max_size is None else parse_quantity(max_size, "--max-size", BYTES, "mb"),
+        None if time is None else parse_quantity(time, "--time", SECONDS, "s"),
     )
 
 
@@ -104,37 +132,49 @@ def write_recipe(recipe: Recipe, path: Path, force: bool) -> None:
     write_file(path, recipe.to_toml(), overwrite=force)
 
 
-def forecast_lines(found: Forecast) -> dict[str, object]:
+def forecast_table(known: Mapping[str, Forecast], point: Point) -> RenderableType:
+    """Return the forecasts of all qualities and, where settings were changed, of the chosen ones."""
+    shown = dict(known) if not point.changes else {**known, "chosen": point.forecast}
+    columns = [forecast_lines(found) for found in shown.values()]
+    rows = ((name, *(column[name] for column in columns)) for name in columns[0])
+    return common.make_table({"": {"style": "bold", "no_wrap": True}, **{name: {} for name in shown}}, rows)
+
+
+def forecast_lines(found: Forecast) -> dict[str, str]:
     """Return a forecast as names and values for a table."""
-    from tagwood._check import check_threads
-    from tagwood.planning.operating_points import show_amount, show_time
+    from tagwood._check import check_threads, show_amount, show_time
 
     threads = check_threads(None)
-    wall = found.cpu_seconds.expected / threads
     return {
         "peak memory": _with_band(found.peak_bytes, show_amount),
-        "training CPU": f"{_with_band(found.cpu_seconds, show_time)}; about {show_time(wall)} on {threads} cores",
+        "training CPU": _with_band(found.cpu_seconds, show_time),
+        f"training, {threads} cores": show_time(found.cpu_seconds.expected / threads),
         "model size": _with_band(found.model_bytes, show_amount),
-        "features": found.n_features,
+        "features": f"{found.n_features:,}",
         "label tree": f"{found.n_nodes:,} nodes, depth {found.depth}",
         "one text": _with_band(found.latency_seconds, show_time),
         "one of many": f"{_with_band(found.batch_seconds, show_time)} CPU",
     }
 
 
-def facts_of(point: Point) -> dict[str, Any]:
-    """Return an operating point as JSON."""
+def facts_of(point: Point, known: Mapping[str, Forecast]) -> dict[str, Any]:
+    """Return an operating point and the forecasts of all qualities as JSON."""
     found = point.forecast
-    values = ("peak_bytes", "cpu_seconds", "model_bytes", "latency_seconds", "batch_seconds")
-    ranges = {name: _range(getattr(found, name)) for name in values}
     tree = {"depth": found.depth, "nodes": found.n_nodes, "features": found.n_features}
     return {
-        **ranges,
+        **_ranges(found),
         **tree,
+        "quality": point.recipe.tagger().effective_quality,
+        "qualities": {name: _ranges(one) for name, one in known.items()},
         "changes": list(point.changes),
         "percent_lost": point.loss,
         "recipe": point.recipe.to_toml(),
     }
+
+
+def _ranges(found: Forecast) -> dict[str, dict[str, float]]:
+    values = ("peak_bytes", "cpu_seconds", "model_bytes", "latency_seconds", "batch_seconds")
+    return {name: _range(getattr(found, name)) for name in values}
 
 
 def _range(value: Value) -> dict[str, float]:

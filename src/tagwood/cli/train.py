@@ -16,6 +16,7 @@ from tagwood.errors import InputError
 if TYPE_CHECKING:
     from tagwood.data import Dataset
     from tagwood.models.tasks import Runner
+    from tagwood.recipe import Recipe
     from tagwood.tagger import Tagger
 
 _SHOWN_SECONDS = 2.0  # CPU time from which the forecast is shown; shorter runs finish before it is read
@@ -77,6 +78,11 @@ def train(
         typer.Option(help="Folder for finished parts, on storage that all machines share; implies --resume."),
     ] = None,
     cluster: common.ClusterOption = None,
+    time: Annotated[
+        str | None, typer.Option(help="Time limit of training, such as 10m: sources that take longer are left out.")
+    ] = None,
+    max_size: Annotated[str | None, typer.Option(help="Size limit of the model folder, such as 50MB.")] = None,
+    max_latency: Annotated[str | None, typer.Option(help="CPU time limit for tagging one text, such as 2ms.")] = None,
     notes: Annotated[str | None, typer.Option(help="Notes to store with the model.")] = None,
     force: Annotated[
         bool,
@@ -89,6 +95,7 @@ def train(
     """Train a model on texts, or features, and their labels.
 
     Training that would not fit into memory according to the forecast (see tagwood plan) is refused before it starts.
+    With --time, --max-size or --max-latency, a lower quality than asked for is trained if the forecast exceeds a limit.
     The model folder appears when it is complete, or not at all.
     """
     from tagwood.storage.publish import check_replaceable
@@ -96,8 +103,10 @@ def train(
 
     named = {"model.kind": model, "tree.tree": tree, "model.quality": quality}
     named["sets.refit"] = None if refit else "false"
+    named |= {"budget.time": time, "budget.size": max_size, "budget.latency": max_latency}
     changes = [f"{key}={value}" for key, value in named.items() if value is not None]
-    tagger = common.choose_recipe(recipe, [*(settings or []), *changes], jobs).tagger()
+    chosen = common.choose_recipe(recipe, [*(settings or []), *changes], jobs)
+    tagger = chosen.tagger()
     check_replaceable(output, overwrite=force)
     allowed = None if max_ram is None else _memory_limit(max_ram)
     rows, report = read_rows(data, reading, data_format, vocab, on_unknown, docs_limit, groups, group_labels)
@@ -109,7 +118,8 @@ def train(
         facts = train_features(rows, tagger, output, quality, notes, force=force)
         common.print_json(facts | {"reading": report.to_dict()}) if json else say_features(facts)
         return
-    check_budget(rows, tagger, allowed, force=force)
+    tagger = within_budget(rows, chosen)
+    check_memory(rows, tagger, allowed, force=force)
     parts = work_dir or output.with_name(f"{output.name}.parts") if resume or work_dir is not None else None
     with training_runner(cluster, parts, jobs) as runner, common.stages("Training") as advance:
         tagger.fit(rows, progress=advance, runner=runner)
@@ -186,7 +196,40 @@ def print_summary(tagger: Tagger, facts: dict[str, Any]) -> None:
         common.print_data(one_line(tagger))
 
 
-def check_budget(rows: Dataset, tagger: Tagger, allowed: float | None, *, force: bool) -> None:
+def within_budget(rows: Dataset, recipe: Recipe) -> Tagger:
+    """Return the unfitted Tagger of a recipe, of the highest quality that does not surely exceed its budget.
+
+    While it is trained, costs are measured and sources left out. `InputError` says what even one tree would need.
+    """
+    from tagwood.models.ensemble import Budget
+    from tagwood.planning import Limits
+    from tagwood.planning.forecast import has_forecast
+    from tagwood.tagger.quality import QUALITIES
+
+    tagger = recipe.tagger()
+    budget = tagger.budget
+    if budget == Budget() or not has_forecast(tagger):
+        return tagger
+    from tagwood.cli.plan import predictor
+
+    limits = Limits(None, budget.latency_seconds, budget.bytes, budget.seconds)
+    predict, said = predictor(rows), ""
+    for quality in reversed(QUALITIES[: QUALITIES.index(tagger.effective_quality) + 1]):
+        changed = recipe.override([f"model.quality={quality}"])
+        exceeded = limits.exceeded(predict(changed), surely=True)
+        if not exceeded:
+            if quality != tagger.effective_quality:
+                common.say(f"Quality {quality}, because {tagger.effective_quality} would exceed a limit: {said}.")
+            return changed.tagger()
+        said = "; ".join(exceeded)
+    raise InputError(
+        "the limits must allow at least one tree",
+        given=f"a forecast of {said}",
+        hint="Allow more; or tagwood plan DATA with the same limits finds settings of a smaller tree.",
+    )
+
+
+def check_memory(rows: Dataset, tagger: Tagger, allowed: float | None, *, force: bool) -> None:
     """Show what training will need; raise `InputError` if that is more memory than is free or allowed (bytes).
 
     Only linear trees on TF-IDF features have a forecast; other models are trained without one.
@@ -205,7 +248,7 @@ def check_budget(rows: Dataset, tagger: Tagger, allowed: float | None, *, force:
     found = forecast_training(figures, tagger, used_bytes=used_bytes())
     peak = found.peak_bytes.expected
     if found.cpu_seconds.expected >= _SHOWN_SECONDS:
-        from tagwood.planning.operating_points import show_amount, show_time
+        from tagwood._check import show_amount, show_time
 
         common.say(
             f"Forecast: {show_amount(peak)} of memory, {show_time(found.cpu_seconds.expected)} "
@@ -213,7 +256,7 @@ def check_budget(rows: Dataset, tagger: Tagger, allowed: float | None, *, force:
         )
     for limit, whose in ((allowed, "--max-ram allows"), (largest_bytes(), "this machine has free")):
         if limit is not None and peak > limit and not force:
-            from tagwood.planning.operating_points import show_amount
+            from tagwood._check import show_amount
 
             raise InputError(
                 f"training must fit into the {show_amount(limit)} that {whose}",
@@ -246,7 +289,7 @@ def one_line(tagger: Tagger) -> str:
 
 
 def _memory_limit(text: str) -> float:
-    from tagwood.planning.operating_points import BYTES, parse_quantity
+    from tagwood._check import BYTES, parse_quantity
 
     return parse_quantity(text, "--max-ram", BYTES, "mb")
 

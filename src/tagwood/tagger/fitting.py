@@ -26,15 +26,12 @@ from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 from tagwood.features.base import Encoder, takes_texts
 from tagwood.features.concat import ConcatEncoder
-from tagwood.features.tfidf import TfidfEncoder, title_of
+from tagwood.features.tfidf import TfidfEncoder
 from tagwood.groups import GroupedLabels, Imputed, keep_closest, share_within
 from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
-from tagwood.models.disentangled import Disentangled
-from tagwood.models.ensemble import Ensemble
-from tagwood.models.linear_tree import LinearTree, TreeRanker
-from tagwood.models.name_matcher import NameMatcher
-from tagwood.models.neighbours import Centroids, Neighbours
+from tagwood.models.ensemble import Budget, Ensemble
+from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.tasks import Runner
 from tagwood.probabilities.calibration import Calibrator
 from tagwood.probabilities.sets import SetRule, fit_set_rule, parse_rule
@@ -52,13 +49,6 @@ from tagwood.tagger.search import LabelSearch, knows_new_labels
 
 Progress = Callable[[str, float], None]
 
-QUALITIES = ("fast", "balanced", "best")
-_FEWEST_ROWS = 500  # with labels; fewer do not suffice to learn how members are fused
-_BEST_TREES = 3
-_TITLE_WEIGHTS = (1, 2, 3)
-_TITLE_GAIN = 0.002
-_TITLE_ROWS = 6000  # with titles, on which their weight is chosen
-_MOST_TITLED = 0.5  # share of the texts that must have a title
 _FEWEST_MEASURED = 20  # held-out rows: measures of fewer would be mere chance
 MEASURES = ["P@1", "P@3", "P@5", "nDCG@5", "R@10"]  # of held-out rows
 CANDIDATES = 50  # labels per text from which sets are chosen
@@ -268,63 +258,6 @@ class Parts(NamedTuple):
     groups: GroupRule
 
 
-class Choice(NamedTuple):
-    """The model that was chosen, and why it is simpler than the quality asks for; "" where it is not."""
-
-    model: LabelModel
-    reason: str = ""
-
-
-def choose_model(quality: str, base: LabelModel, encoder: Encoder, data: Dataset, sets: SetRules, seed: int) -> Choice:
-    """Return the unfitted model of a quality for given data."""
-    if quality == "fast":
-        return Choice(base)
-    if data.groups is not None:
-        return Choice(base, "labels are known for groups only")
-    n_rows = int((np.diff(data.labels.indptr) > 0).sum())
-    if n_rows < _FEWEST_ROWS:
-        return Choice(base, f"{n_rows:,} rows with labels are fewer than {_FEWEST_ROWS:,}")
-    threads = getattr(base, "threads", None)
-    members: list[Any] = [base]
-    if quality == "best" and isinstance(base, LinearTree):
-        n_trees = max(base.n_trees, _BEST_TREES)
-        own = base.get_params(deep=False)
-        more, others = (
-            LinearTree(**{**own, "n_trees": n_trees, "seed": base.seed + number * n_trees}) for number in range(2)
-        )
-        members = [more, Disentangled(others, copies="auto", threads=threads)]
-    if isinstance(encoder, TfidfEncoder):  # others may have negative features
-        members += [Neighbours(threads=threads), Centroids(threads=threads)]
-    if any(character.isalnum() for name in data.vocab.names or () for character in name):
-        members.append(NameMatcher(threads=threads))
-    shared = None if all(takes_texts(member) for member in members) else encoder
-    return Choice(Ensemble(members, encoder=shared, refit=sets.refit, seed=seed, threads=threads))
-
-
-def with_title_weight(encoder: Encoder, data: Dataset, seed: int) -> Encoder:
-    """Return an encoder that counts titles as often as is best for held-out rows, where it may be chosen.
-
-    The choice is made with single words and `Centroids`, which takes seconds; other models mostly agree. A larger
-    weight must gain at least `_TITLE_GAIN` of nDCG@5.
-    """
-    if not isinstance(encoder, TfidfEncoder) or encoder.title_weight is not None or data.groups is not None:
-        return encoder
-    texts = list(data.texts or ())
-    titled = np.array([bool(title_of(text)) for text in texts], dtype=np.bool_)
-    rows = np.flatnonzero(titled & (np.diff(data.labels.indptr) > 0))
-    if titled.mean() < _MOST_TITLED or rows.size < _FEWEST_ROWS:
-        return encoder
-    train, held = data.rows(np.random.default_rng(seed).permutation(rows)[:_TITLE_ROWS]).split(0.2, seed=seed)
-    chosen, best = 1, 0.0
-    for weight in _TITLE_WEIGHTS:
-        trial = TfidfEncoder(**{**encoder.get_params(deep=False), "ngrams": (1, 1), "title_weight": weight})
-        model = Centroids(threads=encoder.threads).fit(trial.fit_transform(train.texts or ()), train.labels)
-        found = model.score(trial.transform(held.texts or ()), held.labels)
-        if found > best + (0.0 if weight == 1 else _TITLE_GAIN):
-            chosen, best = weight, found
-    return TfidfEncoder(**{**encoder.get_params(deep=False), "title_weight": chosen})
-
-
 def linear_tree_of(model: object) -> TreeRanker | None:
     """Return the linear tree that a model is or has among its members, for explanations, senses and browsing."""
     if isinstance(model, TreeRanker):
@@ -359,6 +292,7 @@ class Plan(NamedTuple):
     sets: SetRules
     seed: int
     runner: Runner | None = None
+    budget: Budget = Budget()
 
 
 def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
@@ -475,6 +409,7 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     options: dict[str, Callable[[], Any]] = {
         "progress": lambda: report,
         "runner": lambda: plan.runner,
+        "budget": lambda: plan.budget,
         "label_texts": lambda: [data.vocab.name(label) for label in range(data.n_labels)],
         "label_names": lambda: _names_to_learn(data, model),
     }

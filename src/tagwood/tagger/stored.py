@@ -23,7 +23,7 @@ from tagwood.errors import InputError
 from tagwood.features.base import Encoder
 from tagwood.groups.impute import Imputed
 from tagwood.models.base import LabelModel
-from tagwood.models.ensemble import Ensemble, MemberReport
+from tagwood.models.ensemble import Budget, Ensemble, MemberReport
 from tagwood.ranking import Ranking
 from tagwood.storage import State, restore
 from tagwood.tagger.fitting import Measures, Probabilities, SetRules
@@ -340,6 +340,7 @@ def tagger_state(tagger: Any) -> State:
             parts[name] = part.state()
     params: dict[str, Any] = {name: asdict(getattr(tagger, name)) for name in _SETTINGS}
     params |= {name: getattr(tagger, name) for name in ("keep_texts", "seed")}
+    params["budget"] = asdict(tagger.budget)
     params |= {"quality": tagger.quality, "model_given": tagger.model is not None}
     params["simpler_because"] = tagger.simpler_because_
     params["measures"] = None if tagger.measures_ is None else list(tagger.measures_)
@@ -355,6 +356,7 @@ def restored_settings(state: State) -> dict[str, Any]:
         "encoder": restore(state.part("encoder")) if "encoder" in state.parts else model.encoder_,
         "model": model,
         "quality": state.params.get("quality"),
+        "budget": Budget(**state.params.get("budget", {})),
         **settings,
         "keep_texts": state.param("keep_texts", int),
         "seed": state.param("seed", int),

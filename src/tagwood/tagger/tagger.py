@@ -29,7 +29,7 @@ from tagwood.features.base import Encoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
-from tagwood.models.ensemble import Ensemble, MemberReport
+from tagwood.models.ensemble import Budget, Ensemble, MemberReport
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import LinearTree
 from tagwood.models.tasks import Runner
@@ -40,22 +40,20 @@ from tagwood.tagger.browsing import LabelCard, TreeBrowser, TreeView, label_card
 from tagwood.tagger.explanation import Explanation
 from tagwood.tagger.fitting import (
     CANDIDATES,
-    QUALITIES,
     Measures,
     Plan,
     Probabilities,
     Progress,
     SetRules,
-    choose_model,
     default_encoder,
     label_sets,
     learn,
     training_data,
-    with_title_weight,
 )
 from tagwood.tagger.group_learning import GroupRule
 from tagwood.tagger.new_labels import NameCurve, NewLabels, Usage
 from tagwood.tagger.overview import overview
+from tagwood.tagger.quality import QUALITIES, budget_of_model, check_costs, choose_model, with_title_weight
 from tagwood.tagger.reasons import Question, explain_tag
 from tagwood.tagger.search import (
     Label,
@@ -96,9 +94,13 @@ class Tagger(Params):
         Ranks labels; default ``LinearTree()``.
     quality
         What answers beside the model: ``"fast"`` nothing; ``"balanced"`` similar training texts, label centroids and
-        label names in the text, fused on held-out rows; ``"best"`` also more trees, which takes several times as long.
+        label names in the text, fused on held-out rows; ``"best"`` also more trees over several kinds of features and,
+        with ``tagwood[neural]`` and English texts, PRIME, which takes many times as long.
         Default balanced without a `model`, fast with one. Fewer than 500 rows, or labels of groups, are too little to
         learn the fusion from; then the model is alone, and `simpler_because_` tells why.
+    budget
+        Limits of training time, model size and latency: members that do not fit into them are left out, and `members`
+        tells which. A model that is larger or slower than allowed with its first member alone is an error.
     groups
         How labels of groups become labels of rows, where `fit` gets groups.
     sets
@@ -147,6 +149,7 @@ class Tagger(Params):
         model: LabelModel | None = None,
         *,
         quality: str | None = None,
+        budget: Budget = Budget(),  # noqa: B008 (frozen)
         groups: GroupRule = GroupRule(),  # noqa: B008 (frozen)
         sets: SetRules = SetRules(),  # noqa: B008 (frozen)
         keep_texts: int = 1000,
@@ -155,6 +158,7 @@ class Tagger(Params):
         self.encoder = encoder
         self.model = model
         self.quality = quality
+        self.budget = budget
         self.groups = groups
         self.sets = sets
         self.keep_texts = keep_texts
@@ -196,7 +200,8 @@ class Tagger(Params):
         encoder = default_encoder(base) if self.encoder is None else self.encoder
         encoder = with_title_weight(encoder, data, self.seed)
         model, self.simpler_because_ = choose_model(self.effective_quality, base, encoder, data, self.sets, self.seed)
-        plan = Plan(encoder, model, self.groups, self.sets, self.seed, runner)
+        left = budget_of_model(self.budget, data, self.keep_texts)
+        plan = Plan(encoder, model, self.groups, self.sets, self.seed, runner, left)
         parts, self.probabilities_, self.measures_, curve = learn(data, plan, progress)
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab
         self.label_counts_ = np.bincount(parts.Y.indices, minlength=data.n_labels).astype(np.int64)
@@ -212,6 +217,7 @@ class Tagger(Params):
         self.fingerprint_ = data.fingerprint()
         self._prepare()
         self.training_seconds_ = perf_counter() - start
+        check_costs(self, self.budget, list(data.texts or ()))
         return self
 
     @property
@@ -546,7 +552,7 @@ class Tagger(Params):
 
     def check_settings(self) -> None:
         """Raise `InputError` for an invalid setting; `fit` calls this first."""
-        for settings in (self.groups, self.sets):
+        for settings in (self.groups, self.sets, self.budget):
             settings.check()
         for part in (self.encoder, self.model):
             check = getattr(part, "check_params", None)

@@ -81,14 +81,14 @@ def takes_exclude(rank: Callable[..., Ranking]) -> bool:
 
 
 def as_members(values: Any) -> list[Member]:
-    """Return what users give as members: models, pairs (encoder, model) or fitted Taggers."""
+    """Return what users give as members: models, pairs (encoder, model), fitted Taggers, or named members."""
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise InputError("members must be a list of models", given=repr(values)[:60])
-    pairs = [_pair(value) for value in values]
-    kinds = [type(model).__name__ for _, model in pairs]
+    pairs = [value if isinstance(value, Member) else Member("", *_pair(value)) for value in values]
+    kinds = [member.name or type(member.model).__name__ for member in pairs]
     often, seen = Counter(kinds), Counter[str]()
     members = []
-    for kind, (encoder, model) in zip(kinds, pairs, strict=True):
+    for kind, (_, encoder, model) in zip(kinds, pairs, strict=True):
         seen[kind] += 1
         name = kind if often[kind] == 1 else f"{kind} {seen[kind]}"
         members.append(Member(name, None if takes_texts(model) else encoder, model))
@@ -128,6 +128,10 @@ class Inputs(NamedTuple):
         ]
         return cls(of, _lengths(rows if common is None else common))
 
+    def members(self, places: Sequence[int]) -> Inputs:
+        """Return what some of the members read."""
+        return self._replace(of=[self.of[place] for place in places])
+
     def some(self, index: NDArray[np.int64]) -> Inputs:
         """Return some of the rows."""
         parts: dict[int, Any] = {}
@@ -160,9 +164,22 @@ def plan_splits(Y: sparse.csr_array, holdout: float, seed: int) -> list[Split]:
     """
     labelled = np.flatnonzero(np.diff(Y.indptr))
     order = np.random.default_rng(seed).permutation(labelled)
-    n_held = min(round(holdout * order.size), _MOST)
-    if holdout == 0 or min(order.size, _FOLDS * n_held) < _FEWEST:
+    n_held, n_rounds = holdout_plan(order.size, holdout)
+    if n_held < _FEWEST:
         return []
-    parts = np.array_split(order, _FOLDS) if order.size <= _SMALL else [order[:n_held]]
+    parts = np.array_split(order[:n_held], n_rounds)
     everything = np.arange(Y.shape[0])
     return [Split(np.setdiff1d(everything, part), np.sort(part)) for part in parts]
+
+
+def holdout_plan(n_rows: int, holdout: float) -> tuple[int, int]:
+    """Return how many rows are held out, and in how many rounds.
+
+    Examples
+    --------
+    >>> holdout_plan(1000, 0.2), holdout_plan(10_000, 0.2), holdout_plan(90_000, 0.2), holdout_plan(1000, 0)
+    ((1000, 5), (2000, 1), (6000, 1), (0, 1))
+    """
+    if holdout > 0 and n_rows <= _SMALL:
+        return n_rows, _FOLDS
+    return min(round(holdout * n_rows), _MOST), 1

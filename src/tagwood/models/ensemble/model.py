@@ -14,7 +14,6 @@ Decisions
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import process_time
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -31,6 +30,7 @@ from tagwood.models.base import (
     check_text_rows,
     check_training_data,
 )
+from tagwood.models.ensemble.budget import Budget, Clock, Costs
 from tagwood.models.ensemble.fusion import (
     PER_MEMBER,
     SHARED,
@@ -41,6 +41,7 @@ from tagwood.models.ensemble.fusion import (
     shapley_values,
 )
 from tagwood.models.ensemble.members import Inputs, Member, Split, as_members, plan_splits
+from tagwood.models.ensemble.training import MemberTraining, measure_costs
 from tagwood.models.ensemble.trial import KEPT, MemberReport, Trial, choose_members, sigmoid
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.name_matcher import CERTAIN, NameMatcher
@@ -51,6 +52,7 @@ from tagwood.storage.state import restore
 
 Progress = Callable[[str, float], None]
 Floats = NDArray[np.float64]
+_CANDIDATE_BYTES = 8  # of a label of a held-out row, which a Tagger stores
 _FUSIONS = ("auto", "boosted", "logistic", "mean")
 
 
@@ -180,6 +182,7 @@ class Ensemble(FittedModel):
         label_names: Sequence[str | Sequence[str]] | None = None,
         progress: Progress | None = None,
         runner: Runner | None = None,
+        budget: Budget = Budget(),  # noqa: B008 (frozen)
     ) -> Self:
         """Fit copies of all members and learn how to fuse them.
 
@@ -195,8 +198,12 @@ class Ensemble(FittedModel):
             Called with the name of a stage and the share done.
         runner
             Computes the training of members that are trained in parts.
+        budget
+            Limits; members that do not fit into them are left out, and `report_` tells why. Its time is that of this
+            method. The first member is always trained.
         """
         self.check_params()
+        budget.check()
         members = [member.fresh() for member in as_members(self.members)]
         if self.takes == "texts":
             rows, Y = check_text_rows(X, y)
@@ -211,22 +218,27 @@ class Ensemble(FittedModel):
         splits = [] if self.fusion == "mean" else plan_splits(Y, self.holdout, self.seed)
         names = label_texts if label_names is None else label_names
         options = {"label_texts": label_texts, "label_names": names, "progress": progress, "runner": runner}
-        used, fitted = list(range(len(members))), members
-        seconds = np.zeros(len(members))
+        training = MemberTraining(members, inputs, Y, options, report)
+        used, fitted = training.places, members
         if splits:
-            trial, fitted, seconds = self._rank_held_out(members, inputs, Y, splits, options, report)
+            trial, fitted = self._rank_held_out(training, splits, budget)
+            costs = None
+            if budget.size is not None or budget.latency is not None:
+                growth = Y.shape[0] / splits[-1].train.size
+                costs = measure_costs(budget, fitted, self.encoder_, rows, growth)
+                kept = KEPT * sum(split.held.size for split in splits)
+                costs = costs._replace(shared_bytes=costs.shared_bytes + _CANDIDATE_BYTES * kept)
             report("fusion", 0.0)
-            used, ranking = self._learn(trial, members)
+            chosen, ranking = self._learn(trial, [members[place] for place in training.places], costs)
+            used, fitted = [training.places[one] for one in chosen], [fitted[one] for one in chosen]
             held = np.concatenate([split.held for split in splits])
             self.held_out_ = HeldOut(held, ranking, Y[held])
-        self.members_ = [fitted[place] for place in used]
+        self.members_ = list(fitted)
         if self.refit or len(splits) != 1:
             for number, place in enumerate(used):
                 report(f"{members[place].name}, all rows", number / len(used))
-                start = process_time()
-                self.members_[number] = fitted[place].fresh().fit(inputs.of[place], Y, options)
-                seconds[place] += process_time() - start
-        self.report_ = [one._replace(seconds=float(seconds[i])) for i, one in enumerate(self.report_)]
+                self.members_[number] = training.fit_all(place, fitted[number])
+        self._complete_report(training)
         self.label_counts_ = np.bincount(Y.indices, minlength=self.n_labels_).astype(np.int64)
         return self
 
@@ -425,31 +437,32 @@ class Ensemble(FittedModel):
                 members[place] = member._replace(encoder=_fresh(member.encoder).fit(rows))
 
     def _rank_held_out(
-        self,
-        members: list[Member],
-        inputs: Inputs,
-        Y: sparse.csr_array,
-        splits: list[Split],
-        options: dict[str, Any],
-        report: Progress,
-    ) -> tuple[Trial, list[Member], Floats]:
-        """Fit members without the held-out rows of each split; return these rows' candidates, members and CPU times."""
-        seconds = np.zeros(len(members))
-        trials, fitted = [], members
+        self, training: MemberTraining, splits: list[Split], budget: Budget
+    ) -> tuple[Trial, list[Member]]:
+        """Fit members without the held-out rows of each split; return these rows' candidates and the members."""
+        Y, trials, fitted = training.Y, [], training.members
+        n_rounds = len(splits) + (self.refit or len(splits) != 1)
+        clock = Clock(budget.seconds, n_rounds, sum(split.held.size for split in splits))
         for number, split in enumerate(splits):
-            train = inputs.some(split.train)
-            fitted = []
-            for place, member in enumerate(members):
-                report(f"{member.name}, without held-out rows", number / len(splits))
-                start = process_time()
-                fitted.append(member.fresh().fit(train.of[place], Y[split.train], options))
-                seconds[place] += process_time() - start
+            fitted = training.fit_without(split, clock, number / len(splits))
             # Counts as they would be with all rows, but for labels that only held-out rows have.
             counts = np.bincount(Y[split.train].indices, minlength=self.n_labels_)
             scaled = np.round(counts * (Y.shape[0] / split.train.size)).astype(np.int64)
             allowed = _known_beforehand(counts, Y)
-            trials.append(self._trial(fitted, inputs.some(split.held), Y[split.held], scaled, allowed))
-        return Trial.join(trials), fitted, seconds
+            held = training.inputs.members(training.places).some(split.held)
+            trials.append(self._trial(fitted, held, Y[split.held], scaled, allowed))
+        return Trial.join(trials), fitted
+
+    def _complete_report(self, training: MemberTraining) -> None:
+        """Add training times, and the members that could not be trained in the time given."""
+        known = {one.name: one for one in self.report_}
+        self.report_ = [
+            known.get(member.name, MemberReport(member.name, 0.0, 0.0, False, 0.0, reason="time"))._replace(
+                seconds=float(seconds)
+            )
+            for member, seconds in zip(training.members, training.seconds, strict=True)
+            if known
+        ]
 
     def _trial(
         self,
@@ -465,11 +478,11 @@ class Ensemble(FittedModel):
         features = cells.features(found, counts, inputs.lengths)
         return Trial(cells, features, cells.right(Y), np.diff(Y.indptr))
 
-    def _learn(self, trial: Trial, members: list[Member]) -> tuple[list[int], Ranking]:
+    def _learn(self, trial: Trial, members: list[Member], costs: Costs | None = None) -> tuple[list[int], Ranking]:
         """Choose members and fusion on held-out rows; return the members and the rows' probabilities."""
         kinds = ("boosted", "logistic") if self.fusion == "auto" else (self.fusion,)
         names = [member.name for member in members]
-        found = choose_members(trial, names, kinds, prune=self.prune, n_trees=self.fusion_trees)
+        found = choose_members(trial, names, kinds, prune=self.prune, n_trees=self.fusion_trees, costs=costs)
         self.fusion_, self.report_ = found.fusion, found.report
         return found.used, found.ranking
 

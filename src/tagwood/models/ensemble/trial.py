@@ -13,12 +13,13 @@ Decisions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tagwood.models.ensemble.budget import Costs
 from tagwood.models.ensemble.fusion import (
     NEVER,
     PER_MEMBER,
@@ -50,6 +51,8 @@ class MemberReport(NamedTuple):
         CPU time of its training, all rounds together.
     error
         Standard error of `lost`.
+    reason
+        Why it is not used: the limit (``"time"``, ``"size"``, ``"latency"``) that it would exceed; "" if it hurts.
     """
 
     name: str
@@ -58,6 +61,7 @@ class MemberReport(NamedTuple):
     used: bool
     seconds: float
     error: float = 0.0
+    reason: str = ""
 
 
 class Trial(NamedTuple):
@@ -124,7 +128,15 @@ class Chosen(NamedTuple):
     report: list[MemberReport]
 
 
-def choose_members(trial: Trial, names: Sequence[str], kinds: Sequence[str], *, prune: bool, n_trees: int) -> Chosen:
+def choose_members(
+    trial: Trial,
+    names: Sequence[str],
+    kinds: Sequence[str],
+    *,
+    prune: bool,
+    n_trees: int,
+    costs: Costs | None = None,
+) -> Chosen:
     """Choose members and fusion on held-out rows, and fit the fusion.
 
     Parameters
@@ -139,20 +151,24 @@ def choose_members(trial: Trial, names: Sequence[str], kinds: Sequence[str], *, 
         Whether members may be left out.
     n_trees
         Boosted trees of the fusion.
+    costs
+        Of the members, and limits: while these are exceeded, the member that brings least for its cost is left out.
     """
     small = trial.rows(min(_ROWS, trial.n_true.size))
     used = list(range(len(names)))
     kind, whole = _choose_kind(small, used, kinds)
-    lost, error = np.zeros(len(names)), np.zeros(len(names))
+    lost, error, reasons = np.zeros(len(names)), np.zeros(len(names)), dict.fromkeys(range(len(names)), "")
     while len(used) > 1:
         without = {}
         for place in used:
             without[place] = small.ndcg(small.cross_fit(kind, [other for other in used if other != place]))
             lost[place], error[place] = _mean_and_error(whole - without[place])
-        worst = min(used[1:], key=lambda place: lost[place] + error[place])
-        if not prune or lost[worst] + error[worst] > 0:
+        over = "" if costs is None else costs.exceeded(used)
+        worst = min(used[1:], key=_value(lost, error, over, costs))
+        if not over and (not prune or lost[worst] + error[worst] > 0):
             break
         used.remove(worst)
+        reasons[worst] = over
         whole = without[worst]
     if len(used) == 1:
         lost[used[0]] = whole.mean()
@@ -161,7 +177,7 @@ def choose_members(trial: Trial, names: Sequence[str], kinds: Sequence[str], *, 
         for place in range(len(names))
     ]
     report = [
-        MemberReport(name, float(alone[i]), float(lost[i]), i in used, 0.0, float(error[i]))
+        MemberReport(name, float(alone[i]), float(lost[i]), i in used, 0.0, float(error[i]), reasons[i])
         for i, name in enumerate(names)
     ]
     features = select_members(trial.features, used)
@@ -169,6 +185,13 @@ def choose_members(trial: Trial, names: Sequence[str], kinds: Sequence[str], *, 
     fusion = fit_fusion(kind, features[found], trial.right[found], n_trees)
     ranking = trial.candidates.ranking(sigmoid(trial.cross_fit(kind, used, n_trees)), KEPT)
     return Chosen(used, fusion, ranking, report)
+
+
+def _value(lost: Floats, error: Floats, over: str, costs: Costs | None) -> Callable[[int], float]:
+    """Return what a member is worth: what is lost without it, for each unit of the limit that is exceeded."""
+    if costs is None or not over:
+        return lambda place: float(lost[place] + error[place])
+    return lambda place: float(lost[place] / costs.of(over, place))
 
 
 def _choose_kind(trial: Trial, used: Sequence[int], kinds: Sequence[str]) -> tuple[str, Floats]:

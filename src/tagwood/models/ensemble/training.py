@@ -1,0 +1,152 @@
+"""`MemberTraining`: fits the members of an `Ensemble`, on parts of the rows and on all, within a budget.
+
+In: unfitted members, what each of them reads, label sets. Out: fitted members, what each costs, and which were left out
+because the time does not suffice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood.features.base import Encoder
+from tagwood.models.disentangled import Disentangled
+from tagwood.models.ensemble.budget import Budget, Clock, Costs, state_bytes
+from tagwood.models.ensemble.members import Inputs, Member, Split
+from tagwood.models.linear_tree import TreeRanker
+
+Progress = Callable[[str, float], None]
+Floats = NDArray[np.float64]
+_COPIES_TIME = 1.4  # training of trees with copies, relative to trees
+_PILOT_ROWS = 500  # to find out how long a member takes
+_TIMED_ROWS = 30
+_WANTED = 40
+
+
+class MemberTraining:
+    """Fits members in their order; those for which the time does not suffice are left out.
+
+    Parameters
+    ----------
+    members
+        Unfitted members, the indispensable one first.
+    inputs
+        What each member reads.
+    Y
+        (n_rows, n_labels) label sets.
+    options
+        Of `Member.fit`.
+    report
+        Called with the name of a stage and the share done.
+
+    Attributes
+    ----------
+    places : numbers of the members that are trained
+    seconds : (n_members,) CPU time of each
+    """
+
+    def __init__(
+        self,
+        members: list[Member],
+        inputs: Inputs,
+        Y: sparse.csr_array,
+        options: dict[str, Any],
+        report: Progress,
+    ) -> None:
+        self.members, self.inputs, self.Y = members, inputs, Y
+        self.options, self.report = options, report
+        self.places = list(range(len(members)))
+        self.seconds: Floats = np.zeros(len(members))
+        self._per_tree = 0.0
+
+    def fit_without(self, split: Split, clock: Clock, done: float) -> list[Member]:
+        """Fit the members without the held-out rows of a split; return them in the order of `places`."""
+        train, Y = self.inputs.some(split.train), self.Y[split.train]
+        fitted = []
+        for place in list(self.places):
+            member = self.members[place]
+            if done == 0 and place and not clock.allows(self._expected(place, train, Y, clock)):
+                self.places.remove(place)
+                continue
+            self.report(f"{member.name}, without held-out rows", done)
+            start = perf_counter()
+            fitted.append(self._fit(place, member.fresh(), train.of[place], Y))
+            if done == 0:
+                taken = perf_counter() - start
+                clock.reserve(taken)
+                if isinstance(member.model, TreeRanker):
+                    self._per_tree = taken / _n_trees(member.model)
+        return fitted
+
+    def fit_all(self, place: int, fitted: Member) -> Member:
+        """Return a member fitted on all rows, with the choices that it made on a part of them."""
+        return self._fit(place, fitted.fresh(), self.inputs.of[place], self.Y)
+
+    def _fit(self, place: int, member: Member, rows: Any, Y: sparse.csr_array) -> Member:
+        start = process_time()
+        member.fit(rows, Y, self.options)
+        self.seconds[place] += process_time() - start
+        return member
+
+    def _expected(self, place: int, train: Inputs, Y: sparse.csr_array, clock: Clock) -> float:
+        """Return the seconds in which a member will be trained on some rows."""
+        member = self.members[place]
+        if clock.seconds is None:
+            return 0.0
+        if isinstance(member.model, TreeRanker) and self._per_tree:
+            return self._per_tree * _n_trees(member.model)
+        few = np.arange(min(_PILOT_ROWS, Y.shape[0]))
+        start = perf_counter()
+        member.fresh().fit(train.some(few).of[place], Y[few], {**self.options, "progress": None})
+        return float((perf_counter() - start) * Y.shape[0] / few.size)
+
+
+def _n_trees(model: TreeRanker) -> float:
+    n_trees = model.base_tree().n_trees
+    return n_trees * _COPIES_TIME if isinstance(model, Disentangled) else n_trees
+
+
+def measure_costs(budget: Budget, members: list[Member], encoder: Encoder | None, rows: Any, growth: float) -> Costs:
+    """Return the size and latency of fitted members.
+
+    Parameters
+    ----------
+    budget
+        The limits.
+    members, encoder
+        Fitted members and the encoder that they share.
+    rows
+        Texts or features to rank.
+    growth
+        By how much members grow when they are fitted on all rows.
+    """
+    sample = [rows[row : row + 1] for row in range(_TIMED_ROWS)]
+    shared_latency, shared_bytes = 0.0, 0.0
+    if encoder is not None:
+        shared_latency = _median_seconds([(encoder.transform, one) for one in sample])
+        shared_bytes = state_bytes(encoder.state())
+    sizes, latency = [], []
+    for member in members:
+        own = 0.0 if member.encoder is None else state_bytes(member.encoder.state())
+        sizes.append(own + growth * state_bytes(member.model.state()))
+        alone = [Inputs.encode([member], encoder, one).of[0] for one in sample]
+        taken = _median_seconds([(partial(member.rank, k=_WANTED), one) for one in alone])
+        if member.encoder is not None:
+            taken += _median_seconds([(member.encoder.transform, one) for one in sample])
+        latency.append(taken)
+    return Costs(budget, sizes, latency, shared_bytes, shared_latency)
+
+
+def _median_seconds(calls: list[tuple[Callable[[Any], Any], Any]]) -> float:
+    times = []
+    for call, value in calls:
+        start = process_time()
+        call(value)
+        times.append(process_time() - start)
+    return float(np.median(times)) if times else 0.0
