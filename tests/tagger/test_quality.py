@@ -61,7 +61,12 @@ def test_a_given_model_stays_alone_unless_a_quality_is_asked_for(rows):
 
 def test_best_adds_trees_with_copies(rows):
     best = Tagger(quality="best").fit(rows[0][:600], rows[1][:600])
-    assert [one.name for one in best.members()][:2] == ["LinearTree", "Disentangled"]
+    names = ["LinearTree", "Neighbours", "Centroids", "NameMatcher"]
+    assert [one.name for one in best.members()][:4] == names
+    assert [one.name for one in best.members()][4:] == ["LinearTree, words", "LinearTree, counts", "Disentangled"]
+    seeds = {one.model.base_tree().seed for one in best.model_.members_ if hasattr(one.model, "trees_")}
+    assert len(seeds) == sum(hasattr(one.model, "trees_") for one in best.model_.members_)
+    assert best.model_.fusion_trees == 200
     assert best.model_.members_[0].model.n_trees == 3
 
 
