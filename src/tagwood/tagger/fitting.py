@@ -32,6 +32,7 @@ from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import Budget, Ensemble
 from tagwood.models.linear_tree import TreeRanker
+from tagwood.models.name_matcher import NameMatcher
 from tagwood.models.tasks import Runner
 from tagwood.probabilities.calibration import Calibrator
 from tagwood.probabilities.sets import SetRule, fit_set_rule, parse_rule
