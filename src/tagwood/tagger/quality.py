@@ -94,7 +94,8 @@ def _more_trees(base: LinearTree, encoder: Encoder) -> list[Any]:
         if encoder.sublinear_tf:
             counts = TfidfEncoder(**{**own, "sublinear_tf": False})
             found.append(Member("LinearTree, counts", counts, _with_trees(base, 2)))
-    found.append(Disentangled(_with_trees(base, 3), copies="auto", threads=base.threads))
+    others = _with_trees(base, 3)
+    found.append(Disentangled(others, copies="auto", seed=others.seed, threads=base.threads))
     return found
 
 
