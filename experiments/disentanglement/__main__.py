@@ -43,10 +43,22 @@ MODELS: dict[str, Callable[[], LinearTree]] = {
     "copies=2, mean": lambda: Disentangled(merge="mean", threads=1),
     "copies=2, all rows": lambda: Disentangled(copy_settings=CopySettings(bring="all"), threads=1),
     "copies=2, paper's assignment": lambda: Disentangled(copy_settings=PAPER, merge="mean", threads=1),
+    "copies=2, any": lambda: Disentangled(merge="any", threads=1),
     "copies=auto": lambda: Disentangled(copies="auto", threads=1),
+    "no copies, leaves of copies=2": lambda: LinearTree(threads=1, **Disentangled().tree_shape()),
 }
 FIGURE2 = ("copies=2", "random")
-TABLE4 = ("copies=1", "copies=2, no update", "copies=2", "copies=2, all rows", "copies=auto", "random")
+TABLE4 = (
+    "no copies, leaves of copies=2",
+    "copies=1",
+    "copies=2, no update",
+    "copies=2",
+    "copies=2, any",
+    "copies=2, all rows",
+    "copies=2, paper's assignment",
+    "copies=auto",
+    "random",
+)
 TABLE5 = ("copies=2", "copies=auto")
 
 

@@ -286,6 +286,20 @@ def test_leaves_stay_even(toy, copies):
     assert sizes.max() <= 12
 
 
+def test_any_joins_copies_as_independent_chances(problem):
+    X, Y = problem[:2]
+    model = Disentangled(BASE, merge="any", threads=1).fit(X, Y)
+    ranking = model.rank(X, k=4)
+    pairs = np.column_stack([np.repeat(np.arange(ranking.n_rows), np.diff(ranking.indptr)), ranking.labels])
+    np.testing.assert_allclose(ranking.scores, model.score_labels(X, pairs), rtol=1e-5)
+    best = model.set_params(merge="max").score_labels(X, pairs)
+    assert np.all(ranking.scores >= best - 1e-6)
+    copied = model.copy_counts()[pairs[:, 1]] > 1
+    np.testing.assert_allclose(ranking.scores[~copied], best[~copied], rtol=1e-5)
+    assert copied.any()
+    assert np.any(ranking.scores[copied] > best[copied])
+
+
 def test_scores_of_labels_follow_the_merge(problem):
     X, Y = problem
     model = Disentangled(BASE, merge="mean", threads=1).fit(X, Y)

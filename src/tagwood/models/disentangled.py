@@ -46,7 +46,7 @@ from tagwood.storage import State, storable
 from tagwood.trees.copies import reassign_by_gain, reassign_labels, without_empty_leaves
 from tagwood.trees.label_tree import LabelTree
 
-MERGES = ("max", "mean")
+MERGES = ("max", "mean", "any")
 ROWS = ("held-out", "training")
 BRING = ("all", "matched")
 AUTO = "auto"
@@ -137,7 +137,8 @@ class Disentangled(TreeRanker):
     retrain_matcher
         Whether the matcher is trained again for the new leaves. False is faster and less precise.
     merge
-        A label's score from its copies: ``"max"`` or ``"mean"``. ``"mean"`` has to evaluate more nodes.
+        A label's score from its copies: ``"max"``; ``"mean"``, which has to evaluate more nodes; or ``"any"``, the
+        probability 1 - (1 - p)(1 - q) that one of them is right, over the 20 labels with the best copies.
     copy_settings
         How labels are given their leaves; rarely needs a change.
     seed, threads

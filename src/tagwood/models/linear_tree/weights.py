@@ -41,6 +41,7 @@ LINKS = {"sigmoid": 0, "l1-hinge": 1, "l2-hinge": 2, "l3-hinge": 3, "l4-hinge": 
 
 NO_ROWS_MARGIN = -100.0  # bias of a label without rows: behind every label that some row has
 _N_ARRAYS = 11  # that training returns for a block
+ANY_CANDIDATES = 20  # labels whose copies are joined by merge="any"
 _EMPTY_MASK = np.empty(0, dtype=np.uint8)
 _UNKNOWN = "a stored tree must hold weights of known features"  # only a forged one does not
 _HASH_FACTOR = 0x9E3779B1  # features times this odd factor modulo a power of two: hashes that can be inverted
@@ -142,6 +143,8 @@ class TreeWeights:
             return self.search_places(X, k, plan, 0, threads)
         if plan.merge == "max":
             return self.search_places(X, k, plan, 2, threads)
+        if plan.merge == "any":
+            return _search_any(self, X, k, plan, threads)
         if plan.exact:
             return _exact_mean(self, X, k, plan, threads)
         return self.search_places(X, k, plan, 1, threads)
@@ -325,7 +328,7 @@ def ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.in
 def pair_scores(
     weights: TreeWeights, X: CsrParts, pairs: NDArray[np.int64], merge: str, threads: int
 ) -> NDArray[np.float64]:
-    """Return the scores of (row, label) pairs; copies of a label count by their mean or their best."""
+    """Return the scores of (row, label) pairs; copies count by their mean, their best, or that any is right."""
     order = np.argsort(weights.tree.labels, kind="stable")
     starts = np.searchsorted(weights.tree.labels[order], np.arange(weights.tree.n_labels + 1))
     first, count = starts[pairs[:, 1]], np.diff(starts)[pairs[:, 1]]
@@ -335,6 +338,9 @@ def pair_scores(
     scores = np.exp(weights.score_copies(X, pairs[pair, 0], copies, threads))
     if merge == "mean":
         return np.bincount(pair, weights=scores, minlength=pairs.shape[0]) / np.maximum(count, 1)
+    if merge == "any":
+        none = np.bincount(pair, weights=np.log1p(-np.minimum(scores, 1 - 1e-7)), minlength=pairs.shape[0])
+        return np.asarray(-np.expm1(none))
     best = np.zeros(pairs.shape[0])
     np.maximum.at(best, pair, scores)
     return best
@@ -365,6 +371,24 @@ def _check_arrays(tree: LabelTree, arrays: ModelArrays) -> None:
         raise InputError("the arrays of a stored tree must fit together")
     for name, values in (("scales", arrays.scales), ("bias", arrays.bias), ("weights", arrays.weights)):
         check_stored_finite(values, f"the {name} of a stored tree")
+
+
+def _search_any(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
+    """Find the best `ANY_CANDIDATES` labels by their best copy, and order them by 1 - Π(1 - p) over all their copies."""
+    most = min(max(k, ANY_CANDIDATES), weights.tree.n_labels)
+    found = weights.search_places(X, most, replace(plan, merge="max"), 2, threads)
+    labels, scores = found.labels.reshape(-1, most), found.scores.reshape(-1, most).copy()
+    rows, places = np.nonzero(np.arange(most) < found.found[:, None])
+    pairs = np.column_stack([rows, labels[rows, places]]).astype(np.int64)
+    joined = np.full(scores.shape, -np.inf, dtype=np.float32)
+    joined[rows, places] = pair_scores(weights, X, pairs, "any", threads)
+    order = np.argsort(-joined, axis=1, kind="stable")[:, :k]
+    chosen = np.take_along_axis(joined, order, axis=1)
+    return found._replace(
+        labels=np.ascontiguousarray(np.take_along_axis(labels, order, axis=1)).ravel(),
+        scores=np.where(np.isfinite(chosen), chosen, 0).astype(np.float32).ravel(),
+        found=np.minimum(found.found, k).astype(np.int32),
+    )
 
 
 def _exact_mean(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
