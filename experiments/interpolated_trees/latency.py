@@ -20,8 +20,8 @@ from tagwood.metrics import evaluate
 from tagwood.models.linear_tree import LinearTree
 from tagwood.models.linear_tree.trials import (
     SweepPlan,
-    first_hits,
     paired_gains,
+    row_precision,
     single_row_times,
     sweep_trees,
 )
@@ -67,7 +67,7 @@ def _on_test_rows(problem: Problem, base: LinearTree, lam: float, seeds: int) ->
             for one in (0.0, lam)
         ]
         rankings = [model.rank(problem.X_test, k=5, search="exact") for model in models]
-        hits.append([first_hits(problem.Y_test, ranking) for ranking in rankings])
+        hits.append([row_precision(problem.Y_test, ranking, 1) for ranking in rankings])
         values: dict[str, float] = {}
         for role, model, ranking, times in zip(("base", "new"), models, rankings, _times(problem, models), strict=True):
             depths = model.trees_[0].tree.label_depths()
@@ -77,7 +77,7 @@ def _on_test_rows(problem: Problem, base: LinearTree, lam: float, seeds: int) ->
             values |= {f"{role}_{key}": v for key, v in (measures | times | {"beam_P@1": 100 * beam}).items()}
         found.append(values)
     mean: dict[str, Any] = {key: float(np.mean([values[key] for values in found])) for key in found[0]}
-    _, gain = paired_gains(np.mean(hits, axis=0), seed=0)
+    _, gain = paired_gains(np.stack(hits, axis=1), seed=0)
     mean["P@1_gain"], mean["P@1_gain_low"], mean["P@1_gain_high"] = (100 * gain).tolist()
     mean["depth_saving"] = 1 - mean["new_depth@1"] / mean["base_depth@1"]
     mean["time_saving"] = 1 - mean["new_exact_p50"] / mean["base_exact_p50"]

@@ -37,7 +37,7 @@ def test_results_go_to_a_folder_and_are_not_replaced_unasked(data, tmp_path, cap
     printed = json.loads(capsys.readouterr().out)
     assert json.loads((folder / "sweep.json").read_text()) == printed
     assert [p["lam"] for p in printed["points"]] == [0, 1]
-    assert printed["cost"] == "exact_p50_1"
+    assert printed["cost"] == "exact_p50_5"
     assert (folder / "pareto.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (folder / "pareto.html").read_text()
     assert run(["tune", data, "--tree", *OPTIONS, "-O", str(folder)]) == 2

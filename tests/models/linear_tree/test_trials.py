@@ -11,12 +11,15 @@ from tagwood.models.linear_tree.trials import (
     SweepPlan,
     SweepPoint,
     TreeSweep,
+    mean_outputs,
     paired_gains,
     single_row_times,
     split_rows,
     sweep_trees,
 )
+from tagwood.ranking import Ranking
 from tagwood.trees import build_balanced_tree, build_interpolated_tree
+from tagwood.trees.label_tree import LabelTree
 
 SMALL = {"arity": 2, "max_leaf_size": 1, "threads": 1}
 
@@ -37,8 +40,9 @@ def labels(problem):
     return tagwood._sparse.check_labels(problem[1])
 
 
-def point(lam, precision, cost, base=0.5):
-    return SweepPoint(lam, {"P@1": precision, "us": cost}, precision - base, -0.1, 0.1)
+def point(lam, precision, cost, base=0.5, width=0.002):
+    gain = precision - base
+    return SweepPoint(lam, {"P@1": precision, "us": cost}, gain, gain - width, gain + width)
 
 
 def test_lam_shapes_the_tree(problem):
@@ -62,12 +66,15 @@ def test_lam_zero_is_the_balanced_tree_and_lam_one_the_interpolated_one(problem,
         assert np.array_equal(built.labels, tree.labels)
 
 
-def test_auto_takes_a_shallower_tree_where_nothing_is_lost(problem):
+def test_auto_takes_only_trees_that_lose_nothing_and_evaluate_less(problem):
     model = LinearTree(tree="auto", **SMALL).fit(*problem)
-    assert model.lam_ == model.sweep_.lam > 0
-    chosen, base = model.sweep_.point(model.lam_), model.sweep_.points[0]
-    assert chosen.measures["exact_nodes_1"] < base.measures["exact_nodes_1"]
-    assert chosen.measures["P@1"] >= base.measures["P@1"]
+    sweep = model.sweep_
+    assert model.lam_ == sweep.lam
+    assert sweep.cost == "exact_outputs_5"
+    assert sweep.facts["seeds"] > 1
+    chosen, base = sweep.point(model.lam_), sweep.points[0]
+    assert chosen.gain_low >= -sweep.loss
+    assert chosen.measures[sweep.cost] <= base.measures[sweep.cost]
     again = LinearTree(lam=model.lam_, **SMALL).fit(*problem)
     assert np.array_equal(model.trees_[0].tree.labels, again.trees_[0].tree.labels)
 
@@ -115,7 +122,13 @@ def test_settings_that_do_not_fit_are_named(problem, settings, message):
 def test_the_fastest_tree_without_loss_is_recommended():
     points = [point(0.0, 0.50, 10.0), point(0.4, 0.50, 8.0), point(1.0, 0.49, 5.0)]
     assert TreeSweep(tuple(points), "us").lam == 0.4
-    assert TreeSweep(tuple(points), "us", loss=0.011).lam == 1.0
+    assert TreeSweep(tuple(points), "us", loss=0.013).lam == 1.0
+
+
+def test_a_gain_that_may_be_chance_is_not_enough():
+    unsure = point(0.4, 0.505, 5.0, width=0.02)
+    assert unsure.gain > 0
+    assert TreeSweep((point(0.0, 0.5, 10.0), unsure), "us").lam == 0.0
 
 
 def test_a_tree_that_is_hardly_faster_is_not_recommended():
@@ -153,7 +166,7 @@ def test_too_few_rows_are_named(labels):
 
 
 def test_gains_are_paired_by_row():
-    hits = np.array([[1.0, 0, 1, 0], [1, 1, 1, 1]])
+    hits = np.array([[[1.0, 0, 1, 0]], [[1, 1, 1, 1]]])  # two trees, one seed, four rows
     (base, gain) = paired_gains(hits, seed=0)
     assert base.tolist() == [0, 0, 0]
     assert gain[0] == 0.5
@@ -189,3 +202,19 @@ def test_every_row_is_timed_for_every_model():
     assert times.shape == (2, 3)
     assert (times > 0).all()
     assert [int(row.indices[0]) for row in asked] == [0, 1, 2, 0, 1, 2]
+
+
+def test_seeds_widen_the_interval():
+    random = np.random.default_rng(0)
+    rows = (random.random(2000) < 0.5).astype(float)
+    tree = np.stack([np.clip(rows + shift, 0, 2) for shift in (-0.1, 0.0, 0.1)])  # seeds differ by a tenth
+    gain = paired_gains(np.stack([np.stack([rows] * 3), tree]), seed=0)[1]
+    alone = paired_gains(np.stack([rows[None], tree[1:2]]), seed=0)[1]
+    assert gain[2] - gain[1] > 0.05 > alone[2] - alone[1]
+
+
+def test_classifiers_are_counted_on_the_paths_of_the_labels():
+    tree = LabelTree.from_nested([[0, 1, 2, 3], [4]], 5)  # a root with two leaves, of four labels and of one
+    often, seldom = (Ranking.from_lists([[(label, 1.0)]] * 3, n_labels=5) for label in (0, 4))
+    assert mean_outputs(tree, often) == pytest.approx((2 + 4) / 2)
+    assert mean_outputs(tree, seldom) == pytest.approx((2 + 1) / 2)

@@ -374,7 +374,7 @@ def _check_arrays(tree: LabelTree, arrays: ModelArrays) -> None:
 
 
 def _search_any(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, threads: int) -> Found:
-    """Find the best `ANY_CANDIDATES` labels by their best copy, and order them by 1 - Π(1 - p) over all their copies."""
+    """Find the best `ANY_CANDIDATES` labels by their best copy, ordered by 1 - Π(1 - p) over all their copies."""
     most = min(max(k, ANY_CANDIDATES), weights.tree.n_labels)
     found = weights.search_places(X, most, replace(plan, merge="max"), 2, threads)
     labels, scores = found.labels.reshape(-1, most), found.scores.reshape(-1, most).copy()
