@@ -1,200 +1,149 @@
-"""PRIME on three sets of short texts: prototypes against a plain dual encoder, parts left out, trees, new labels.
+"""PRIME beside what it must beat: untrained prototypes, the dual encoder, the linear tree, and their ensemble.
 
-``python -m experiments.prime`` runs what is missing in prime.json of the output folder and writes the page; names of
-parts (``main``, ``choice`` ...) run only those, ``--data`` takes some of the sets, ``--report`` only writes the page.
-Two hours on one core. Settings were chosen on held-out training rows.
+``python -m experiments.prime`` measures all rows on all sets, or those of ``--data``; results already in the output
+folder are kept. ``python -m experiments.prime.states`` fills a cache of MiniLM's outputs first (some minutes). Shares,
+accepted epochs and the weights of ensembles are chosen on held-out training rows.
 """
 
 from __future__ import annotations
 
-import fcntl
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from experiments.prime import runs, zero_shot
-from experiments.prime.data import SIZES
-from experiments.prime.page import DISTINCT, PAGE, page_blocks
-from experiments.prime.states import KEPT
-from experiments.statistics import compare_seeds
-from tagwood import Ranking, evaluate
+from benchmarks.report import Page, table
+from experiments.prime.data import QUICK, SIZES, LabelledTexts, read_set
+from experiments.prime.states import kept_minilm
+from tagwood import Ensemble, LinearTree, PrototypeModel, Ranking, TextEncoder, TfidfEncoder, compare, evaluate
+from tagwood.models.neighbours import Centroids
+from tagwood.neural.prime.label_index import LabelIndex
+from tagwood.neural.prime.training import choose_share, untrained_prototypes
 
-SEEDS = (0, 1, 2)
-MAIN = ("dual encoder, margin 0.1", "dual encoder, margin 0.3", "momentum")
-PARTS = ("main", "choice", "family", "ensemble", "minilm", "zero-shot", "ablation")
-COMPARED = {
-    "PRIME": ["dual encoder, margin 0.1", "dual encoder, margin 0.3"],
-    "tree + PRIME": ["linear tree", "PRIME"],
-    "minilm: PRIME": ["PRIME", "minilm: dual encoder, margin 0.1", "minilm: dual encoder, margin 0.3"],
-    "minilm: tree + PRIME, without the held-out rows": ["linear tree", "minilm: PRIME"],
-    "minilm: tree + PRIME": ["linear tree", "minilm: PRIME"],
+PAGE = Page("experiments", "prime")
+MEASURES = ["P@1", "nDCG@5", "R@10"]
+EPOCHS = 4
+RATES = {"PRIME": 1e-5, "dual encoder": 5e-4}
+
+
+def tree(data: LabelledTexts, encoder: TextEncoder) -> tuple[Ranking, str]:
+    """Rank by a linear tree on TF-IDF."""
+    tfidf = TfidfEncoder(threads=1)
+    model = LinearTree(threads=1).fit(tfidf.fit_transform(data.texts), data.Y)
+    return model.rank(tfidf.transform(data.test_texts), k=10), ""
+
+
+def tfidf_prototypes(data: LabelledTexts, encoder: TextEncoder) -> tuple[Ranking, str]:
+    """Rank by the cosine to the mean TF-IDF vector of a label's rows."""
+    tfidf = TfidfEncoder(ngrams=(1, 1), threads=1)
+    model = Centroids(threads=1).fit(tfidf.fit_transform(data.texts), data.Y)
+    return model.rank(tfidf.transform(data.test_texts), k=10), ""
+
+
+def minilm_prototypes(data: LabelledTexts, encoder: TextEncoder) -> tuple[Ranking, str]:
+    """Rank by the cosine to the mean of label text and centroid of MiniLM vectors, not trained."""
+    queries, texts = encoder.transform(data.texts), encoder.transform(data.label_texts)
+    share = choose_share(queries, texts, data.Y)
+    index = LabelIndex(untrained_prototypes(queries, texts, data.Y, share), "flat", threads=1)
+    return index.rank(encoder.transform(data.test_texts), 10), f"centroid {share:g}"
+
+
+def trained(preset: str, name: str) -> Callable[[LabelledTexts, TextEncoder], tuple[Ranking, str]]:
+    """Rank by a trained model."""
+
+    def run(data: LabelledTexts, encoder: TextEncoder) -> tuple[Ranking, str]:
+        model = _prime(preset, name, encoder).fit(data.texts, data.Y, label_texts=data.label_texts)
+        assert model.history_ is not None
+        before, best = model.untrained_ or 0.0, max(model.history_.measures, default=0.0)
+        words = f"held-out nDCG@5 {100 * before:.1f} before training, best epoch {100 * best:.1f}"
+        return model.rank(data.test_texts, k=10), words
+
+    return run
+
+
+def _prime(preset: str, name: str, encoder: TextEncoder) -> PrototypeModel:
+    centroids = "leave-one-out" if name == "PRIME" else None
+    return PrototypeModel(
+        preset=preset,
+        encoder=encoder,
+        centroids=centroids,
+        epochs=EPOCHS,
+        batch_size=256,
+        learning_rate=RATES[name],
+        threads=1,
+    )
+
+
+def together(data: LabelledTexts, encoder: TextEncoder) -> tuple[Ranking, str]:
+    """Rank by an ensemble of the tree and PRIME."""
+    members = [LinearTree(threads=1), _prime("prime-lite", "PRIME", encoder)]
+    model = Ensemble(members, threads=1).fit(data.texts, data.Y, label_texts=data.label_texts)
+    return model.rank(data.test_texts, k=10), ""
+
+
+ROWS: dict[str, Callable[[LabelledTexts, TextEncoder], tuple[Ranking, str]]] = {
+    "linear tree": tree,
+    "untrained prototypes, TF-IDF": tfidf_prototypes,
+    "untrained prototypes, minilm": minilm_prototypes,
+    "dual encoder, minilm": trained("ngame", "dual encoder"),
+    "PRIME, minilm": trained("prime-lite", "PRIME"),
+    "linear tree + PRIME": together,
 }
-Record = dict[str, Any]
-Work = Callable[[], dict[str, Record]]
+COMPARED = "PRIME, minilm"
 
 
-def jobs(part: str, data: list[str], seeds: list[int], out: Path) -> Iterator[tuple[str, Work]]:
-    """Yield (key, work) of a part; work returns records by key."""
-    for seed in seeds:
-        for name in data:
-            if part == "minilm":
-                for one in ("main", "choice", "ensemble", "zero-shot", *(() if seed else ("untrained",))):
-                    yield from _jobs(one, name, seed, "minilm", out)
-            else:
-                yield from _jobs(part, name, seed, "bag", out)
-
-
-def _jobs(part: str, name: str, seed: int, kind: str, out: Path) -> Iterator[tuple[str, Work]]:
-    if part in ("main", "ablation"):
-        others = [row for row in runs.rows_of(name) if row not in MAIN]
-        for row in MAIN if part == "main" else others:
-            yield _key(name, row, seed, kind), partial(_row, name, row, seed, kind)
+def measure(name: str, out: Path, quick: bool) -> None:
+    """Measure the missing rows of a set; differences are those of PRIME to each row, over test rows."""
+    store: dict[str, Any] = PAGE.load(out, {})
+    data = read_set(name, *QUICK) if quick else read_set(name)
+    encoder, rankings = kept_minilm(name, 0), {}
+    known = store.get(name, {}).get("rows", {})
+    if set(known) == set(ROWS):
         return
-    row, work = {
-        "choice": ("PRIME", _choice),
-        "family": ("linear tree", _family),
-        "ensemble": ("tree + PRIME", _ensemble),
-        "zero-shot": ("zero-shot", _zero_shot),
-        "untrained": ("not trained", _untrained),
-    }[part]
-    yield _key(name, row, seed, kind), partial(work, name, seed, kind, out)
+    found: dict[str, Any] = {"sizes": [len(data.texts), len(data.test_texts), len(data.label_texts)], "rows": {}}
+    for row, run in ROWS.items():
+        began = time.process_time()
+        rankings[row], words = run(data, encoder)
+        report = evaluate(data.Y_test, rankings[row], metrics=MEASURES)
+        seconds = round(time.process_time() - began)
+        found["rows"][row] = {**{m: report[m] for m in MEASURES}, "note": words, "cpu_seconds": seconds}
+        print(name, row, found["rows"][row], flush=True)
+    for row, ranking in rankings.items():
+        if row != COMPARED:
+            leads = compare(data.Y_test, ranking, rankings[COMPARED], metrics=MEASURES[1:], threads=1)
+            found["rows"][row]["lead"] = {one.name: [one.difference, one.low, one.high] for one in leads.differences}
+    PAGE.save(out, {**PAGE.load(out, {}), name: found})
 
 
-def _key(name: str, row: str, seed: int, kind: str) -> str:
-    return f"{name}|{row if kind == 'bag' else f'{kind}: {row}'}|{seed}"
-
-
-def _row(name: str, row: str, seed: int, kind: str) -> dict[str, Record]:
-    return _kept_all(name, {row: runs.run_row(name, row, seed, kind)}, seed, kind)
-
-
-def _choice(name: str, seed: int, kind: str, out: Path) -> dict[str, Record]:
-    """Let PRIME choose; the model is the row that it chose: same settings, same seed."""
-    row, trials = runs.choose_row(name, seed, kind)
-    key, own = (_key(name, one, seed, kind) for one in (row, "PRIME"))
-    found = {} if key in PAGE.load(out, {}) else _row(name, row, seed, kind)
-    record = found.get(key) or PAGE.load(out, {})[key]
-    _keep(own, _kept(key))
-    return found | {own: {**record, "chosen": row, "trials": trials}}
-
-
-def _chosen(name: str, seed: int, kind: str, out: Path) -> str:
-    return str(PAGE.load(out, {})[_key(name, "PRIME", seed, kind)]["chosen"])
-
-
-def _family(name: str, seed: int, kind: str, out: Path) -> dict[str, Record]:
-    return _kept_all(name, runs.run_family(name, _chosen(name, seed, kind, out), seed), seed, kind)
-
-
-def _ensemble(name: str, seed: int, kind: str, out: Path) -> dict[str, Record]:
-    return _kept_all(name, runs.run_ensemble(name, _chosen(name, seed, kind, out), seed, kind), seed, kind)
-
-
-def _untrained(name: str, seed: int, kind: str, out: Path) -> dict[str, Record]:
-    return _kept_all(name, {"not trained": runs.run_untrained(name, kind)}, seed, kind)
-
-
-def _zero_shot(name: str, seed: int, kind: str, out: Path) -> dict[str, Record]:
-    return {_key(name, "zero-shot", seed, kind): zero_shot.run_zero_shot(name, seed, kind)}
-
-
-def _kept_all(name: str, found: runs.Found, seed: int, kind: str) -> dict[str, Record]:
-    records = {}
-    for row, (record, ranking) in found.items():
-        key = _key(name, row, seed, kind)
-        _keep(key, ranking)
-        records[key] = record
-    return records
-
-
-def _keep(key: str, ranking: Ranking) -> None:
-    KEPT.mkdir(parents=True, exist_ok=True)
-    top = ranking.top(5)
-    np.savez_compressed(_path(key), indptr=top.indptr, labels=top.labels, scores=top.scores, n_labels=top.n_labels)
-
-
-def _path(key: str) -> Path:
-    return KEPT / f"{key.replace('|', '_').replace('/', '_')}.npz"
-
-
-def _kept(key: str) -> Ranking:
-    with np.load(_path(key)) as file:
-        return Ranking(file["indptr"], file["labels"], file["scores"], int(file["n_labels"]))
-
-
-def differences(store: dict[str, Record], name: str, row: str, others: list[str]) -> None:
-    """Add to the records of a row how its P@1, P@5 and PSP@5 differ from those of other rows, with intervals.
-
-    Near-duplicates count once. Rankings that were made elsewhere, and are not kept here, are left out.
-    """
-    data = runs.the_set(name)
-    distinct = data.distinct_test_rows()
-    Y = data.Y_test[distinct]
-    for other in others:
-        seeds = [s for s in SEEDS if all(_path(f"{name}|{r}|{s}").exists() for r in (row, other))]
-        if not seeds:
-            continue
-        one, two = ([_kept(f"{name}|{r}|{s}").rows(distinct) for s in seeds] for r in (other, row))
-        found = compare_seeds(Y, one, two, metrics=["P@1", "P@5", "PSP@5"], train_labels=data.Y, threads=1)
-        store[f"{name}|{row}|minus {other}"] = {
-            "seeds": len(seeds),
-            "rows": int(distinct.size),
-            **{measure: values[1:] for measure, values in found.items()},
-        }
-
-
-def distinct_precision(store: dict[str, Record], name: str) -> None:
-    """Add to the records of a set P@5 on its test rows without near-duplicates."""
-    data = runs.the_set(name)
-    rows = data.distinct_test_rows()
-    for key, record in store.items():
-        if key.startswith(f"{name}|") and "P@5" in record and _path(key).exists():
-            found = evaluate(data.Y_test[rows], _kept(key).rows(rows), metrics=["P@5"])
-            record[DISTINCT] = round(100 * found["P@5"], 3)
-
-
-def add(out: Path, records: dict[str, Record]) -> dict[str, Record]:
-    """Add records to the results, which other processes may write too, and return all."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    with (KEPT / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        store = dict(sorted({**PAGE.load(out, {}), **records}.items()))
-        PAGE.save(out, store)
-    return store
+def page_blocks(store: dict[str, Any]) -> list[str]:
+    """Return one table per set."""
+    blocks = []
+    for name, found in store.items():
+        train, test, labels = found["sizes"]
+        blocks.append(f"### {name}: {train:,} training rows, {test:,} test rows, {labels:,} labels")
+        rows = []
+        for row, values in found["rows"].items():
+            leads = [values.get("lead", {}).get(m) for m in MEASURES[1:]]
+            cells = [
+                "" if one is None else "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * x for x in one)) for one in leads
+            ]
+            rows.append([row, *(f"{100 * values[m]:.1f}" for m in MEASURES), *cells, values["note"]])
+        header = ["", *MEASURES, "PRIME's lead in nDCG@5", "in R@10", "chosen on held-out rows"]
+        blocks.append(table(header, rows))
+    return blocks
 
 
 def main() -> None:
     parser = PAGE.parser(__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"which of {', '.join(PARTS)}; default all")
     parser.add_argument("--data", nargs="+", choices=list(SIZES), default=list(SIZES))
-    parser.add_argument("--seeds", nargs="+", type=int, choices=SEEDS, default=list(SEEDS))
-    parser.add_argument("--only", default="", help="run only jobs whose key contains this")
-    parser.add_argument("--report", action="store_true", help="only compare rows and write the page")
+    parser.add_argument("--report", action="store_true", help="only write the page")
     args = parser.parse_args()
-    if set(args.parts) - set(PARTS):
-        parser.error(f"unknown: {', '.join(sorted(set(args.parts) - set(PARTS)))}; known: {', '.join(PARTS)}")
     torch.set_num_threads(1)
-    store = PAGE.load(args.out, {})
-    for part in [] if args.report else args.parts or PARTS:
-        for key, work in jobs(part, args.data, args.seeds, args.out):
-            if key in (store := PAGE.load(args.out, {})) or args.only not in key:
-                continue
-            began = time.process_time()
-            records = work()
-            store = add(args.out, records)
-            print(key, round(time.process_time() - began, 1), records[key], flush=True)
-    if args.report:
-        for name in args.data:
-            distinct_precision(store, name)
-            for row, others in COMPARED.items():
-                differences(store, name, row, others)
-        store = add(args.out, store)
-    PAGE.write(args.out, page_blocks(store))
+    for name in [] if args.report else args.data:
+        measure(name, args.out, args.quick)
+    PAGE.write(args.out, page_blocks(PAGE.load(args.out, {})))
 
 
 if __name__ == "__main__":

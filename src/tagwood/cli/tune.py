@@ -39,7 +39,7 @@ LamOption = Annotated[
     typer.Option("--lam", help="Value of lambda to try, 0 to 2 (repeatable); the paper's grid by default.", **_PANEL),
 ]
 SeedsOption = Annotated[int, typer.Option(help="Trees per lambda; more make P@5 more certain.", **_PANEL)]
-LossOption = Annotated[float, typer.Option(help="Points of P@1 that may be lost for speed.", **_PANEL)]
+LossOption = Annotated[float, typer.Option(help="Points of P@5 that may be lost for speed.", **_PANEL)]
 LatencyFlag = Annotated[
     bool, typer.Option("--latency/--no-latency", help="Measure time, or only count nodes.", **_PANEL)
 ]
