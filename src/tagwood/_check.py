@@ -105,6 +105,47 @@ def check_threads(threads: int | None) -> int:
     return check_int(threads, "threads", low=1, high=1024)
 
 
+def as_list(values: Any, name: str) -> list[Any]:
+    """Return a column of values as a list of Python values: lists, arrays, and series of pandas, Polars and Arrow.
+
+    These packages are not imported: their series have ``to_pylist``, ``to_list`` or ``tolist``. Tables are refused.
+
+    Examples
+    --------
+    >>> as_list(np.array([1, 2]), "ids")
+    [1, 2]
+    >>> as_list({"a": [1]}, "texts")
+    Traceback (most recent call last):
+    tagwood.errors.InputError: texts must be one column; got a dict with the columns 'a'. Pass one of them: table['a'].
+    """
+    columns = getattr(values, "columns", None)
+    names = list(values) if isinstance(values, Mapping) else getattr(values, "column_names", columns)
+    if names is not None:
+        known = [str(column) for column in names]
+        raise InputError(
+            f"{name} must be one column",
+            given=f"a {type(values).__name__} with the columns {', '.join(map(repr, known[:6]))}",
+            hint=f"Pass one of them: table[{known[0]!r}]." if known else None,
+        )
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        given = "a single text" if isinstance(values, str | bytes) else type(values).__name__
+        raise InputError(f"{name} must be one entry per row", given=given, hint="Wrap it in a list.")
+    for method in ("to_pylist", "to_list", "tolist"):
+        found = getattr(values, method, None)
+        if callable(found):
+            return list(found())
+    return list(values)
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a value stands for a missing one: None, NaN, or the missing value of pandas."""
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, float) and math.isnan(value))
+    )
+
+
 def check_finite(values: NDArray[Any], name: str) -> None:
     """Raise `InputError` if `values` holds NaN or infinity."""
     # One pass over the sum settles the usual case.

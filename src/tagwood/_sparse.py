@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood._check import check_finite
+from tagwood._check import as_list, check_finite
 from tagwood.errors import InputError
 
 _INT32_MAX = np.iinfo(np.int32).max
@@ -94,9 +94,10 @@ def feature_parts(X: Any, n_features: int) -> CsrParts:
 def check_labels(Y: Any, *, n_rows: int | None = None, name: str = "Y") -> sparse.csr_array:
     """Return label sets as a canonical 0/1 float32 CSR array of shape (n_rows, n_labels).
 
-    `Y` may be a sparse or dense matrix of zeros and non-negative numbers (any positive number counts as 1), or a
-    sequence with the label ids of each row.
+    `Y` may be a sparse or dense matrix of zeros and non-negative numbers (any positive number counts as 1), a sequence
+    with the label ids of each row, or with one id per row; also a series of pandas, Polars or Arrow with either.
     """
+    Y = _plain_labels(Y, name)
     matrix = _canonical(_lists_to_csr(Y, name) if isinstance(Y, list | tuple) else _to_csr(Y, name))
     check_finite(matrix.data, name)
     if matrix.shape[1] > _GAPS_FROM and matrix.shape[1] > _GAPS * matrix.nnz:
@@ -131,6 +132,17 @@ def top_k_rows(matrix: sparse.csr_array, k: int, threads: int = 1) -> CsrParts:
     parts = csr_parts(matrix)
     indptr, indices, data = _kernels.top_k_rows(parts.indptr, parts.indices, parts.data, k, threads)
     return CsrParts(indptr, indices, data, parts.n_cols)
+
+
+def _plain_labels(Y: Any, name: str) -> Any:
+    """Return a column of labels as a list; other forms are unchanged."""
+    if sparse.issparse(Y) or isinstance(Y, list | tuple):
+        return Y
+    if isinstance(Y, np.ndarray):
+        return Y.tolist() if Y.ndim == 1 and Y.dtype.kind in "iuO" else Y
+    series = any(hasattr(Y, method) for method in ("to_pylist", "to_list"))
+    table = hasattr(Y, "columns") or hasattr(Y, "column_names")
+    return as_list(Y, name) if series and not table else Y
 
 
 def _to_csr(value: Any, name: str) -> sparse.csr_array:
@@ -172,6 +184,8 @@ def _check_real(dtype: np.dtype[Any], name: str) -> None:
 
 def _lists_to_csr(rows: Iterable[Iterable[int]], name: str) -> sparse.csr_array:
     rows = list(rows)
+    if rows and all(isinstance(row, int | np.integer) and not isinstance(row, bool) for row in rows):
+        rows = [[row] for row in rows]  # type: ignore[list-item]  # one label per row
     if any(isinstance(row, str) or not hasattr(row, "__len__") for row in rows):
         raise InputError(f"{name} as a list must have one collection of label ids per row")
     sizes = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))  # type: ignore[arg-type]

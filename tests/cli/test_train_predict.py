@@ -217,3 +217,18 @@ def test_an_interrupt_leaves_no_model_behind(folder, tmp_path, monkeypatch):
     monkeypatch.setattr("tagwood.storage.save_load._write", interrupt)
     assert run(["train", str(folder / "library.csv"), "-O", str(tmp_path / "m"), "-j", "1"]) == 130
     assert list(tmp_path.iterdir()) == []
+
+
+def test_long_documents_are_cut_by_a_rule_that_is_said(model, tmp_path, capsys):
+    (tmp_path / "long.md").write_text("oak bark forest " * 200 + "comet orbit moon " * 2000)
+    command = ["predict", model, str(tmp_path / "long.md"), "-l", "1"]
+    assert run(command) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["labels"][0]["label"] == "trees"
+    words = 2 * Tagger.load(model).words_per_text_
+    assert f"1 documents were read up to word {words}; --words changes that." in err
+    assert run([*command, "--words", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["labels"][0]["label"] == "stars"
+    assert "up to word" not in err
+    assert run([*command, "--words", "-1"]) == 2

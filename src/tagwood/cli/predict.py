@@ -7,6 +7,7 @@ with the file; only tables and Parquet on standard input are copied to a tempora
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood._check import check_choice
+from tagwood._check import check_choice, check_int
 from tagwood.cli import common
 from tagwood.cli.reading import Reading, say_report, say_skipped, with_reading
 from tagwood.cli.writing import Document, as_dict, open_writer
@@ -77,6 +78,10 @@ def predict(
         typer.Option("--format", help="Format of FILE or stdin; detected by default, lines on stdin."),
     ] = None,
     cluster: common.ClusterOption = None,
+    words: Annotated[
+        int | None,
+        typer.Option(help="Words to read of each document; twice the median of the training texts, 0 for all."),
+    ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Read .txt and .md files line by line, not as one document each.")
     ] = False,
@@ -116,7 +121,8 @@ def predict(
         _answer(tagger, given[0], options, json)
         return
     done = 0
-    found = Sources(given, "lines" if lines else data_format, reading)
+    cut = 2 * (tagger.words_per_text_ or 0) if words is None else check_int(words, "--words", low=0)
+    found = Sources(given, "lines" if lines else data_format, reading, max_words=cut)
     with open_writer(output, overwrite=force, to=to) as write, common.progress("Tagging") as advance:
         documents = found.documents()
         while batch := list(islice(documents, BATCH)):
@@ -125,6 +131,8 @@ def predict(
             advance(done, None)
     say_report(found.report, brief=True)
     say_skipped(reading)
+    if found.n_cut:
+        common.say(f"{found.n_cut:,} documents were read up to word {cut:,}; --words changes that.")
     if write.dropped:
         from tagwood.data.report import shown
 
@@ -180,9 +188,17 @@ def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> N
 class Sources:
     """Texts from stdin, or from files and folders; `report` says how they were read."""
 
-    def __init__(self, given: Sequence[str], data_format: str | None = None, reading: Reading = Reading()) -> None:  # noqa: B008 (frozen)
+    def __init__(
+        self,
+        given: Sequence[str],
+        data_format: str | None = None,
+        reading: Reading = Reading(),  # noqa: B008 (frozen)
+        max_words: int = 0,
+    ) -> None:
         from tagwood.data import ReadReport
 
+        self.n_cut = 0
+        self._max_words = max_words
         self._given = given
         self._format = data_format
         self._reading = reading
@@ -205,7 +221,24 @@ class Sources:
 
     def _records(self, path: Path, data_format: str | None) -> Iterator[Document]:
         for record in self._reading.records(path, data_format, keep_columns=True, report=self.report):
-            yield Document(record.text, record.id, record.columns)
+            of_file = record.columns is not None and record.columns.keys() == {"id", "file"}
+            yield Document(self._cut(record.text) if of_file else record.text, record.id, record.columns)
+
+    def _cut(self, text: str) -> str:
+        """Return the beginning of a document, in about the length of the texts that the model was trained on.
+
+        On held-out rows of EURLEX57K with at least 1,500 words, a model of texts of 100 words reaches an nDCG@5 of 55.1
+        with the first 200 words, 48.5 with all, and at most 52.0 with parts whose scores are merged; one of whole texts
+        (a median of 432 words) reaches 54.6 with the first 1,000 words, 54.0 with all and 54.7 with parts.
+        """
+        end = 0
+        for number, word in enumerate(re.finditer(r"\S+", text), 1):
+            if number == self._max_words:
+                end = word.end()
+            elif end:
+                self.n_cut += 1
+                return text[:end]
+        return text
 
     def _line_files(self, path: Path) -> Iterator[Document]:
         """Yield the lines of a file, or of the documents in a folder."""

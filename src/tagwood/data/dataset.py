@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from tagwood._check import check_float, check_int
+from tagwood._check import as_list, check_float, check_int
 from tagwood._sparse import check_features, check_labels, csr_parts
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError
@@ -169,7 +169,7 @@ class Dataset:
 def _strings(column: Iterable[str], what: str) -> list[str]:
     if isinstance(column, str):
         raise InputError(f"{what} must be one string per row", given="a single string")
-    strings = column if isinstance(column, list) else list(column)
+    strings = column if isinstance(column, list) else as_list(column, what)
     if not all(isinstance(string, str) for string in strings):
         bad = next(string for string in strings if not isinstance(string, str))
         raise InputError(f"{what} must be strings", given=f"{type(bad).__name__} {bad!r}"[:80])

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood._check import check_int, check_threads
+from tagwood._check import as_list, check_int, check_threads
 from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts
 from tagwood.errors import InputError
 from tagwood.storage import State
@@ -145,6 +145,8 @@ def check_texts(texts: Any) -> Iterable[str]:
         if texts.ndim != 1:
             raise InputError("texts must be a flat array", given=f"{texts.ndim} dimensions")
         return texts.tolist()  # type: ignore[no-any-return]
+    if any(hasattr(texts, name) for name in ("to_pylist", "to_list", "columns", "keys")):
+        return as_list(texts, "texts")
     if isinstance(texts, str | bytes):
         raise InputError("texts must be a list of texts", given="one text", hint="Wrap it: [text].")
     if not isinstance(texts, Iterable):

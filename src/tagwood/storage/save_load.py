@@ -21,7 +21,7 @@ import stat
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,7 @@ from tagwood.storage.publish import check_replaceable, staged_folder
 from tagwood.storage.state import State, Storable, class_of, pack_strings, plain_json, unpack_strings
 from tagwood.storage.tensors import Tensor, map_tensor, read_header, write_tensors
 
+Model = TypeVar("Model")
 _TRIES = 5
 GOLDEN_K = 5
 TOLERANCE = 1e-4
@@ -135,7 +136,21 @@ def save(
     return Path(folder)
 
 
-def load(folder: str | os.PathLike[str], *, verify: bool = False, threads: int | None = None) -> Any:
+@overload
+def load(
+    folder: str | os.PathLike[str], kind: None = None, *, verify: bool = False, threads: int | None = None
+) -> Any: ...
+
+
+@overload
+def load(
+    folder: str | os.PathLike[str], kind: type[Model], *, verify: bool = False, threads: int | None = None
+) -> Model: ...
+
+
+def load(
+    folder: str | os.PathLike[str], kind: type[Any] | None = None, *, verify: bool = False, threads: int | None = None
+) -> Any:
     """Return a model that `save` wrote.
 
     Every load checks the manifest and the sizes and headers of all files. Their SHA-256 is checked the first time a
@@ -149,13 +164,19 @@ def load(folder: str | os.PathLike[str], *, verify: bool = False, threads: int |
     folder
         The model folder; if anything in it is missing, damaged, altered, inconsistent or of a newer format,
         `StorageError` is raised.
+    kind
+        The class of the model: ``load("model", Tagger)`` is a `Tagger`, also for type checkers; another model raises
+        `InputError`.
     verify
         Hash every file even if it has a stamp, and compare the ranking of the stored golden inputs: same labels up
         to ties, scores within 1e-4. Use it after moving a model to other hardware or library versions.
     threads
         Threads for hashing; default all cores.
     """
-    return load_with_manifest(folder, verify=verify, threads=threads)[0]
+    loaded, _ = load_with_manifest(folder, verify=verify, threads=threads)
+    if kind is not None and not isinstance(loaded, kind):
+        raise InputError(f"{folder} must hold a {kind.__name__}", given=type(loaded).__name__)
+    return loaded
 
 
 def load_with_manifest(

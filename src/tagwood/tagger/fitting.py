@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tagwood._check import check_float, check_int
+from tagwood._check import as_list, check_float, check_int, is_missing
 from tagwood._sparse import check_labels
 from tagwood.data.dataset import Dataset
 from tagwood.data.label_ids import compact_columns, id_rows
@@ -125,28 +125,19 @@ def training_data(
     Y, table = label_sets(labels, vocab)
     if Y.shape[0] != len(rows):
         raise InputError(f"labels must have one entry for each of the {len(rows):,} texts", given=f"{Y.shape[0]:,}")
-    names = None if groups is None else ["" if group is None else str(group) for group in groups]
+    names = None if groups is None else ["" if is_missing(one) else str(one) for one in as_list(groups, "groups")]
     return Dataset(Y, table, texts=rows, groups=names)
 
 
 def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error") -> tuple[sparse.csr_array, LabelVocab]:
     """Return labels in any accepted form as a 0/1 matrix over a label table."""
-    if isinstance(labels, np.ndarray) and labels.dtype == object and labels.ndim == 1:
-        labels = list(labels)  # one collection per row, as scikit-learn splits them
-    if sparse.issparse(labels) or isinstance(labels, np.ndarray):
+    if sparse.issparse(labels) or (isinstance(labels, np.ndarray) and labels.ndim != 1):
         small, columns = compact_columns(labels) if vocab is None else (labels, None)
         Y = check_labels(small, name="labels")
         if columns is not None:
             return Y, columns
         return _widen(Y, LabelVocab.numbered(Y.shape[1]) if vocab is None else vocab)
-    rows = list(labels)
-    for row in rows:
-        if isinstance(row, str) or not hasattr(row, "__iter__"):
-            raise InputError(
-                "labels must be a collection of labels for each text",
-                given=repr(row)[:60],
-                hint="Wrap it: [label].",
-            )
+    rows = [_collection(row) for row in as_list(labels, "labels")]
     ordered = [_in_order(row) for row in rows]
     by_id = id_rows(ordered, vocab, on_unknown)
     if by_id is not None:
@@ -160,6 +151,21 @@ def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error")
     flat, table = ids.table(np.array([label for row in lists for label in row], dtype=np.int64))
     ends = np.cumsum([0, *(len(row) for row in lists)])
     return check_labels(label_matrix(flat, ends, len(table))), table
+
+
+def _collection(row: Any) -> Iterable[Any]:
+    """Return the labels of a row: a collection, one label (one label per text), or none where it is missing."""
+    if is_missing(row):
+        return []
+    if isinstance(row, str | int | np.integer) and not isinstance(row, bool):
+        return [row] if row != "" else []
+    if isinstance(row, bytes) or not isinstance(row, Iterable):
+        raise InputError(
+            "labels must be a collection of labels, or one label, for each text",
+            given=f"{row!r:.60}, a {type(row).__name__}",
+            hint="Labels are names (strings) or ids (whole numbers).",
+        )
+    return as_list(row, "the labels of a text") if not isinstance(row, set | frozenset) else row
 
 
 def _in_order(row: Iterable[Any]) -> list[Any]:
@@ -185,9 +191,16 @@ def _widen(Y: sparse.csr_array, vocab: LabelVocab) -> tuple[sparse.csr_array, La
 
 
 def _texts(texts: Iterable[str]) -> list[str]:
-    if isinstance(texts, str):
-        raise InputError("texts must be one text per row", given="a single text", hint="Wrap it: [text].")
-    return list(texts)
+    rows = as_list(texts, "texts")
+    wrong = next((number for number, text in enumerate(rows) if not isinstance(text, str)), None)
+    if wrong is not None:
+        missing = is_missing(rows[wrong])
+        raise InputError(
+            "texts must be strings",
+            given=f"{rows[wrong]!r:.60} in row {wrong}",
+            hint="Fill missing texts: texts.fillna('')." if missing else "Pass the column with the texts.",
+        )
+    return rows
 
 
 @dataclass

@@ -343,6 +343,7 @@ def tagger_state(tagger: Any) -> State:
     params["budget"] = asdict(tagger.budget)
     params |= {"quality": tagger.quality, "model_given": tagger.model is not None}
     params["simpler_because"] = tagger.simpler_because_
+    params["words_per_text"] = tagger.words_per_text_
     params["measures"] = None if tagger.measures_ is None else list(tagger.measures_)
     params |= {name: getattr(tagger, f"{name}_") for name in ("n_rows", "fingerprint", "training_seconds")}
     return State("Tagger", params=params, arrays={"label_counts": tagger.label_counts_}, parts=parts)
@@ -385,6 +386,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "encoder_": encoder,
         "model_": model,
         "vocab_": vocab,
+        "words_per_text_": state.params.get("words_per_text"),
         "label_counts_": counts,
         "n_rows_": state.param("n_rows", int),
         "fingerprint_": state.param("fingerprint", str),

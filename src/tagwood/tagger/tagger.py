@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tagwood import storage
-from tagwood._check import Params, check_choice, check_float, check_int
+from tagwood._check import Params, as_list, check_choice, check_float, check_int
 from tagwood.data.dataset import Dataset
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError, NotFittedError
@@ -115,6 +115,7 @@ class Tagger(Params):
     ----------
     encoder_, model_, vocab_ : the fitted parts and the label table
     label_counts_ : (n_labels,) number of training rows of each label
+    words_per_text_ : median number of words of the training texts; None for models stored without it
     measures_ : measures of held-out rows, taken before the model was trained on all rows; None without held-out rows
 
     Examples
@@ -130,6 +131,7 @@ class Tagger(Params):
     vocab_: LabelVocab
     label_counts_: NDArray[np.int64]
     n_rows_: int
+    words_per_text_: int | None
     probabilities_: Probabilities | None
     measures_: Measures | None
     simpler_because_: str
@@ -214,6 +216,7 @@ class Tagger(Params):
                 self.group_samples_ = GroupSamples.draw(data, parts.imputed, self.keep_texts, self.seed)
         self.n_rows_ = data.n_rows
         self.new_labels_ = None if curve is None else self._untrained(curve)
+        self.words_per_text_ = median_words(data.texts or ())
         self.fingerprint_ = data.fingerprint()
         self._prepare()
         self.training_seconds_ = perf_counter() - start
@@ -591,5 +594,11 @@ class Tagger(Params):
 
 
 def as_texts(texts: str | Iterable[str]) -> list[str]:
-    """Return one text or many as a list."""
-    return [texts] if isinstance(texts, str) else list(texts)
+    """Return one text or many as a list; a column of pandas, Polars or Arrow is many."""
+    return [texts] if isinstance(texts, str) else as_list(texts, "texts")
+
+
+def median_words(texts: Sequence[str]) -> int:
+    """Return the median number of words of texts; of many, of a thousand evenly spread ones."""
+    some = texts[:: max(1, len(texts) // 1000)]
+    return int(np.median([len(text.split()) for text in some])) if some else 0
