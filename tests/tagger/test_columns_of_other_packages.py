@@ -90,7 +90,7 @@ def test_a_table_in_place_of_a_column_gets_the_right_hint(table):
 @pytest.mark.parametrize(
     ("texts", "labels", "words"),
     [
-        ("a text", [["x"]], "texts must be one entry per row; got a single text. Wrap it in a list"),
+        ("a text", [["x"]], "texts must be one text per row; got a single text. Wrap it: [text]"),
         (["a"], "x", "labels must be one entry per row; got a single text"),
         (["a", "b"], [1.5, 2.5], "one label, for each text; got 1.5, a float. Labels are names"),
         (["a"], [["x"], ["y"]], "labels must have one entry for each of the 1 texts; got 2"),

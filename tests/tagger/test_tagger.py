@@ -189,7 +189,7 @@ def test_texts_without_known_words_and_empty_texts_do_not_fail(tagger):
     [
         (lambda t, x, y: t.fit(x, y[:-1]), "one entry for each of the 1,000 texts; got 999"),
         (lambda t, x, y: t.fit("a text", y), "texts must be one text per row; got a single text"),
-        (lambda t, x, y: t.fit(x, ["trees"] * 1000), "a collection of labels for each text; got 'trees'"),
+        (lambda t, x, y: t.fit(x, [1.5] * 1000), "or one label, for each text; got 1.5, a float"),
         (lambda t, x, y: t.fit(x, [[1.5]] * 1000), "a label must be a name, a URI or an id; got 1.5"),
         (lambda t, x, y: t.fit(x, [["a"], [1]] * 500), "label names and label ids are mixed"),
         (lambda t, x, y: t.fit(x, y, vocab=LabelVocab.from_names(["oak"])), "is not in the vocabulary"),

@@ -191,6 +191,8 @@ def _widen(Y: sparse.csr_array, vocab: LabelVocab) -> tuple[sparse.csr_array, La
 
 
 def _texts(texts: Iterable[str]) -> list[str]:
+    if isinstance(texts, str):
+        raise InputError("texts must be one text per row", given="a single text", hint="Wrap it: [text].")
     rows = as_list(texts, "texts")
     wrong = next((number for number, text in enumerate(rows) if not isinstance(text, str)), None)
     if wrong is not None:

@@ -36,7 +36,7 @@ def detect_format(path: str | Path, options: ReadOptions | None = None) -> str:
     if start.startswith(b"PAR1"):
         return "parquet"
     if start.startswith(b"PK\x03\x04"):
-        return "xlsx" if is_spreadsheet(path) else "csr"
+        return "xlsx" if is_spreadsheet(path) or ending(path) == ".xlsx" else "csr"
     if start.startswith(b"\x93NUMPY"):
         return "csr"
     if start.startswith(b"%PDF-"):

@@ -128,7 +128,6 @@ class LabelCells:
 
     def __init__(self, separator: str | None = None) -> None:
         self.separator = separator
-        self._given = separator is not None
         self._cells = self._with_commas = 0
 
     def parse(self, cell: str) -> list[int | str | Named]:
@@ -152,13 +151,11 @@ class LabelCells:
 
     def doubts(self) -> Iterator[str]:
         """Yield a warning if labels seem to be separated by something else."""
-        if self.separator is None and self._with_commas * 3 > self._cells:
+        if self.separator is None and self._with_commas and self._with_commas * 3 >= self._cells:
             yield (
                 f"{self._with_commas:,} of {self._cells:,} label cells have commas and are read as one label each. "
                 "If commas separate labels, use --label-separator ','."
             )
-        elif self.separator == "|" and not self._given:
-            yield "labels are split at '|', the first separator found. Choose with --label-separator."
 
 
 def _label(name: str) -> str | Named:

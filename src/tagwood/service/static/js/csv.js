@@ -2,7 +2,7 @@
 
 /** Return the separator (comma, semicolon or tab) that splits the first line into the most fields. */
 export function separator(text) {
-  const counts = { ",": 0, ";": 0, "\t": 0 };
+  const counts = { ",": 0, ";": 0, "\t": 0, "|": 0 };
   let quoted = false;
   for (const character of text.slice(0, 100_000)) {
     if (character === '"') quoted = !quoted;
@@ -63,6 +63,20 @@ export function line(fields) {
 function writeField(value) {
   const text = String(value ?? "");
   return /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+const TITLES = ["title", "heading", "headline"];
+
+/** The column with titles, as the command line chooses it, or -1. */
+export function titleColumn(header) {
+  const names = header.map((name) => name.trim().toLowerCase());
+  return names.indexOf(TITLES.find((wanted) => names.includes(wanted)));
+}
+
+/** The text of a row: its title, if there is such a column, and its text, as the command line joins them. */
+export function rowText(row, column, title) {
+  const parts = title >= 0 && title !== column ? [row[title], row[column]] : [row[column]];
+  return parts.filter((part) => part).join("\n");
 }
 
 /** The column that most likely holds the text: by name, else the one with the longest fields. */

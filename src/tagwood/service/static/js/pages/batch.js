@@ -1,6 +1,6 @@
 // The Batch page: a table in, the same table with labels out. Rows are sent in small portions.
 import { api } from "../api.js";
-import { line, parse, separator, textColumn } from "../csv.js";
+import { line, parse, rowText, separator, textColumn, titleColumn } from "../csv.js";
 import { bdi, h, put, uniqueId } from "../dom.js";
 import { download, readText } from "../files.js";
 import { count, cut, duration, plural } from "../format.js";
@@ -57,7 +57,7 @@ class BatchPage {
       const rows = parse(text, separator(text));
       if (rows.length < 2) return this.refuse(`${file.name} has no rows below its first line.`);
       const [header, ...body] = rows;
-      this.table = { name: file.name, header, rows: body, column: textColumn(header, body) };
+      this.table = { name: file.name, header, rows: body, column: textColumn(header, body), title: titleColumn(header) };
       return this.choose();
     } catch (error) {
       return this.refuse(error.message);
@@ -70,24 +70,31 @@ class BatchPage {
   }
 
   choose() {
-    const { name, header, rows, column } = this.table;
+    const { name, header, rows, column, title } = this.table;
     const id = uniqueId("column");
+    const titleId = uniqueId("title");
+    const titles = h("select", { class: "select", id: titleId, onchange: (event) => this.setTitle(Number(event.target.value)) }, h("option", { value: -1, selected: title < 0 }, "none"), header.map((field, n) => h("option", { value: n, selected: n === title }, field || `column ${n + 1}`)));
     this.slider = promiseSlider(this.model, () => {});
     this.preview = h("div");
     const select = h("select", { class: "select", id, onchange: (event) => this.setColumn(Number(event.target.value)) }, header.map((field, n) => h("option", { value: n, selected: n === column }, field || `column ${n + 1}`)));
     put(
       this.setup,
       h("div", { class: "batch-head" }, h("div", null, h("h2", null, bdi(name)), h("p", { class: "quiet" }, `${plural(rows.length, "row")}, ${plural(header.length, "column")}`)), fileButton("Another file", ".csv,.tsv,.tab,text/csv", (file) => this.take(file))),
-      h("div", { class: "batch-options" }, h("div", { class: "stack-small" }, h("label", { class: "field-label", for: id }, "Column with the texts"), select, this.preview), this.slider),
+      h("div", { class: "batch-options" }, h("div", { class: "stack-small" }, h("label", { class: "field-label", for: id }, "Column with the texts"), select, h("label", { class: "field-label", for: titleId }, "Column with the titles"), titles, this.preview), this.slider),
       h("div", { class: "row" }, h("button", { type: "button", class: "button primary", onclick: () => this.run() }, `Tag ${plural(rows.length, "row")}`)),
     );
     this.setColumn(column);
     put(this.work);
   }
 
+  setTitle(title) {
+    this.table.title = title;
+    this.setColumn(this.table.column);
+  }
+
   setColumn(column) {
     this.table.column = column;
-    const sample = this.table.rows.slice(0, 3).map((row) => row[column] ?? "");
+    const sample = this.table.rows.slice(0, 3).map((row) => rowText(row, column, this.table.title));
     put(this.preview, h("ul", { class: "texts" }, sample.map((text) => h("li", null, h("p", { dir: "auto" }, cut(text, 120) || "(empty)")))));
   }
 
@@ -120,11 +127,11 @@ class BatchPage {
 
   /** The next rows: at most a hundred, within the limits of a request. */
   portion() {
-    const { rows, column } = this.table;
+    const { rows, column, title } = this.table;
     const found = [];
     let size = 0;
     for (let row = this.results.length; row < rows.length && found.length < Math.min(PORTION, this.model.limits.texts); row += 1) {
-      const text = rows[row][column] ?? "";
+      const text = rowText(rows[row], column, title);
       size += 4 * text.length + 8;
       if (found.length > 0 && size > this.model.limits.body_bytes / 2) break;
       found.push(text);
@@ -204,17 +211,18 @@ class BatchPage {
     );
   }
 
-  /** Download the table with four more columns; `tagwood train` can read the labels. */
+  /** Download the table with more columns, as `tagwood predict` writes them; `tagwood train` can read the labels. */
   save() {
     const { name, header, rows } = this.table;
-    const taken = new Set(header.map((one) => one.trim().toLowerCase()));
-    const title = (wanted) => (taken.has(wanted) ? `suggested_${wanted}` : wanted);
-    const head = line([...header, title("labels"), title("scores"), title("review"), title("note")]);
+    const results = ["labels", "uris", "scores", "review", "note"];
+    const kept = header.map((one) => (results.includes(one) ? `input_${one}` : one));
+    const head = line([...kept, ...results]);
     const body = this.results.map((one, n) => {
       const fields = header.map((_, column) => rows[n][column] ?? "");
       const names = labelCell(one.labels.map((label) => label.name));
       const scores = one.labels.map((label) => label.score.toFixed(4)).join(";");
-      return line([...fields, names, scores, one.review ? "yes" : "", one.note ?? ""]);
+      const uris = labelCell(one.labels.map((label) => label.uri ?? ""));
+      return line([...fields, names, uris, scores, one.review ? "yes" : "", one.note ?? ""]);
     });
     download(name.replace(/(\.[a-z]+)?$/i, "-tagged.csv"), ["\uFEFF", head, ...body], "text/csv");
   }
