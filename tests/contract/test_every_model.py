@@ -292,7 +292,7 @@ def test_labels_that_do_not_fit_are_refused_and_the_model_stays_unfitted(case, r
         ([[0]] * 47, "Y must have one row for each of the 48 rows of X"),
         ([["red"]] * 48, "Y must contain integer label ids.*LabelVocab"),
         ([[-1]] * 48, "Y must contain label ids from 0"),
-        ([0] * 48, "Y as a list must have one collection of label ids per row"),
+        (["red"] * 48, "Y as a list must have one collection of label ids per row"),
     ]:
         model = case.make()
         with pytest.raises(InputError, match=message):
