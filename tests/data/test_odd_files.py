@@ -15,7 +15,7 @@ ROWS = [("Bäume im Wald", ["trees", "forest"]), ("Öl und Wasser", ["water"]), 
 TEXTS = [text for text, _ in ROWS]
 LABELS = [labels for _, labels in ROWS]
 VOCAB = LabelVocab.from_names(["trees", "forest", "water"], uris=[f"http://e.org/{n}" for n in range(3)])
-COLUMNS = {"text_columns": ["Titel"], "label_column": "Schlagwort"}
+COLUMNS = {"text_columns": ["Werktitel"], "label_column": "Schlagwort"}
 
 
 class Case(NamedTuple):
@@ -49,7 +49,7 @@ def xlsx(rows, sheets=1):
     return target.getvalue()
 
 
-NAMED = table(";", ("Titel", "Schlagwort"), "|")
+NAMED = table(";", ("Werktitel", "Schlagwort"), "|")
 SHEET = [["title", "labels", "year"], *([text, ";".join(labels), 1999] for text, labels in ROWS)]
 UNKNOWN = "text,labels\na,trees;moon\nb,moon\nc,water\n"
 LINES = "".join(json.dumps({"text": text, "labels": labels}, ensure_ascii=False) + "\n" for text, labels in ROWS)
@@ -140,7 +140,7 @@ CASES = {
     "JSON lines": Case(LINES, name="rows.jsonl"),
     "JSON lines with blank lines": Case(LINES.replace("\n", "\n\n"), name="rows.jsonl"),
     "JSON lines with other fields": Case(
-        LINES.replace('"text"', '"Titel"').replace('"labels"', '"Schlagwort"'), COLUMNS, name="rows.jsonl"
+        LINES.replace('"text"', '"Werktitel"').replace('"labels"', '"Schlagwort"'), COLUMNS, name="rows.jsonl"
     ),
     "JSON lines with a damaged one": Case(LINES + "{oops\n", {"skip_bad": True}, n_lines=4, name="rows.jsonl"),
     "JSON lines with separated labels": Case(
