@@ -41,10 +41,10 @@ class Page:
         """The folder of the site."""
         return ROOT / "docs" / self.kind
 
-    def parser(self, doc: str | None) -> argparse.ArgumentParser:
+    def parser(self, doc: str | None, *, quick: bool = False) -> argparse.ArgumentParser:
         """Return an argument parser with ``--out`` and ``--publish``, which set ``out``.
 
-        An experiment also has ``--quick``: little data, in a few minutes, into a folder of its own.
+        With `quick` it also has ``--quick``: little data, in a few minutes, into a folder of its own.
         """
         parser = _Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
         folder = ROOT / "build" / self.kind
@@ -56,7 +56,7 @@ class Page:
             const=self.published,
             help=f"write to {self.published.relative_to(ROOT)}",
         )
-        if self.kind == "experiments":
+        if quick:
             parser.add_argument(
                 "--quick",
                 action="store_true",

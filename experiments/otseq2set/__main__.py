@@ -157,7 +157,7 @@ def measure_part(part: str, name: str, out: Path, quick: bool) -> None:
 
 
 def main() -> None:
-    parser = PAGE.parser(__doc__)
+    parser = PAGE.parser(__doc__, quick=True)
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; none: only write the page")
     parser.add_argument("--data", nargs="*", choices=list(CUTS))
     args = parser.parse_args()

@@ -136,7 +136,7 @@ def page_blocks(store: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    parser = PAGE.parser(__doc__)
+    parser = PAGE.parser(__doc__, quick=True)
     parser.add_argument("--data", nargs="+", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--report", action="store_true", help="only write the page")
     args = parser.parse_args()

@@ -4,7 +4,7 @@ In: tokens of queries and labels, label sets, settings. Out: a trained `Prototyp
 
 Decisions
 ---------
-* Whether centroids help depends on how informative label texts are and how many queries a label has
+* Whether centroids help depends on how informative label texts are and how many queries a label has;
   no simple count predicts it. So it is tried, also against label texts alone (``"none"``:
   a plain dual encoder without free vectors) with each of two margins: which one suits label texts differs between data
   sets (0.1 on YSO titles, 0.3 on packages), while prototypes need the large one.
