@@ -12,9 +12,8 @@ from experiments.otseq2set.data import Part, TextSet, set_measures
 from tagwood import LinearTree, Ranking
 from tagwood.features import TfidfEncoder
 from tagwood.metrics import set_scores
-from tagwood.neural.otseq2set.decoding import learn_size_cuts, sizes_by_cuts
 from tagwood.probabilities.calibration import Calibrator
-from tagwood.probabilities.sets import fit_set_rule
+from tagwood.probabilities.sets import fit_set_rule, learn_size_cuts, sizes_by_cuts
 
 K = 30
 SIZES = range(1, 16)

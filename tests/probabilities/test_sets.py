@@ -204,3 +204,40 @@ def test_settings_are_tried_in_order_up_to_the_first_that_fails():
     assert asked == [3, 2]
     assert last_that_holds([1], lambda _: False) is None
     assert np.all(np.diff(thresholds(0.9, 0.1)) < 0)
+
+
+def sized_rows(tell_size, n_rows=1200, seed=0):
+    """Rows whose probabilities are flat, so that only their sum tells the size of a set; or usual probabilities."""
+    rng = np.random.default_rng(seed)
+    rows, truth = [], []
+    for size in rng.integers(1, 6, n_rows):
+        if tell_size:  # the first labels are right, all ten with the same probability but for their order
+            rows.append([(label, size / 10 + 1e-4 * (10 - label)) for label in range(10)])
+            truth.append(list(range(size)))
+        else:
+            chances = np.sort(rng.random(10))[::-1]
+            rows.append([(label, float(p)) for label, p in enumerate(chances)])
+            truth.append(np.flatnonzero(rng.random(10) < chances).tolist())
+    return Ranking.from_lists(rows, 10), truth
+
+
+def test_f1_takes_learned_sizes_where_they_are_better(tmp_path):
+    probabilities, truth = sized_rows(tell_size=True)
+    rule = fit_set_rule("f1", probabilities, truth)
+    assert rule.sizes
+    new, true = sized_rows(tell_size=True, n_rows=300, seed=1)
+    assert [[label for label, _ in row] for row in rule.apply(new)[0]] == true
+    assert SetRule.from_state(rule.state()) == rule
+
+
+def test_f1_keeps_one_threshold_where_probabilities_are_good():
+    for seed in range(5):
+        assert fit_set_rule("f1", *sized_rows(tell_size=False, seed=seed)).sizes == ()
+    few = sized_rows(tell_size=True, n_rows=150)
+    assert fit_set_rule("f1", *few).sizes == ()
+
+
+def test_rules_stored_without_sizes_load():
+    state = SetRule("f1", threshold=0.4).state()
+    del state.params["sizes"]
+    assert SetRule.from_state(state) == SetRule("f1", threshold=0.4)

@@ -97,6 +97,19 @@ class Match:
         place = np.arange(self.hits.size) - np.repeat(self.ranking.indptr[:-1], np.diff(self.ranking.indptr))
         return replace(self, ranking=ranking, hits=self.hits[place < k])
 
+    def rows(self, index: NDArray[np.int64]) -> Match:
+        """Return the match of some rows."""
+        true, found = _spans(self.true_indptr, index), _spans(self.ranking.indptr, index)
+        ends = np.concatenate([[0], np.cumsum(self.n_true[index])]).astype(np.int64)
+        return Match(ends, self.true_labels[true], self.ranking.rows(index), self.hits[found], self.threads)
+
+
+def _spans(indptr: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places of the entries of some rows."""
+    sizes = np.diff(indptr)[index]
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.asarray(np.repeat(indptr[:-1][index], sizes) + within)
+
 
 def match(Y: Any, ranking: Ranking, threads: int = 1) -> Match:
     """Match `ranking` with the true labels Y (n_rows, n_labels), and check that their shapes agree."""

@@ -10,6 +10,9 @@ Decisions
 * Recall is the mean over rows that have labels: a row that has few counts as much as one that has many.
 * "f1" maximises the F1 of all rows together. Its best sets hold every label with a probability of at least half the F1
   that is reached, so one threshold on good probabilities is optimal. "row-f1" maximises the mean F1 of rows.
+* Where one threshold does not tell the size of a set, learned sizes do: as many labels as learned cuts give for the sum
+  of the row's probabilities. "f1" takes them if their F1 is above that of one threshold by two standard errors, both
+  fitted on one half of the held-out rows and compared on the other.
 * Thresholds are tried in a fixed order from the one where the test is strongest, for precision the promised value, for
   recall 0, until the first one fails (Learn then Test; Angelopoulos et al., 2021), so trying many costs nothing.
 * The tests bet against "the mean is at most 0" (Waudby-Smith and Ramdas, 2024). Bets are the variance-adaptive ones for
@@ -27,7 +30,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tagwood._check import check_float, check_int
 from tagwood.errors import InputError
@@ -40,6 +43,7 @@ FORMS = ("precision>=0.9", "recall>=0.8", "f1", "row-f1", "threshold>=0.5", "top
 _SHARE = re.compile(r"(precision|recall|threshold)\s*>=\s*(\d*\.?\d+|\d+\.)(%?)")
 _TOP = re.compile(r"top-(\d{1,9})")
 _BOLDNESS = 0.9  # largest share of the wealth that one row can lose
+_FEWEST_SIZED = 200  # held-out rows from which sizes can be learned
 _SECOND_CHANCE = 0.1  # share of the error for precision tests above the promised value
 
 
@@ -65,6 +69,9 @@ class SetRule:
         Mean number of true labels of a row that are not among its candidates.
     confidence
         Probability, over the draw of the held-out rows, that a promise holds.
+    sizes
+        Learned sizes: a set has as many labels as there are numbers here below the sum of its row's probabilities.
+        Empty where the threshold decides.
 
     Examples
     --------
@@ -81,6 +88,7 @@ class SetRule:
     review_below: float = 0.0
     missed: float = 0.0
     confidence: float = 0.9
+    sizes: tuple[float, ...] = ()
 
     def apply(self, probabilities: Ranking) -> tuple[Ranking, NDArray[np.bool_]]:
         """Return the ranking cut to sets, and which rows need a review."""
@@ -89,6 +97,8 @@ class SetRule:
             sets = probabilities.above(np.inf)
         elif kind == "row-f1":
             sets = probabilities.keep(_best_row_f1(probabilities, self.missed))
+        elif self.sizes:
+            sets = probabilities.keep(_of_learned_size(probabilities, np.array(self.sizes)))
         else:
             passing = probabilities.scores >= np.float64(self.threshold)
             sets = probabilities.keep(passing & (_places(probabilities) < self.max_size))
@@ -108,7 +118,8 @@ class SetRule:
             name: check_float(state.param(name, float), name, low=0, high=high) for name, high in highest.items()
         }
         size = check_int(state.param("max_size", int), "max_size", low=1)
-        new = cls(state.param("rule", str), max_size=size, kept=state.param("kept", bool), **numbers)
+        cuts = tuple(check_float(cut, "sizes") for cut in state.params.get("sizes", ()))
+        new = cls(state.param("rule", str), max_size=size, kept=state.param("kept", bool), sizes=cuts, **numbers)
         parse_rule(new.rule)
         return new
 
@@ -155,8 +166,11 @@ def fit_set_rule(rule: str, probabilities: Ranking, Y: Any, *, confidence: float
     if kind == "recall":
         return _fit_recall(rule, matched, value, error)
     missed = float(matched.n_true.sum() - matched.hits.sum()) / matched.n_rows
-    half = _best_f1(matched) / 2 if kind == "f1" else 0.0
-    return SetRule(rule, threshold=half, missed=missed, confidence=confidence)
+    half, sizes = 0.0, ()
+    if kind == "f1":
+        half = _best_f1(matched) / 2
+        sizes = tuple(_learned_cuts(matched).tolist()) if _sizes_are_better(matched) else ()
+    return SetRule(rule, threshold=half, missed=missed, confidence=confidence, sizes=sizes)
 
 
 def fixed_rule(rule: str) -> SetRule | None:
@@ -229,6 +243,75 @@ def _best_f1(matched: Match) -> float:
     last = np.diff(matched.ranking.scores[order], append=-1.0) != 0  # equal probabilities are kept together
     f1 = 2 * right / (np.arange(1, order.size + 1) + matched.n_true.sum())
     return float(f1[last].max()) if order.size else 0.0
+
+
+def learn_size_cuts(expected: ArrayLike, sizes: ArrayLike, most: int) -> NDArray[np.float64]:
+    """Return thresholds for the sizes from 1 to `most` that minimize the mean absolute error of the sizes.
+
+    `expected` and `sizes` (n_rows,) are the expected and the true numbers of labels.
+
+    Examples
+    --------
+    >>> learn_size_cuts([0.5, 0.9, 1.1, 1.8], [1, 1, 2, 2], most=3).tolist()
+    [-1.0, 1.0, 4.0]
+    """
+    values = np.asarray(expected, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    values, true = values[order], np.asarray(sizes, dtype=np.int64)[order]
+    # A threshold before place i of the sorted rows; there is none between equal values.
+    middles = np.concatenate([[-1.0], (values[:-1] + values[1:]) / 2, [most + 1.0]])
+    possible = np.concatenate([[True], values[:-1] < values[1:], [True]])
+    cuts = np.empty(most)
+    for size in range(1, most + 1):
+        enough = true >= size
+        below = np.concatenate([[0], np.cumsum(enough)])  # rows with this many labels below the threshold
+        above = np.concatenate([np.cumsum(~enough[::-1])[::-1], [0]])  # rows with fewer labels above it
+        cuts[size - 1] = middles[int(np.argmin(np.where(possible, below + above, true.size + 1)))]
+    return cuts
+
+
+def sizes_by_cuts(expected: ArrayLike, cuts: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the number of thresholds below each expected number of labels."""
+    return np.searchsorted(cuts, np.asarray(expected, dtype=np.float64), side="left").astype(np.int64)
+
+
+def _learned_cuts(matched: Match) -> Floats:
+    longest = max(1, int(np.diff(matched.ranking.indptr).max(initial=1)))
+    return learn_size_cuts(_expected_sizes(matched.ranking), matched.n_true, longest)
+
+
+def _expected_sizes(probabilities: Ranking) -> Floats:
+    total = np.concatenate([[0.0], np.cumsum(probabilities.scores, dtype=np.float64)])
+    return np.asarray(np.diff(total[probabilities.indptr]))
+
+
+def _of_learned_size(probabilities: Ranking, cuts: Floats) -> NDArray[np.bool_]:
+    wanted = sizes_by_cuts(_expected_sizes(probabilities), cuts)
+    return np.asarray(_places(probabilities) < np.repeat(wanted, np.diff(probabilities.indptr)))
+
+
+def _sizes_are_better(matched: Match) -> bool:
+    """Whether learned sizes have a higher F1 than a threshold on rows that neither was fitted on, beyond chance."""
+    if matched.n_rows < _FEWEST_SIZED:
+        return False
+    second = shuffled(matched.n_rows) % 2 == 1
+    rows = _rows(matched)
+    kept = np.zeros((2, rows.size), dtype=np.bool_)  # by threshold, by learned sizes
+    for part in (second, ~second):
+        own, other = np.flatnonzero(part), np.flatnonzero(~part)
+        fitted = matched.rows(other)
+        ranking = matched.ranking.rows(own)
+        here = part[rows]
+        kept[0, here] = ranking.scores >= np.float64(_best_f1(fitted) / 2)
+        kept[1, here] = _of_learned_size(ranking, _learned_cuts(fitted))
+    f1, influence = [], []
+    for chosen in kept:
+        hits = np.bincount(rows, matched.hits * chosen, minlength=matched.n_rows)
+        size = np.bincount(rows, chosen, minlength=matched.n_rows) + matched.n_true
+        f1.append(2 * hits.sum() / max(1.0, size.sum()))
+        influence.append((2 * hits - f1[-1] * size) / max(1e-9, size.mean()))
+    error = (influence[1] - influence[0]).std() / np.sqrt(matched.n_rows)
+    return bool(f1[1] - f1[0] > 2 * error)
 
 
 def _best_row_f1(probabilities: Ranking, missed: float) -> NDArray[np.bool_]:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tagwood.features.words import WordSequences
 from tagwood.neural.otseq2set.network import Columns, Memory, OutputWeights, SetNetwork
@@ -248,36 +248,6 @@ def join_batches(
     real = labels >= 0
     indptr = np.concatenate([[0], np.cumsum(real.sum(axis=1))])
     return Ranking(indptr, labels[real], scores[real], n_labels)
-
-
-def learn_size_cuts(expected: ArrayLike, sizes: ArrayLike, most: int) -> NDArray[np.float64]:
-    """Return thresholds for the sizes from 1 to `most` that minimize the mean absolute error of the sizes.
-
-    `expected` and `sizes` (n_rows,) are the expected and the true numbers of labels.
-
-    Examples
-    --------
-    >>> learn_size_cuts([0.5, 0.9, 1.1, 1.8], [1, 1, 2, 2], most=3).tolist()
-    [-1.0, 1.0, 4.0]
-    """
-    values = np.asarray(expected, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    values, true = values[order], np.asarray(sizes, dtype=np.int64)[order]
-    # A threshold before place i of the sorted rows; there is none between equal values.
-    middles = np.concatenate([[-1.0], (values[:-1] + values[1:]) / 2, [most + 1.0]])
-    possible = np.concatenate([[True], values[:-1] < values[1:], [True]])
-    cuts = np.empty(most)
-    for size in range(1, most + 1):
-        enough = true >= size
-        below = np.concatenate([[0], np.cumsum(enough)])  # rows with this many labels below the threshold
-        above = np.concatenate([np.cumsum(~enough[::-1])[::-1], [0]])  # rows with fewer labels above it
-        cuts[size - 1] = middles[int(np.argmin(np.where(possible, below + above, true.size + 1)))]
-    return cuts
-
-
-def sizes_by_cuts(expected: ArrayLike, cuts: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the number of thresholds below each expected number of labels."""
-    return np.searchsorted(cuts, np.asarray(expected, dtype=np.float64), side="left").astype(np.int64)
 
 
 def text_pieces(text: str, words: WordSequences, longest: int) -> tuple[list[str], NDArray[np.int64]]:

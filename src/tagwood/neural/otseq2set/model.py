@@ -40,8 +40,6 @@ from tagwood.neural.otseq2set.decoding import (
     decode_greedy,
     join_batches,
     label_attention,
-    learn_size_cuts,
-    sizes_by_cuts,
     sum_words,
     text_pieces,
 )
@@ -57,6 +55,7 @@ from tagwood.neural.torch_state import (
     torch_threads,
 )
 from tagwood.neural.training import History, train
+from tagwood.probabilities.sets import learn_size_cuts, sizes_by_cuts
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
