@@ -44,7 +44,7 @@ def test_removed_rows_do_not_vote_and_are_not_stored(rows, tmp_path):
     model = Neighbours(n_neighbours=3, threads=1).fit(X, y).remove_rows([0, 7])
     assert not {0, 7} & set(model.nearest(X).ids.tolist())
     save(model, tmp_path / "model")
-    assert load(tmp_path / "model").segments_[0].row_index.n_rows == 198
+    assert load(tmp_path / "model").segments_[0].n_rows == 198
 
 
 @pytest.mark.parametrize("model", [Neighbours(threads=1), Centroids(threads=1)])

@@ -47,6 +47,7 @@ COMMANDS = {
     "impute": Command("tagwood.cli.impute", "impute", "Assign the labels of groups to rows, for review."),
     "import-annif": Command("tagwood.cli.import_annif", "import_annif", "Write recipes for the projects of Annif."),
     "info": Command("tagwood.cli.info", "info", "Show versions, hardware and extras, or the passport of a model."),
+    "learn": Command("tagwood.cli.learn", "learn", "Take corrections into a model at once, without training."),
     "plan": Command("tagwood.cli.plan", "plan", "Forecast memory, time and size before training."),
     "predict": Command("tagwood.cli.predict", "predict", "Suggest labels for texts."),
     "senses": Command("tagwood.cli.senses", "senses", "List the labels whose meanings differ most."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,6 +15,7 @@ from tagwood.errors import InputError
 
 if TYPE_CHECKING:
     from tagwood.data import Dataset
+    from tagwood.data.feedback import Feedback
     from tagwood.models.tasks import Runner
     from tagwood.recipe import Recipe
     from tagwood.tagger import Tagger
@@ -61,6 +62,16 @@ def train(
     corrections: Annotated[
         Path | None, typer.Option(help="Corrected labels of grouped rows, as stored by tagwood serve.")
     ] = None,
+    with_feedback: Annotated[
+        Path | None,
+        typer.Option(
+            "--with-feedback", help="Also train on decisions of people, as stored by tagwood serve; see tagwood learn."
+        ),
+    ] = None,
+    even_if_worse: Annotated[
+        bool,
+        typer.Option("--even-if-worse", help="Replace a model also if the new one is worse on held-out feedback."),
+    ] = False,
     data_format: common.FormatOption = None,
     docs_limit: common.DocsLimitOption = None,
     jobs: common.JobsOption = None,
@@ -118,11 +129,16 @@ def train(
         facts = train_features(rows, tagger, output, quality, notes, force=force)
         common.print_json(facts | {"reading": report.to_dict()}) if json else say_features(facts)
         return
+    decided = None if with_feedback is None else FeedbackForTraining.read(with_feedback, rows, output)
+    if decided is not None:
+        rows = decided.rows
     tagger = within_budget(rows, chosen)
     check_memory(rows, tagger, allowed, force=force)
     parts = work_dir or output.with_name(f"{output.name}.parts") if resume or work_dir is not None else None
     with training_runner(cluster, parts, jobs) as runner, common.stages("Training") as advance:
         tagger.fit(rows, progress=advance, runner=runner)
+    if decided is not None:
+        decided.finish(tagger, output, even_if_worse=even_if_worse)
     folder = tagger.save(output, notes=notes, overwrite=force)
     if parts is not None:
         ShardStore(parts).remove()
@@ -178,6 +194,45 @@ def say_features(facts: dict[str, Any]) -> None:
         f"{facts['seconds']:.1f} s, {common.show_bytes(facts['bytes'])}"
     )
     common.say("Nothing was measured; to measure the model: tagwood eval MODEL DATA, with data it has not seen.")
+
+
+class FeedbackForTraining(NamedTuple):
+    """Training rows with feedback; where a model is replaced, a part of the feedback is held out to compare the two."""
+
+    rows: Dataset
+    learned: Feedback
+    test: Feedback | None
+
+    @classmethod
+    def read(cls, path: Path, rows: Dataset, output: Path) -> FeedbackForTraining:
+        """Read feedback and add it to the training rows."""
+        from tagwood.cli.learn import FEWEST_HELD_OUT, read_for_training
+        from tagwood.data.feedback import with_feedback
+
+        found = read_for_training(path, rows.vocab)
+        held = found.held_out()
+        compares = output.exists() and held.sum() >= FEWEST_HELD_OUT
+        used = found.rows(~held) if compares else found
+        return cls(with_feedback(rows, used), used, found.rows(held) if compares else None)
+
+    def finish(self, tagger: Tagger, output: Path, *, even_if_worse: bool) -> None:
+        """Note what was learned; raise `InputError` if the model is worse than the one that it would replace."""
+        from tagwood.cli.learn import judge
+        from tagwood.ranking import Ranking
+        from tagwood.tagger.learning import TRAINED, LearnedRows
+
+        pairs = zip(self.learned.keys, self.learned.ids, strict=True)
+        tagger.learned_ = LearnedRows({key: (record, TRAINED) for key, record in pairs})
+        if self.test is None:
+            return
+        before = common.load_tagger(output)
+        vocab = tagger.vocab_
+        known = [
+            [(found, tag.score) for tag in tags if (found := vocab.find(tag.uri or tag.name)) is not None]
+            for tags in before.tag(self.test.texts, 5)
+        ]
+        old = Ranking.from_lists(known, len(vocab))
+        judge(self.test, old, tagger.rank(self.test.texts, 5), force=even_if_worse, option="--even-if-worse")
 
 
 def print_summary(tagger: Tagger, facts: dict[str, Any]) -> None:

@@ -43,6 +43,8 @@ class Dataset:
     filter_pairs
         (n_rows, n_labels) matrix of pairs of row and label that count neither as true nor as returned, or None; see
         `Ranking.without`. They are not in `labels`.
+    rejected
+        (n_rows, n_labels) labels that are known to be wrong for each row, from corrections by people, or None.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class Dataset:
     groups: Sequence[str] | None = None
     ids: Sequence[str] | None = None
     filter_pairs: sparse.csr_array | None = None
+    rejected: sparse.csr_array | None = None
 
     def __post_init__(self) -> None:
         labels = check_labels(self.labels, name="labels")
@@ -71,6 +74,11 @@ class Dataset:
             )
         object.__setattr__(self, "labels", csr_parts(labels).to_scipy())
         object.__setattr__(self, "vocab", vocab)
+        if self.rejected is not None:
+            rejected = csr_parts(check_labels(self.rejected, name="rejected")).to_scipy()
+            if rejected.shape != labels.shape:
+                raise InputError(f"rejected must have the shape of labels, {labels.shape}", given=str(rejected.shape))
+            object.__setattr__(self, "rejected", rejected)
         if self.features is not None:
             features = csr_parts(check_features(self.features, name="features")).to_scipy()
             object.__setattr__(self, "features", features)
@@ -118,6 +126,7 @@ class Dataset:
             groups=_pick(self.groups, order),
             ids=_pick(self.ids, order),
             filter_pairs=None if self.filter_pairs is None else self.filter_pairs[chosen],
+            rejected=None if self.rejected is None else self.rejected[chosen],
         )
 
     def split(self, fraction: float = 0.2, *, seed: int = 0) -> tuple[Dataset, Dataset]:
@@ -154,6 +163,8 @@ class Dataset:
             _hash_matrix(digest, "features", self.features)
         if self.filter_pairs is not None:
             _hash_matrix(digest, "filter_pairs", self.filter_pairs)
+        if self.rejected is not None:
+            _hash_matrix(digest, "rejected", self.rejected)
         for what in ("texts", "groups", "ids"):
             _hash_strings(digest, what, getattr(self, what))
         for name, array in self.vocab.to_arrays().items():

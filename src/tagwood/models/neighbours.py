@@ -9,11 +9,14 @@ Decisions
   than whole rows, in a fifth of the space; the same cut makes long queries fast.
 * Weights are stored in one byte, relative to the largest weight of their feature: inner products are exact for the
   stored weights and within half a percent of the given ones.
-* Rows added later form an index of their own beside the first; `state` joins them.
+* Rows added later form indexes of their own beside the first. Small ones are joined as they come, so that their number
+  grows with the logarithm of the added rows; `state` joins all.
+* A row may also say which labels are wrong for it: such a vote is taken from the votes for the label.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -32,6 +35,7 @@ from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 
 _NO_FLAGS = np.empty(0, dtype=np.uint8)
+_MOST_REJECTED = 50  # labels that neighbours vote against, for which votes are counted
 _QUERY_FEATURES = 100  # features of a row that are compared with centroids: more cost time and change little
 
 
@@ -136,12 +140,34 @@ def largest_features(rows: CsrParts, most: int, threads: int) -> CsrParts:
     return CsrParts(indptr, indices, _kernels.normalize_rows(indptr, data, threads), rows.n_cols)
 
 
-class IndexedRows(NamedTuple):
-    """Rows that were indexed together, and their labels."""
+class RowLabels(NamedTuple):
+    """Label ids of rows: those of row i are ``labels[ptr[i]:ptr[i + 1]]``."""
 
-    row_index: RowIndex
-    label_ptr: NDArray[np.int64]
+    ptr: NDArray[np.int64]
     labels: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, Y: sparse.csr_array) -> RowLabels:
+        """Return the labels of a 0/1 matrix."""
+        parts = csr_parts(Y)
+        return cls(parts.indptr, parts.indices)
+
+    @classmethod
+    def none(cls, n_rows: int) -> RowLabels:
+        """Return rows without labels."""
+        return cls(np.zeros(n_rows + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
+
+    def join(self, other: RowLabels) -> RowLabels:
+        """Return the rows of both."""
+        return RowLabels(
+            np.concatenate([self.ptr, other.ptr[1:] + self.ptr[-1]]), np.concatenate([self.labels, other.labels])
+        )
+
+    def some(self, rows: NDArray[np.int64], n_labels: int) -> RowLabels:
+        """Return some of the rows."""
+        ones = np.ones(self.labels.size, dtype=np.float32)
+        whole = sparse.csr_array((ones, self.labels, self.ptr), shape=(self.ptr.size - 1, n_labels))
+        return RowLabels.of(whole[rows])
 
 
 class Voters(NamedTuple):
@@ -200,7 +226,7 @@ class Neighbours(FittedModel):
         self.max_features = max_features
         self.threads = threads
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, rejected: Any = None) -> Self:
         """Index the rows of X with their labels.
 
         Parameters
@@ -209,27 +235,52 @@ class Neighbours(FittedModel):
             (n_rows, n_features) features that are not negative; rows of norm 1 work best.
         y
             (n_rows, n_labels) label sets.
+        rejected
+            (n_rows, n_labels) labels that are known to be wrong, which are voted against; default none.
         """
         self._check_params()
         features, Y = check_training_data(X, y)
         self.n_features_, self.n_labels_ = features.n_cols, int(Y.shape[1])
-        self.segments_ = [self._segment(features, Y)]
+        self.segments_ = [self._indexed(features)]
+        self.row_labels_ = RowLabels.of(Y)
+        self.rejected_ = RowLabels.none(features.n_rows)
+        if rejected is not None:
+            self.rejected_ = RowLabels.of(check_labels(rejected, n_rows=features.n_rows, name="rejected"))
         self.dead_ = np.zeros(features.n_rows, dtype=np.uint8)
         return self
 
-    def add_rows(self, X: Any, y: Any) -> Self:
-        """Add rows with their labels; they vote from now on. New labels must have been made known first."""
+    def add_rows(self, X: Any, y: Any, rejected: Any = None) -> Self:
+        """Add rows with their labels; they vote from now on. New labels must have been made known first.
+
+        Parameters
+        ----------
+        X
+            (n_rows, n_features) features.
+        y
+            (n_rows, at most n_labels) label sets.
+        rejected
+            Labels that are known to be wrong for each row, in the same form; default none. They are voted against.
+        """
         self._check_fitted()
-        features, Y = feature_parts(X, self.n_features_), check_labels(y)
-        if Y.shape != (features.n_rows, min(self.n_labels_, Y.shape[1])):
-            raise InputError(
-                f"y must have one row for each of the {features.n_rows:,} rows of X and at most "
-                f"{self.n_labels_:,} labels",
-                given=f"shape {Y.shape}",
-            )
-        self.segments_ = [*self.segments_, self._segment(features, Y)]
+        features = feature_parts(X, self.n_features_)
+        Y, wrong = (None if one is None else check_labels(one) for one in (y, rejected))
+        for what, matrix in (("y", Y), ("rejected", wrong)):
+            if matrix is not None and matrix.shape != (features.n_rows, min(self.n_labels_, matrix.shape[1])):
+                raise InputError(
+                    f"{what} must have one row for each of the {features.n_rows:,} rows of X and at most "
+                    f"{self.n_labels_:,} labels",
+                    given=f"shape {matrix.shape}",
+                )
+        self.segments_ = _compacted([*self.segments_, self._indexed(features)])
+        self.row_labels_ = self.row_labels_.join(RowLabels.of(Y))
+        self.rejected_ = self.rejected_.join(RowLabels.none(features.n_rows) if wrong is None else RowLabels.of(wrong))
         self.dead_ = np.append(self.dead_, np.zeros(features.n_rows, dtype=np.uint8))
         return self
+
+    @property
+    def n_rows_(self) -> int:
+        """Number of rows that came, removed ones included."""
+        return int(self.dead_.size)
 
     def remove_rows(self, rows: ArrayLike) -> Self:
         """Remove rows by their number in the order in which they came; numbers of other rows stay."""
@@ -272,10 +323,22 @@ class Neighbours(FittedModel):
         weights, total = self._votes(near)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         blocked = _NO_FLAGS if allowed is None else allowed.blocked
-        label_ptr, labels = self._all_labels()
-        found = _kernels.vote_labels(near.ids, weights, near.found, label_ptr, labels, blocked, k, threads)
-        share = found[1] / np.repeat(total, k)
-        return Ranking.from_padded(found[0], share.astype(np.float32), found[2], self.n_labels_)
+
+        def votes(whose: RowLabels, k: int) -> Ranking:
+            found = _kernels.vote_labels(near.ids, weights, near.found, *whose, blocked, k, threads)
+            share = found[1] / np.repeat(total, k)
+            return Ranking.from_padded(found[0], share.astype(np.float32), found[2], self.n_labels_)
+
+        if not self.rejected_.labels.size:
+            return votes(self.row_labels_, k)
+        against = votes(self.rejected_, _MOST_REJECTED)
+        if not against.labels.size:
+            return votes(self.row_labels_, k)
+        votes_for = votes(self.row_labels_, k + _MOST_REJECTED)
+        rest = sparse.csr_array(votes_for.to_csr() - against.to_csr())
+        rest.data = np.maximum(rest.data, 0)
+        rest.eliminate_zeros()
+        return Ranking.from_csr(rest, k)
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label sets: labels with at least half of the votes."""
@@ -287,54 +350,30 @@ class Neighbours(FittedModel):
         threads = check_threads(self.threads)
         k = self.n_neighbours if k is None else check_int(k, "k", low=1)
         queries = largest_features(feature_parts(X, self.n_features_), self.max_features, threads)
-        found = []
-        first = 0
-        flags = self.dead_ if self.dead_.any() else None
-        for segment in self.segments_:
-            last = first + segment.row_index.n_rows
-            dead = _NO_FLAGS if flags is None else flags[first:last]
-            near = segment.row_index.nearest(queries, k, dead, threads)
-            found.append(near._replace(ids=near.ids + np.int32(first)))
-            first = last
-        if len(found) == 1:
-            return found[0]
-        ids, scores, n_found = _kernels.merge_lists(
-            np.concatenate([near.ids for near in found]),
-            np.concatenate([near.scores for near in found]),
-            np.concatenate([near.found for near in found]),
-            len(found),
-            k,
-            threads,
-        )
-        # Every list holds other rows, so the mean over lists is the score divided by their number.
-        return Places(ids, scores * np.float32(len(found)), n_found)
+        return nearest_in(self.segments_, queries, k, self.dead_ if self.dead_.any() else _NO_FLAGS, threads)
 
     def voters(self, X: Any, label: int) -> Voters:
         """Return which of the nearest rows of one row of X have a label, nearest first."""
         near = self.nearest(X)
         ids, similarity = near.ids[: near.found[0]], near.scores[: near.found[0]]
-        label_ptr, labels = self._all_labels()
+        label_ptr, labels = self.row_labels_
         has = [label in labels[label_ptr[row] : label_ptr[row + 1]] for row in ids.tolist()]
         return Voters(ids[has], similarity[has], ids.size)
 
     def state(self) -> State:
         """Return the stored form: one index, without removed rows."""
         self._check_fitted()
-        index, (label_ptr, labels) = self.segments_[0].row_index, self._all_labels()
+        index, kept, rejected = self.segments_[0], self.row_labels_, self.rejected_
         if len(self.segments_) > 1 or self.dead_.any():
-            parts = [segment.row_index.to_rows().to_scipy() for segment in self.segments_]
+            parts = [segment.to_rows().to_scipy() for segment in self.segments_]
             alive = np.flatnonzero(self.dead_ == 0)
             index = RowIndex.build(csr_parts(sparse.csr_array(sparse.vstack(parts))[alive]))
-            ones = np.ones(labels.size, dtype=np.float32)
-            Y = csr_parts(sparse.csr_array((ones, labels, label_ptr), shape=(self.dead_.size, self.n_labels_))[alive])
-            label_ptr, labels = Y.indptr, Y.indices
+            kept, rejected = (one.some(alive, self.n_labels_) for one in (kept, rejected))
         params = {"init": self.get_params(deep=False), "n_labels": self.n_labels_}
-        return State(
-            "Neighbours",
-            params=params,
-            arrays={"label_ptr": label_ptr, "labels": labels},
-            parts={"index": index.state()},
-        )
+        arrays: dict[str, NDArray[Any]] = {"label_ptr": kept.ptr, "labels": kept.labels}
+        if rejected.labels.size:
+            arrays |= {"rejected_ptr": rejected.ptr, "rejected": rejected.labels}
+        return State("Neighbours", params=params, arrays=arrays, parts={"index": index.state()})
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -344,12 +383,18 @@ class Neighbours(FittedModel):
         index = RowIndex.from_state(state.part("index"))
         model.n_features_ = index.n_features
         model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
-        label_ptr = state.array("label_ptr", np.int64, (index.n_rows + 1,))
-        labels = state.array("labels", np.int32, (None,))
-        rising = is_pointer(label_ptr, index.n_rows, labels.size)
-        if not rising or (labels.size and (labels.min() < 0 or labels.max() >= model.n_labels_)):
-            raise InputError("the labels of stored rows must fit together", given="others")
-        model.segments_ = [IndexedRows(index, label_ptr, labels)]
+
+        def stored(ptr: str, labels: str) -> RowLabels:
+            found = RowLabels(state.array(ptr, np.int64, (index.n_rows + 1,)), state.array(labels, np.int32, (None,)))
+            known = not found.labels.size or (found.labels.min() >= 0 and found.labels.max() < model.n_labels_)
+            if not known or not is_pointer(found.ptr, index.n_rows, found.labels.size):
+                raise InputError("the labels of stored rows must fit together", given="others")
+            return found
+
+        model.segments_ = [index]
+        model.row_labels_ = stored("label_ptr", "labels")
+        has_rejected = "rejected" in state.arrays
+        model.rejected_ = stored("rejected_ptr", "rejected") if has_rejected else RowLabels.none(index.n_rows)
         model.dead_ = np.zeros(index.n_rows, dtype=np.uint8)
         return model
 
@@ -359,26 +404,53 @@ class Neighbours(FittedModel):
         check_int(self.max_features, "max_features", low=1)
         check_threads(self.threads)
 
-    def _segment(self, features: CsrParts, Y: sparse.csr_array) -> IndexedRows:
-        rows = largest_features(features, self.max_features, check_threads(self.threads))
-        labels = csr_parts(Y)
-        return IndexedRows(RowIndex.build(rows), labels.indptr, labels.indices)
+    def _indexed(self, features: CsrParts) -> RowIndex:
+        return RowIndex.build(largest_features(features, self.max_features, check_threads(self.threads)))
 
     def _votes(self, near: Places) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the weight of each place, 0 where it is not used, and the sum of each query's weights."""
         places = near.ids.size // max(1, near.found.size)
         used = (np.arange(places) < near.found[:, None]).ravel()
         weights = np.where(used, np.maximum(near.scores, 1e-6) ** np.float32(self.power), np.float32(0))
-        total = weights.reshape(near.found.size, places).sum(axis=1)
+        voting = weights
+        if self.rejected_.labels.size:  # rows that only reject labels say nothing about the others
+            voting = weights * (np.diff(self.row_labels_.ptr)[np.where(used, near.ids, 0)] > 0)
+        total = voting.reshape(near.found.size, places).sum(axis=1)
         return weights, np.maximum(total, np.finfo(np.float32).tiny)
 
-    def _all_labels(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        if len(self.segments_) == 1:
-            return self.segments_[0].label_ptr, self.segments_[0].labels
-        ends = np.cumsum([0, *(segment.labels.size for segment in self.segments_)])
-        ptr = [segment.label_ptr[:-1] + end for segment, end in zip(self.segments_, ends, strict=False)]
-        labels = np.concatenate([segment.labels for segment in self.segments_])
-        return np.concatenate([*ptr, ends[-1:]]).astype(np.int64), labels
+
+def nearest_in(
+    segments: Sequence[RowIndex], queries: CsrParts, k: int, dead: NDArray[np.uint8], threads: int
+) -> Places:
+    """Return the nearest rows of several indexes, numbered through; `dead` has a flag for each row, or is empty."""
+    found = []
+    first = 0
+    for segment in segments:
+        last = first + segment.n_rows
+        near = segment.nearest(queries, k, dead[first:last] if dead.size else _NO_FLAGS, threads)
+        found.append(near._replace(ids=near.ids + np.int32(first)))
+        first = last
+    if len(found) == 1:
+        return found[0]
+    ids, scores, n_found = _kernels.merge_lists(
+        np.concatenate([near.ids for near in found]),
+        np.concatenate([near.scores for near in found]),
+        np.concatenate([near.found for near in found]),
+        len(found),
+        k,
+        threads,
+    )
+    # Every list holds other rows, so the mean over lists is the score divided by their number.
+    return Places(ids, scores * np.float32(len(found)), n_found)
+
+
+def _compacted(segments: list[RowIndex]) -> list[RowIndex]:
+    """Return the indexes with the last ones joined until each is larger than the next; the first one stays."""
+    found = list(segments)
+    while len(found) > 2 and found[-2].n_rows <= found[-1].n_rows:
+        last = [one.to_rows().to_scipy() for one in found[-2:]]
+        found[-2:] = [RowIndex.build(csr_parts(sparse.csr_array(sparse.vstack(last))))]
+    return found
 
 
 @storable("Centroids")
@@ -420,7 +492,8 @@ class Centroids(FittedModel):
         features, Y = check_training_data(X, y)
         threads = check_threads(self.threads)
         V = label_centroids(features.to_scipy(), Y, max_features=self.max_features, threads=threads)
-        self.index_ = RowIndex.build(csr_parts(V))
+        self.counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int64)
+        self._keep(RowIndex.build(csr_parts(V)))
         self.n_features_, self.n_labels_ = features.n_cols, int(Y.shape[1])
         return self
 
@@ -446,11 +519,80 @@ class Centroids(FittedModel):
         self._check_fitted()
         check_int(k, "k", low=1)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
-        blocked = _NO_FLAGS if allowed is None else allowed.blocked[: self.index_.n_rows]
+        blocked = self.dead_ if self.dead_.any() else _NO_FLAGS
+        if allowed is not None:
+            blocked = allowed.blocked[self.row_label_] | self.dead_
         threads = check_threads(self.threads)
         most = min(self.max_features, _QUERY_FEATURES)
         queries = largest_features(feature_parts(X, self.n_features_), most, threads)
-        return Ranking.from_padded(*self.index_.nearest(queries, k, blocked, threads), self.n_labels_)
+        found = nearest_in(self.segments_, queries, k, blocked, threads)
+        labels = found.ids if len(self.segments_) == 1 else self.row_label_[found.ids]
+        return Ranking.from_padded(labels, found.scores, found.found, self.n_labels_)
+
+    def add_rows(self, X: Any, y: Any, rejected: Any = None) -> Self:
+        """Move the centroids of some labels towards new rows; `rejected` labels are not moved.
+
+        How far a centroid was from its rows is not stored; it is estimated by the cosine with the new ones.
+
+        Parameters
+        ----------
+        X
+            (n_rows, n_features) features.
+        y
+            (n_rows, at most n_labels) label sets.
+        """
+        self._check_fitted()
+        features, Y = feature_parts(X, self.n_features_), check_labels(y)
+        used = np.unique(Y.indices)
+        if not used.size:
+            return self
+        sums = sparse.csr_array(Y[:, used].T @ features.to_scipy())
+        added = np.bincount(Y.indices, minlength=int(used[-1]) + 1)[used]
+        before = self._centroids_of(used)
+        n = np.zeros(used.size)
+        known = used < self.counts_.size
+        n[known] = self.counts_[used[known]]
+        n = np.where(np.diff(before.indptr) > 0, np.maximum(n, 1), 0)
+        cosine = np.asarray(sums.multiply(before).sum(axis=1)).ravel() / added
+        length = n * np.maximum(cosine, 1 / np.sqrt(np.maximum(n, 1)))
+        whole = csr_parts(sparse.csr_array(sparse.diags_array(length) @ before + sums).astype(np.float32))
+        moved = largest_features(whole, self.max_features, check_threads(self.threads))
+        self._replace(used.astype(np.int32), moved, added)
+        return self
+
+    def _centroids_of(self, labels: NDArray[Any]) -> sparse.csr_array:
+        """Return the centroids of some labels; those of labels without rows are empty."""
+        if not hasattr(self, "_rows"):  # an inverted index cannot be read by row; kept for the next call
+            self._rows = self.segments_[0].to_rows().to_scipy()
+        empty = sparse.csr_array((1, self.n_features_), dtype=np.float32)
+        first = self._rows.shape[0]
+        rows = [
+            self._moved[label] if label in self._moved else self._rows[[label]] if label < first else empty
+            for label in labels.tolist()
+        ]
+        return sparse.csr_array(sparse.vstack(rows, format="csr"))
+
+    def _replace(self, labels: NDArray[np.int32], rows: CsrParts, added: NDArray[np.int64]) -> None:
+        """Put new centroids in place of old ones."""
+        dead = self.dead_.copy()
+        dead[np.isin(self.row_label_, labels)] = 1
+        self.segments_ = _compacted([*self.segments_, RowIndex.build(rows)])
+        self.row_label_ = np.append(self.row_label_, labels).astype(np.int32)
+        self.dead_ = np.append(dead, np.zeros(labels.size, dtype=np.uint8)).astype(np.uint8)
+        matrix = rows.to_scipy()
+        self._moved = self._moved | {label: matrix[[row]] for row, label in enumerate(labels.tolist())}
+        counts = np.zeros(max(self.counts_.size, self.n_labels_), dtype=np.int64)
+        counts[: self.counts_.size] = self.counts_
+        counts[labels] += added
+        self.counts_ = counts
+
+    def _keep(self, index: RowIndex) -> None:
+        """Start with the centroids of an index."""
+        self.segments_ = [index]
+        self.row_label_ = np.arange(index.n_rows, dtype=np.int32)
+        self.dead_ = np.zeros(index.n_rows, dtype=np.uint8)
+        self._moved: dict[int, sparse.csr_array] = {}
+        self.__dict__.pop("_rows", None)
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label sets: labels with a cosine of at least 0.5."""
@@ -465,16 +607,24 @@ class Centroids(FittedModel):
         """Return the stored form."""
         self._check_fitted()
         params = {"init": self.get_params(deep=False), "n_labels": self.n_labels_}
-        return State("Centroids", params=params, parts={"index": self.index_.state()})
+        index = self.segments_[0]
+        if len(self.segments_) > 1:
+            index = RowIndex.build(csr_parts(self._centroids_of(np.arange(self.n_labels_))))
+        return State("Centroids", params=params, arrays={"counts": self.counts_}, parts={"index": index.state()})
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild from the stored form."""
         model = cls(**state.param("init", dict))
         model._check_params()
-        model.index_ = RowIndex.from_state(state.part("index"))
-        model.n_features_ = model.index_.n_features
-        model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=max(1, model.index_.n_rows))
+        index = RowIndex.from_state(state.part("index"))
+        model._keep(index)
+        model.n_features_ = index.n_features
+        model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=max(1, index.n_rows))
+        has_counts = "counts" in state.arrays  # models of earlier versions have none: as if each label had one row
+        model.counts_ = (
+            state.array("counts", np.int64, (None,)) if has_counts else np.ones(index.n_rows, dtype=np.int64)
+        )
         return model
 
     def _check_params(self) -> None:

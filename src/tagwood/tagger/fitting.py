@@ -428,6 +428,7 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
         "budget": lambda: plan.budget,
         "label_texts": lambda: [data.vocab.name(label) for label in range(data.n_labels)],
         "label_names": lambda: _names_to_learn(data, model),
+        "rejected": lambda: data.rejected,
     }
     if data.groups is not None:
         report("labels of rows", 0.0)

@@ -28,6 +28,7 @@ from tagwood.ranking import Ranking
 from tagwood.storage import State, restore
 from tagwood.tagger.fitting import Measures, Probabilities, SetRules
 from tagwood.tagger.group_learning import GroupRule
+from tagwood.tagger.learning import LearnedRows
 from tagwood.tagger.new_labels import NameCurve, NewLabels, Usage
 from tagwood.tagger.search import Labels, similarity_encoder
 
@@ -338,6 +339,8 @@ def tagger_state(tagger: Any) -> State:
         part = getattr(tagger, f"{name}_")
         if part is not None:
             parts[name] = part.state()
+    if len(tagger.learned_):
+        parts["learned"] = tagger.learned_.state(tagger.model_)
     params: dict[str, Any] = {name: asdict(getattr(tagger, name)) for name in _SETTINGS}
     params |= {name: getattr(tagger, name) for name in ("keep_texts", "seed")}
     params["budget"] = asdict(tagger.budget)
@@ -397,6 +400,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "new_labels_": _restored_new_labels(parts, vocab, usage, kept),
         "examples_": kept,
         "group_samples_": None if grouped is None else GroupSamples.from_state(grouped, len(vocab)),
+        "learned_": LearnedRows.from_state(parts["learned"]) if "learned" in parts else LearnedRows(),
     }
 
 

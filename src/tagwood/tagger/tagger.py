@@ -23,6 +23,7 @@ from scipy import sparse
 from tagwood import storage
 from tagwood._check import Params, as_list, check_choice, check_float, check_int
 from tagwood.data.dataset import Dataset
+from tagwood.data.feedback import FeedbackRecord
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import Encoder
@@ -32,6 +33,7 @@ from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import Budget, Ensemble, MemberReport
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import LinearTree
+from tagwood.models.neighbours import Neighbours  # noqa: F401  (for the example of `learn`)
 from tagwood.models.tasks import Runner
 from tagwood.probabilities.sets import fixed_rule
 from tagwood.ranking import Ranking
@@ -51,6 +53,7 @@ from tagwood.tagger.fitting import (
     training_data,
 )
 from tagwood.tagger.group_learning import GroupRule
+from tagwood.tagger.learning import LearnedRows, check_lengths, learn_rows
 from tagwood.tagger.new_labels import NameCurve, NewLabels, Usage
 from tagwood.tagger.overview import overview
 from tagwood.tagger.quality import QUALITIES, budget_of_model, check_costs, choose_model, with_title_weight
@@ -138,6 +141,7 @@ class Tagger(Params):
     new_labels_: NewLabels | None
     examples_: ExampleTexts | None
     group_samples_: GroupSamples | None
+    learned_: LearnedRows
     fingerprint_: str
     training_seconds_: float
     _search: LabelSearch
@@ -208,6 +212,7 @@ class Tagger(Params):
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab
         self.label_counts_ = np.bincount(parts.Y.indices, minlength=data.n_labels).astype(np.int64)
         self.examples_ = self.group_samples_ = None
+        self.learned_ = LearnedRows()
         if self.keep_texts:
             shown = data if data.groups is None else data.with_labels(parts.Y)
             similarity = similarity_encoder(self.model_, self.encoder_)
@@ -232,6 +237,56 @@ class Tagger(Params):
         """Return what each member of an `Ensemble` brings on held-out rows; nothing for other models."""
         self._fitted()
         return list(getattr(self.model_, "report_", ()))
+
+    def learn(
+        self,
+        texts: Iterable[str],
+        labels: Any,
+        *,
+        rejected: Any = None,
+        keys: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> Self:
+        """Take in corrected texts at once, without training: similar texts profit from now on.
+
+        The texts go into the memory of similar texts (`Neighbours`), which models of quality balanced and best have;
+        the next `fit` should be given them, too. Fitted parts are replaced, not changed: a copy of this Tagger can
+        learn while this one is in use.
+
+        Parameters
+        ----------
+        texts
+            One or more texts.
+        labels
+            The right labels of each, as in `fit`; none for a text of which only wrong labels are known.
+        rejected
+            Labels that are known to be wrong for each text, in the same form; default none.
+        keys
+            What each text is known by; a text with the key of an earlier one replaces it. Default: the text itself.
+        ids
+            Id of the record of each text; what was learned under its key and id is not learned again. Default "".
+
+        Examples
+        --------
+        >>> words = ["oak", "elm", "sea", "salt"]
+        >>> tagger = Tagger(model=Neighbours(threads=1)).fit(words, [["tree"], ["tree"], ["water"], ["water"]])
+        >>> tagger.learn(["oak chair"], [["water"]], rejected=[["tree"]]).tag_one("oak chair", k=1).names
+        ['water']
+        """
+        self._fitted()
+        rows = as_texts(texts)
+        Y, _ = label_sets(labels, self.vocab_)
+        wrong = None if rejected is None else label_sets(rejected, self.vocab_)[0]
+        names = [FeedbackRecord("", text, "", "", (), ()).key for text in rows] if keys is None else list(keys)
+        check_lengths(len(rows), {"labels": Y.shape[0], "rejected": None if wrong is None else wrong.shape[0]})
+        check_lengths(len(rows), {"keys": len(names), "ids": None if ids is None else len(ids)})
+        change = learn_rows(self, rows, Y, wrong, names, [""] * len(rows) if ids is None else list(ids))
+        if change is not None:
+            self.model_, self.learned_ = change.model, change.learned
+            self.label_counts_ = self.label_counts_ + change.counts
+            self.n_rows_ += change.n_rows
+            self._prepare()
+        return self
 
     def calibrate(self, texts: Iterable[str], labels: Any) -> Self:
         """Turn scores into probabilities, from texts that the model was not trained on, with all their labels."""

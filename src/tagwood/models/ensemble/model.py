@@ -14,6 +14,7 @@ Decisions
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood._sparse import check_labels
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import Encoder
 from tagwood.features.tfidf import TfidfEncoder
@@ -180,6 +182,7 @@ class Ensemble(FittedModel):
         *,
         label_texts: Sequence[str] | None = None,
         label_names: Sequence[str | Sequence[str]] | None = None,
+        rejected: Any = None,
         progress: Progress | None = None,
         runner: Runner | None = None,
         budget: Budget = Budget(),  # noqa: B008 (frozen)
@@ -194,6 +197,8 @@ class Ensemble(FittedModel):
             (n_rows, n_labels) label sets.
         label_texts, label_names
             One text for each label, and all its names, for members that read them. Without names, the text is one.
+        rejected
+            (n_rows, n_labels) labels that are known to be wrong, for members that learn from them; default none.
         progress
             Called with the name of a stage and the share done.
         runner
@@ -217,7 +222,8 @@ class Ensemble(FittedModel):
         self.fusion_, self.held_out_, self.report_ = None, None, []
         splits = [] if self.fusion == "mean" else plan_splits(Y, self.holdout, self.seed)
         names = label_texts if label_names is None else label_names
-        options = {"label_texts": label_texts, "label_names": names, "progress": progress, "runner": runner}
+        options: dict[str, Any] = {"label_texts": label_texts, "label_names": names, "progress": progress}
+        options |= {"runner": runner, "rejected": None if rejected is None else check_labels(rejected, name="rejected")}
         training = MemberTraining(members, inputs, Y, options, report)
         used, fitted = training.places, members
         if splits:
@@ -341,6 +347,41 @@ class Ensemble(FittedModel):
         counts = self._counts()
         share = (counts.sum() + 1) / ((max(1, self.n_rows_) + 1) * (counts.size + 1))
         return float(np.log(share / (1 - share)))
+
+    def learned(self, X: Any, y: Any, rejected: Any = None, replaced: Sequence[int] = ()) -> Self:
+        """Return this ensemble with more rows in the memory of its members; nothing is trained, and it stays as it is.
+
+        Members that take rows at any time (`Neighbours`, `Centroids`) know them at once; the others with the next
+        training.
+
+        Parameters
+        ----------
+        X
+            Texts, or features if no member reads texts.
+        y, rejected
+            (n_rows, n_labels) labels of each row, and labels that are known to be wrong for it.
+        replaced
+            Rows, numbered as in `Neighbours.remove_rows`, that no longer count.
+        """
+        members = self._ready()
+        if not any(hasattr(member.model, "add_rows") for member in members):
+            raise InputError(
+                "learning at once needs a member that takes rows at any time",
+                given=", ".join(member.name for member in members),
+                hint="Train with quality balanced or best, or train again with the corrections.",
+            )
+        Y = check_labels(y, name="y")
+        inputs = Inputs.encode(members, self.encoder_, list(X) if self.takes == "texts" else X)
+        grown, gone = copy(self), np.array(replaced, dtype=np.int64)
+        grown.members_ = [
+            member._replace(model=_with_rows(member.model, own, Y, rejected, gone))
+            if hasattr(member.model, "add_rows")
+            else member
+            for member, own in zip(members, inputs.of, strict=True)
+        ]
+        counts = np.bincount(Y.indices, minlength=self.n_labels_).astype(np.int64)
+        grown.label_counts_, grown.n_rows_ = self._counts() + counts, self.n_rows_ + Y.shape[0]
+        return grown
 
     def add_labels(
         self, label_texts: Sequence[str], label_names: Sequence[Sequence[str]] | None = None
@@ -535,6 +576,12 @@ def _known_beforehand(counts: NDArray[np.int64], Y: sparse.csr_array) -> LabelFi
     """Return which labels would be known without the held-out rows, given the other rows of each; None for all."""
     only_held_out = (np.bincount(Y.indices, minlength=counts.size) > 0) & (counts == 0)
     return LabelFilter(~only_held_out) if only_held_out.any() else None
+
+
+def _with_rows(model: Any, rows: Any, Y: sparse.csr_array, rejected: Any, gone: NDArray[np.int64]) -> Any:
+    """Return a copy of a model that knows more rows, without those that are gone where it can forget."""
+    grown = copy(model).add_rows(rows, Y, rejected)
+    return grown.remove_rows(gone) if gone.size and hasattr(grown, "remove_rows") else grown
 
 
 def _fresh(encoder: Any) -> Any:

@@ -76,7 +76,7 @@ class MemberTraining:
                 continue
             self.report(f"{member.name}, without held-out rows", done)
             start = perf_counter()
-            fitted.append(self._fit(place, member.fresh(), train.of[place], Y))
+            fitted.append(self._fit(place, member.fresh(), train.of[place], Y, split.train))
             if done == 0:
                 taken = perf_counter() - start
                 clock.reserve(taken)
@@ -88,9 +88,14 @@ class MemberTraining:
         """Return a member fitted on all rows, with the choices that it made on a part of them."""
         return self._fit(place, fitted.fresh(), self.inputs.of[place], self.Y)
 
-    def _fit(self, place: int, member: Member, rows: Any, Y: sparse.csr_array) -> Member:
+    def _fit(
+        self, place: int, member: Member, rows: Any, Y: sparse.csr_array, some: NDArray[np.int64] | None = None
+    ) -> Member:
+        """Fit a member, on `some` of the rows or all."""
         start = process_time()
-        member.fit(rows, Y, self.options)
+        rejected = self.options.get("rejected")
+        whole = some is None or rejected is None
+        member.fit(rows, Y, self.options if whole else {**self.options, "rejected": rejected[some]})
         self.seconds[place] += process_time() - start
         return member
 
@@ -103,7 +108,7 @@ class MemberTraining:
             return self._per_tree * _n_trees(member.model)
         few = np.arange(min(_PILOT_ROWS, Y.shape[0]))
         start = perf_counter()
-        member.fresh().fit(train.some(few).of[place], Y[few], {**self.options, "progress": None})
+        member.fresh().fit(train.some(few).of[place], Y[few], {**self.options, "progress": None, "rejected": None})
         return float((perf_counter() - start) * Y.shape[0] / few.size)
 
 

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import check_choice, check_float, check_int, check_threads
-from tagwood._sparse import CsrParts, check_features, csr_parts, feature_parts
+from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts, feature_parts
 from tagwood.errors import InputError
 from tagwood.models.base import (
     FittedModel,
@@ -109,6 +109,7 @@ class TreeRanker(FittedModel):
         tree: LabelTree | list[LabelTree] | None = None,
         label_features: Any = None,
         sample_weight: Any = None,
+        rejected: Any = None,
         progress: Progress | None = None,
         runner: Runner | None = None,
     ) -> Self:
@@ -126,6 +127,9 @@ class TreeRanker(FittedModel):
             (n_labels, any) features to build the tree from instead of the mean of each label's rows.
         sample_weight
             One positive number per row, or a sparse (n_rows, n_labels) matrix with one per entry of y.
+        rejected
+            (n_rows, n_labels) labels that are known to be wrong; default none. A row is then also a negative in the
+            leaves of these labels, which it would not reach by its own labels.
         progress
             Called with the name of a stage and the share done.
         runner
@@ -154,8 +158,11 @@ class TreeRanker(FittedModel):
             shape = TreeShape(base.tree, lam, **self.tree_shape())
             tree = build_trees(V, labels, shape, range(base.seed, base.seed + base.n_trees), local)
             del V  # it would stay in memory while the trees are trained
+        settings: dict[str, Any] = {"C": float(base.C), "solver": base.solver, "threads": threads}
+        if rejected is not None:
+            settings["rejected"] = csr_parts(check_labels(rejected, n_rows=features.n_rows, name="rejected").T.tocsr())
         plans = [
-            TreePlan(TreeTraining(features, weights, float(base.C), base.solver, base.seed + number, threads), one)
+            TreePlan(TreeTraining(features, weights, seed=base.seed + number, **settings), one)
             for number, one in enumerate(check_trees(tree, base.n_trees, labels.shape[1]))
         ]
         ready = self.plan_trees(plans, labels, progress, runner)

@@ -251,6 +251,8 @@ class TreeTraining:
     copy_rows
         (n_copies, n_rows) which rows each entry of the tree's `labels` brings to its leaf; default all rows of the
         label. Rows that another label brings there are the label's positives all the same.
+    rejected
+        (n_labels, n_rows) rows for which each label is known to be wrong, or None.
     """
 
     X: CsrParts
@@ -260,6 +262,7 @@ class TreeTraining:
     seed: int
     threads: int
     copy_rows: CsrParts | None = None
+    rejected: CsrParts | None = None
 
     def train(
         self, tree: LabelTree, progress: Progress | None = None, known: TrainedBlocks | None = None
@@ -282,10 +285,11 @@ class TreeTraining:
         self, tree: LabelTree, teacher: NodeRows, trained: list[TrainedBlocks], nodes: NDArray[np.int64]
     ) -> NodeRows:
         """Return the rows that `nodes` of one stage are trained on, given the blocks of all stages before."""
-        if self.solver.negatives == "teacher" or nodes[0] == 0:
-            return teacher
-        matcher = self.assemble(tree, trained)
-        return with_matched_rows(teacher, matcher, self.X, nodes, _MATCHER_WIDTH, self.threads)
+        seen = teacher
+        if self.solver.negatives != "teacher" and nodes[0] != 0:
+            matcher = self.assemble(tree, trained)
+            seen = with_matched_rows(teacher, matcher, self.X, nodes, _MATCHER_WIDTH, self.threads)
+        return seen if self.rejected is None else with_rejected_rows(seen, tree, self.rejected, self.X.n_rows)
 
     def train_matcher(self, tree: LabelTree) -> TreeWeights:
         """Train the inner nodes of `tree` alone: enough to match rows to leaves, not to rank labels."""
@@ -484,6 +488,19 @@ def _joined_pieces(results: list[State]) -> list[TrainedBlocks]:
     pieces = [(name, TrainedBlocks.from_state(piece)) for result in results for name, piece in result.parts.items()]
     pieces.sort(key=lambda item: (item[0].startswith("leaves"), int(item[1].nodes[0])))
     return [blocks for _, blocks in pieces]
+
+
+def with_rejected_rows(seen: NodeRows, tree: LabelTree, rejected: CsrParts, n_rows: int) -> NodeRows:
+    """Return the rows of all nodes with, in each leaf, those for which a label of the leaf is known to be wrong."""
+    sizes = np.diff(rejected.indptr)[tree.labels]
+    leaves = np.repeat(tree.leaf_of_copy.astype(np.int64), sizes)
+    rows = [rejected.indices[rejected.indptr[label] : rejected.indptr[label + 1]] for label in tree.labels[sizes > 0]]
+    if not rows:
+        return seen
+    own = np.repeat(np.arange(seen.ptr.size - 1, dtype=np.int64), np.diff(seen.ptr))
+    keys = np.unique(np.concatenate([own * n_rows + seen.rows, leaves * n_rows + np.concatenate(rows)]))
+    ptr = np.searchsorted(keys, np.arange(seen.ptr.size, dtype=np.int64) * n_rows).astype(np.int64)
+    return NodeRows(ptr, (keys % n_rows).astype(np.int32), np.empty(0, np.float32))
 
 
 def with_matched_rows(

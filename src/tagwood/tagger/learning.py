@@ -1,0 +1,159 @@
+"""Learning from corrections: rows that a Tagger takes in at once, without training. In: texts, labels. Out: a model.
+
+Rows go into the memory of a model that has one: `Neighbours`, alone or as a member of an `Ensemble`. The next training
+learns them with everything else.
+
+Decisions: a row has a key, and a later row with the same key replaces it; `LearnedRows` knows which rows these are, and
+is stored with the model, so that feedback is never learned twice. The parts of a Tagger are never changed in place: a
+copy of a Tagger learns while the original answers requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood.data.vocab import StringTable
+from tagwood.errors import InputError
+from tagwood.features.base import Encoder, takes_texts
+from tagwood.metrics import compare
+from tagwood.models.base import LabelModel
+from tagwood.models.ensemble import Ensemble
+from tagwood.models.neighbours import Neighbours
+from tagwood.ranking import Ranking
+from tagwood.storage import State
+
+_ONE_STANDARD_ERROR = 0.68  # level of an interval
+TRAINED = -1  # row of feedback that is part of the training data
+
+
+@dataclass(frozen=True)
+class LearnedRows:
+    """Feedback that a model knows: for each key, the id of the record and its row in the memory."""
+
+    known: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def has(self, key: str, record: str) -> bool:
+        """Whether this record was learned, and not replaced since."""
+        return key in self.known and self.known[key][0] == record
+
+    def state(self, model: LabelModel) -> State:
+        """Return the stored form; rows are numbered as in the stored memory, which leaves out removed rows."""
+        memory = memory_of(model)
+        alive = np.ones(0, dtype=np.int64) if memory is None else (memory.dead_ == 0).astype(np.int64)
+        place = np.cumsum(alive) - 1
+        rows = [row if row == TRAINED else int(place[row]) for _, row in self.known.values()]
+        arrays: dict[str, NDArray[Any]] = {"rows": np.array(rows, dtype=np.int64)}
+        for name, strings in (("keys", list(self.known)), ("ids", [one for one, _ in self.known.values()])):
+            table = StringTable.from_strings(strings)
+            arrays |= {f"{name}_blob": np.asarray(table.blob), f"{name}_offsets": np.asarray(table.offsets)}
+        return State("LearnedRows", arrays=arrays)
+
+    @classmethod
+    def from_state(cls, state: State) -> LearnedRows:
+        """Rebuild from the stored form."""
+        rows = state.array("rows", np.int64, (None,))
+        size = (rows.size + 1,)
+        keys, ids = (
+            StringTable(state.array(f"{name}_blob", np.uint8, (None,)), state.array(f"{name}_offsets", np.int64, size))
+            for name in ("keys", "ids")
+        )
+        return cls(dict(zip(keys, zip(ids, rows.tolist(), strict=True), strict=True)))
+
+
+def memory_of(model: Any) -> Neighbours | None:
+    """Return the memory of a model that takes rows at any time, or None."""
+    if isinstance(model, Neighbours):
+        return model
+    if isinstance(model, Ensemble):
+        return next((m.model for m in model.members_ if isinstance(m.model, Neighbours)), None)
+    return None
+
+
+class Change(NamedTuple):
+    """What learning changes: the model, what it knows, rows of each label, and the number of rows."""
+
+    model: Any
+    learned: LearnedRows
+    counts: NDArray[np.int64]
+    n_rows: int
+
+
+def learn_rows(
+    tagger: Any,
+    texts: list[str],
+    Y: sparse.csr_array,
+    rejected: sparse.csr_array | None,
+    keys: list[str],
+    ids: list[str],
+) -> Change | None:
+    """Return what learning rows changes; None if all of them are known already."""
+    last = {key: row for row, key in enumerate(keys)}
+    new = [row for key, row in last.items() if not ids[row] or not tagger.learned_.has(key, ids[row])]
+    if not new:
+        return None
+    known = dict(tagger.learned_.known)
+    replaced = [row for row in (known.get(keys[row], ("", TRAINED))[1] for row in new) if row != TRAINED]
+    chosen, wrong = Y[new], None if rejected is None else rejected[new]
+    model = learned_model(tagger.model_, tagger.encoder_, [texts[row] for row in new], chosen, wrong, replaced)
+    memory = memory_of(model)
+    assert memory is not None
+    first = memory.n_rows_ - len(new)
+    known |= {keys[row]: (ids[row], first + place) for place, row in enumerate(new)}
+    counts = np.bincount(chosen.indices, minlength=tagger.label_counts_.size).astype(np.int64)
+    return Change(model, LearnedRows(known), counts, len(new) - len(replaced))
+
+
+def check_lengths(n_rows: int, columns: Mapping[str, int | None]) -> None:
+    """Raise `InputError` if a column does not have an entry for each text."""
+    for name, size in columns.items():
+        if size is not None and size != n_rows:
+            raise InputError(f"{name} must have one entry for each of the {n_rows:,} texts", given=f"{size:,}")
+
+
+def learned_model(
+    model: Any, encoder: Encoder, texts: list[str], Y: sparse.csr_array, rejected: Any, replaced: list[int]
+) -> Any:
+    """Return a copy of a model that knows more rows, without those that they replace; the model stays as it is."""
+    if memory_of(model) is None:
+        raise InputError(
+            "learning at once needs a model with a memory of texts",
+            given=type(model).__name__,
+            hint="Train with quality balanced or best and 500 rows or more, or: tagwood train --with-feedback.",
+        )
+    if isinstance(model, Ensemble):
+        X = texts if takes_texts(model) else encoder.transform(texts)
+        return model.learned(X, Y, rejected, replaced)
+    return copy(model).add_rows(encoder.transform(texts), Y, rejected).remove_rows(np.array(replaced, dtype=np.int64))
+
+
+class BeforeAfter(NamedTuple):
+    """nDCG@5 of two models on the same held-out rows; `worse` if the second loses more than a standard error."""
+
+    n_rows: int
+    before: float
+    after: float
+    worse: bool
+
+
+def before_after(Y: sparse.csr_array, before: Ranking, after: Ranking) -> BeforeAfter:
+    """Compare the rankings of held-out rows by a model before and after learning.
+
+    Examples
+    --------
+    >>> Y = sparse.csr_array(np.eye(2, dtype=np.float32))
+    >>> right, wrong = (Ranking.from_lists([[(a, 1.0)], [(b, 1.0)]], 2) for a, b in ((0, 1), (1, 0)))
+    >>> before_after(Y, right, wrong)
+    BeforeAfter(n_rows=2, before=1.0, after=0.0, worse=True)
+    """
+    found = compare(Y, before, after, metrics=["nDCG@5"], confidence=_ONE_STANDARD_ERROR)["nDCG@5"]
+    return BeforeAfter(Y.shape[0], float(found.first), float(found.second), bool(found.high < 0))
