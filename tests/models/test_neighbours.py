@@ -119,3 +119,51 @@ def test_refused_rows_leave_the_model_as_it_was(rows):
     with pytest.raises(InputError, match="n_labels must be"):
         model.grow(3)
     assert model.rank(X) == before
+
+
+def test_rejected_labels_are_voted_against_and_stored(rows, tmp_path):
+    X, y = rows
+    model = Neighbours(n_neighbours=5, threads=1).fit(X, y)
+    before = model.rank(X[:1], k=1)[0][0]
+    model.add_rows(X[:1], [[]], rejected=[[before[0]]])
+    after = dict(model.rank(X[:1], k=8)[0])
+    assert after.get(before[0], 0.0) < before[1]
+    save(model, tmp_path / "model")
+    assert dict(load(tmp_path / "model").rank(X[:1], k=8)[0]) == pytest.approx(after, abs=0.01)
+
+
+def test_rows_that_only_reject_take_nothing_from_other_labels(rows):
+    X, y = rows
+    model = Neighbours(n_neighbours=200, threads=1).fit(X, y)
+    before = dict(model.rank(X[:1], k=8)[0])
+    model.add_rows(X[:1], [[]], rejected=[[7]])
+    after = dict(model.rank(X[:1], k=8)[0])
+    for label in before.keys() - {7}:
+        assert after[label] == pytest.approx(before[label], rel=0.02)
+
+
+def test_rows_added_one_by_one_are_kept_in_few_indexes(rows):
+    X, y = rows
+    whole = Neighbours(n_neighbours=5, threads=1).fit(X, y)
+    grown = Neighbours(n_neighbours=5, threads=1).fit(X[:100], y[:100])
+    for row in range(100, 200):
+        grown.add_rows(X[[row]], [y[row]])
+    assert len(grown.segments_) < 10
+    same = [a[0][0] == b[0][0] for a, b in zip(whole.rank(X, 1), grown.rank(X, 1), strict=True)]
+    assert np.mean(same) > 0.95
+
+
+def test_centroids_move_towards_new_rows(rows, tmp_path):
+    X, y = rows
+    whole = Centroids(threads=1).fit(X, y)
+    few = Centroids(threads=1).fit(X[:60], y[:60])
+    grown = Centroids(threads=1).fit(X[:60], y[:60])
+    for row in range(60, 200):
+        grown.add_rows(X[[row]], [y[row]])
+    right = {name: model.score(X, y) for name, model in (("whole", whole), ("few", few), ("grown", grown))}
+    assert right["grown"] > right["few"]
+    assert right["grown"] > right["whole"] - 0.05
+    save(grown, tmp_path / "model")
+    stored, kept = load(tmp_path / "model").rank(X, 3), grown.rank(X, 3)
+    np.testing.assert_allclose(stored.scores, kept.scores, atol=0.02)  # one-byte codes depend on their index
+    assert grown.rank(X[:1], 8, exclude=[0, 1]).labels.min() > 1

@@ -1,4 +1,4 @@
-"""`tagwood learn`: a model takes in corrections at once. In: a model, feedback. Out: the model, unless it became worse."""
+"""`tagwood learn`: a model takes in corrections at once. In: a model, feedback. Out: the model, unless it is worse."""
 
 from __future__ import annotations
 

@@ -474,6 +474,12 @@ class Centroids(FittedModel):
     [1]
     """
 
+    segments_: list[RowIndex]
+    row_label_: NDArray[np.int32]
+    dead_: NDArray[np.uint8]
+    counts_: NDArray[np.int64]
+    _moved: dict[int, sparse.csr_array]
+
     def __init__(self, *, max_features: int = 300, threads: int | None = None) -> None:
         self.max_features = max_features
         self.threads = threads
@@ -591,7 +597,7 @@ class Centroids(FittedModel):
         self.segments_ = [index]
         self.row_label_ = np.arange(index.n_rows, dtype=np.int32)
         self.dead_ = np.zeros(index.n_rows, dtype=np.uint8)
-        self._moved: dict[int, sparse.csr_array] = {}
+        self._moved = {}
         self.__dict__.pop("_rows", None)
 
     def predict(self, X: Any) -> sparse.csr_array:
@@ -622,9 +628,9 @@ class Centroids(FittedModel):
         model.n_features_ = index.n_features
         model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=max(1, index.n_rows))
         has_counts = "counts" in state.arrays  # models of earlier versions have none: as if each label had one row
-        model.counts_ = (
-            state.array("counts", np.int64, (None,)) if has_counts else np.ones(index.n_rows, dtype=np.int64)
-        )
+        model.counts_ = np.ones(index.n_rows, dtype=np.int64)
+        if has_counts:
+            model.counts_ = state.array("counts", np.int64, (None,))
         return model
 
     def _check_params(self) -> None:

@@ -33,7 +33,6 @@ from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import Budget, Ensemble, MemberReport
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import LinearTree
-from tagwood.models.neighbours import Neighbours  # noqa: F401  (for the example of `learn`)
 from tagwood.models.tasks import Runner
 from tagwood.probabilities.sets import fixed_rule
 from tagwood.ranking import Ranking
@@ -268,9 +267,10 @@ class Tagger(Params):
 
         Examples
         --------
-        >>> words = ["oak", "elm", "sea", "salt"]
-        >>> tagger = Tagger(model=Neighbours(threads=1)).fit(words, [["tree"], ["tree"], ["water"], ["water"]])
-        >>> tagger.learn(["oak chair"], [["water"]], rejected=[["tree"]]).tag_one("oak chair", k=1).names
+        >>> from tagwood import Neighbours
+        >>> texts = ["oak wood", "elm wood", "oak and elm", "sea water", "salt water", "sea salt"]
+        >>> tagger = Tagger(model=Neighbours(threads=1)).fit(texts, [["tree"]] * 3 + [["water"]] * 3)
+        >>> tagger.learn(["oak salt"], [["water"]], rejected=[["tree"]]).tag_one("oak salt", k=1).names
         ['water']
         """
         self._fitted()

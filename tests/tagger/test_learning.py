@@ -1,0 +1,205 @@
+"""Corrections: taken in at once, replaced, stored, and trained into the tree."""
+
+import json
+from copy import copy
+
+import numpy as np
+import pytest
+from library import make_library
+from scipy import sparse
+
+from tagwood import LinearTree, Neighbours, Tagger
+from tagwood.cli.app import run
+from tagwood.data import Dataset
+from tagwood.data.feedback import FeedbackRecord, feedback_rows, read_feedback, with_feedback
+from tagwood.data.vocab import LabelVocab
+from tagwood.errors import DataError, InputError
+from tagwood.models.linear_tree.training import with_rejected_rows
+
+
+@pytest.fixture
+def tagger():
+    texts, labels = make_library(80)
+    return Tagger(model=Neighbours(n_neighbours=5, threads=1)).fit(texts, labels)
+
+
+def test_a_correction_takes_effect_at_once(tagger):
+    wrong = tagger.tag_one("oak oak oak", 1)[0].name
+    right = next(name for name in tagger.vocab_.names if name != wrong)
+    used = copy(tagger)
+    tagger.learn(["oak oak oak"] * 1, [[right]], rejected=[[wrong]])
+    scores = {tag.name: tag.score for tag in tagger.tag_one("oak oak oak", 4)}
+    assert scores[right] > scores.get(wrong, 0.0) - 1
+    assert right in scores
+    assert tagger.n_rows_ == used.n_rows_ + 1
+    assert used.tag_one("oak oak oak", 1)[0].name == wrong  # a copy made before is not changed
+
+
+def test_a_later_correction_of_the_same_text_replaces_the_earlier_one(tagger):
+    before = tagger.model_.n_rows_
+    tagger.learn(["oak"], [["water"]], keys=["k"], ids=["1"])
+    tagger.learn(["oak"], [["water"]], keys=["k"], ids=["1"])  # known
+    assert tagger.model_.n_rows_ == before + 1
+    tagger.learn(["oak"], [["stars"]], keys=["k"], ids=["2"])
+    assert tagger.model_.dead_.sum() == 1
+    assert tagger.learned_.has("k", "2")
+    assert not tagger.learned_.has("k", "1")
+
+
+def test_what_was_learned_is_stored(tagger, tmp_path):
+    tagger.learn(["oak", "sea"], [["water"], ["stars"]], keys=["a", "b"], ids=["1", "2"])
+    tagger.learn(["oak"], [["stars"]], keys=["a"], ids=["3"])
+    tagger.save(tmp_path / "model")
+    loaded = Tagger.load(tmp_path / "model")
+    assert loaded.learned_.has("a", "3")
+    memory = loaded.model_
+    for key in ("a", "b"):
+        row = loaded.learned_.known[key][1]
+        labels = memory.row_labels_.labels[memory.row_labels_.ptr[row] : memory.row_labels_.ptr[row + 1]]
+        assert [loaded.vocab_.name(int(label)) for label in labels] == ["stars"]
+
+
+def test_models_without_a_memory_say_so():
+    texts, labels = make_library(40)
+    tree = Tagger(model=LinearTree(threads=1)).fit(texts, labels)
+    with pytest.raises(InputError, match="memory of texts; got LinearTree"):
+        tree.learn(["oak"], [["water"]])
+
+
+def test_lengths_must_agree(tagger):
+    with pytest.raises(InputError, match="keys must have one entry"):
+        tagger.learn(["oak"], [["water"]], keys=["a", "b"])
+
+
+def test_rejected_rows_are_seen_in_the_leaf_of_the_label_only():
+    X = np.eye(6, dtype=np.float32)
+    y = [[0], [1], [2], [3], [4], [5]]
+    model = LinearTree(threads=1, arity=2, max_leaf_size=2).fit(X, y)
+    tree = model.trees_[0].tree
+    from tagwood._sparse import csr_parts
+    from tagwood.models.linear_tree.training import Solver, TreeTraining, entry_weights
+
+    Y = sparse.csr_array(np.eye(6, dtype=np.float32))
+    rejected = sparse.csr_array(([1.0], ([3], [0])), shape=(6, 6), dtype=np.float32)
+    training = TreeTraining(csr_parts(sparse.csr_array(X)), entry_weights(Y, None, 0.0), 1.0, Solver(), 0, 1)
+    teacher = training.rows_of_nodes(tree)
+    seen = with_rejected_rows(teacher, tree, csr_parts(sparse.csr_array(rejected.T)), 6)
+    leaf = int(tree.leaf_of_copy[np.flatnonzero(tree.labels == 0)[0]])
+    for node in range(tree.n_nodes):
+        before = teacher.rows[teacher.ptr[node] : teacher.ptr[node + 1]].tolist()
+        after = seen.rows[seen.ptr[node] : seen.ptr[node + 1]].tolist()
+        assert after == (sorted({*before, 3}) if node == leaf else before)
+
+
+def test_a_rejected_label_gets_a_lower_score_by_training():
+    texts, labels = make_library(120)
+    data = Dataset(*_matrix(labels), texts=texts)
+    wrong = feedback_rows(
+        [FeedbackRecord(str(n), "sun oak", f"p{n}", "", [], ["trees"]) for n in range(12)], data.vocab
+    )
+    model = LinearTree(threads=1, max_leaf_size=2, arity=2)
+    plain, taught = (Tagger(model=model, sets=_no_holdout()).fit(rows) for rows in (data, with_feedback(data, wrong)))
+    label = data.vocab.id("trees")
+    score = [one.model_.score_labels(one.encoder_.transform(["sun oak"]), [[0, label]])[0] for one in (plain, taught)]
+    assert score[1] < score[0]
+
+
+def _no_holdout():
+    from tagwood.tagger import SetRules
+
+    return SetRules(holdout=0.0)
+
+
+def _matrix(labels):
+    from tagwood.tagger.fitting import label_sets
+
+    return label_sets(labels, None)
+
+
+VOCAB = LabelVocab.from_names(["oak", "sea"], uris=["http://e/0", "http://e/1"])
+
+
+def test_records_of_different_people_are_kept_and_later_ones_replace_earlier(tmp_path):
+    lines = [
+        {"id": "1", "text": "t", "by": "ann", "accepted": ["oak"], "untouched": ["sea"]},
+        {"id": "2", "text": "t", "by": "bob", "rejected": [{"uri": "http://e/0", "label": "oak"}]},
+        {"id": "3", "text": "t", "by": "ann", "added": ["sea", "new"], "rejected": ["oak"]},
+        {"id": "4", "text": "u", "labels": []},
+    ]
+    path = tmp_path / "f.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = read_feedback(path, VOCAB)
+    assert found.ids == ["3", "2"]
+    assert found.labels.toarray().tolist() == [[0, 1], [0, 0]]
+    assert found.rejected.toarray().tolist() == [[1, 0], [1, 0]]
+    assert (found.n_records, found.n_empty, dict(found.proposals)) == (4, 1, {"new": 1})
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"text": "t"}', "has no decisions"),
+        ('{"accepted": []}', "'text' must be a text"),
+        ('{"text": "t", "accepted": ["oak"], "rejected": ["oak"]}', "'oak' is right and rejected"),
+        ("[]", "not a JSON object"),
+    ],
+)
+def test_wrong_records_are_named_by_line(tmp_path, line, words):
+    (tmp_path / "f.jsonl").write_text('{"text": "a", "labels": ["oak"]}\n' + line + "\n")
+    with pytest.raises(DataError, match=words) as error:
+        read_feedback(tmp_path / "f.jsonl", VOCAB)
+    assert error.value.line == 2
+
+
+@pytest.fixture
+def stored(tagger, tmp_path):
+    tagger.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def write(path, records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
+def test_the_command_learns_and_does_not_learn_twice(stored, tmp_path, capsys):
+    texts, labels = make_library(150)
+    records = [{"text": f"{text} {n}", "labels": row} for n, (text, row) in enumerate(zip(texts, labels, strict=True))]
+    path = write(tmp_path / "f.jsonl", records)
+    assert run(["learn", str(stored), path, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["learned"] == 150
+    assert found["measured"]["n_rows"] >= 20
+    assert run(["learn", str(stored), path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["learned"] == 0
+
+
+def test_a_model_that_became_worse_is_not_written(stored, tmp_path, capsys):
+    texts, labels = make_library(150)
+    names = ["trees", "water", "stars", "stones"]
+    records = []
+    for number, (text, row) in enumerate(zip(texts, labels, strict=True)):
+        rows = feedback_rows([FeedbackRecord("", f"{text} {number}", "", "", row, [])], LabelVocab.from_names(names))
+        wrong = [name for name in names if name not in row][:1]  # held-out texts are right, all others wrong
+        records.append({"text": f"{text} {number}", "labels": row if rows.held_out()[0] else wrong})
+    path = write(tmp_path / "f.jsonl", records)
+    before = (stored / "manifest.json").read_bytes()
+    assert run(["learn", str(stored), path]) == 2
+    assert "must not become worse" in capsys.readouterr().err
+    assert (stored / "manifest.json").read_bytes() == before
+    assert run(["learn", str(stored), path, "--force"]) == 0
+    assert (stored / "manifest.json").read_bytes() != before
+
+
+def test_training_with_feedback_adds_rows_and_remembers_them(tmp_path, capsys):
+    texts, labels = make_library(60)
+    data = write(tmp_path / "d.jsonl", [{"text": t, "labels": r} for t, r in zip(texts, labels, strict=True)])
+    path = write(tmp_path / "f.jsonl", [{"id": "x", "text": "oak zebra", "accepted": ["water"], "rejected": ["trees"]}])
+    model = str(tmp_path / "m")
+    assert run(["train", data, "-O", model, "--model", "neighbours", "--with-feedback", path]) == 0
+    assert "1 right and 1 rejected labels" in " ".join(capsys.readouterr().err.split())
+    loaded = Tagger.load(model)
+    assert loaded.n_rows_ == 61
+    assert loaded.model_.rejected_.labels.size == 1
+    assert run(["learn", model, path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["learned"] == 0
