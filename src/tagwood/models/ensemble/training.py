@@ -94,8 +94,9 @@ class MemberTraining:
         """Fit a member, on `some` of the rows or all."""
         start = process_time()
         rejected = self.options.get("rejected")
-        whole = some is None or rejected is None
-        member.fit(rows, Y, self.options if whole else {**self.options, "rejected": rejected[some]})
+        if some is not None and rejected is not None:
+            rejected = rejected[some]
+        member.fit(rows, Y, {**self.options, "rejected": rejected})
         self.seconds[place] += process_time() - start
         return member
 
