@@ -53,9 +53,9 @@ _TREE_FEATURES = 512
 _TREE_ENTRIES = 1 << 28
 _MATCHER_WIDTH = 10  # beam width of matcher-aware negatives, as in `rank`
 _PORTION = 4_000_000  # row visits per kernel call; between two calls Python reports progress and handles Ctrl-C
-# Work of a part: at most this share of a tree, but never less than some seconds, which pay for handing it out.
+# Work of a part: at most this share of a tree, but not less than some tenths of a second, which pay for handing it out.
 _MOST_PARTS = 1024
-_LEAST_PART = 20_000_000
+_LEAST_PART = 500_000
 
 
 @dataclass(frozen=True)

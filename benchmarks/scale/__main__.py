@@ -1,0 +1,326 @@
+"""What training, prediction and serving on Ray cost, and whether bits and rows stay right: see docs/scale.md.
+
+``python -m benchmarks.scale bits|kills|predict|serve|simulate``; every part prints one JSON object. All run on this
+machine; times are CPU seconds of all processes, since the machine may be shared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scale.simulation import Cluster, forecast_tasks, simulate
+from benchmarks.synthetic import amazon_670k_like
+
+DATA = Path("../shared/data")
+SETS = {"eurlex57k": "eurlex57k/train.jsonl.gz", "tibkat": "tibkat-gnd-en/train.jsonl.gz"}
+_STORE = 400 << 20
+
+
+def rows_of(name: str, n_rows: int) -> tuple[list[str], list[list[str]]]:
+    """Return the first texts and labels of a set."""
+    with gzip.open(DATA / SETS[name], "rt") as file:
+        rows = [json.loads(line) for line in itertools.islice(file, n_rows)]
+    texts = [" ".join(str(row[key]) for key in ("title", "text", "body") if row.get(key)) for row in rows]
+    labels = [
+        [str(item.get("uri", item)) if isinstance(item, dict) else str(item) for item in row_labels(row)]
+        for row in rows
+    ]
+    return texts, labels
+
+
+def row_labels(row: dict[str, Any]) -> list[Any]:
+    return next(row[key] for key in ("labels", "concepts", "eurovoc_concepts", "subjects") if key in row)
+
+
+def problem(name: str, n_rows: int) -> tuple[Any, Any]:
+    """Return X and Y of a real set, or of the synthetic one with the shape of Amazon-670K at a share of its rows."""
+    if name == "synthetic":
+        made = amazon_670k_like(n_rows / 490_449)
+        return made.X_train, made.Y_train
+    from tagwood.features.tfidf import TfidfEncoder
+    from tagwood.tagger.fitting import label_sets
+
+    texts, labels = rows_of(name, n_rows)
+    return TfidfEncoder().fit_transform(texts), label_sets(labels, None)[0]
+
+
+def bits_of(model: Any) -> str:
+    arrays = [array for weights in model.trees_ for array in weights.arrays]
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()[:16]
+
+
+def measure_bits(name: str, n_rows: int) -> dict[str, Any]:
+    """Train in one process and on Ray with 1, 2 and 4 workers; compare bits, CPU, wall time."""
+    from tagwood.models.linear_tree import LinearTree
+    from tagwood.scale import RayRunner, connect
+
+    X, Y = problem(name, n_rows)
+    found: dict[str, Any] = {"set": name, "rows": n_rows, "labels": Y.shape[1], "feature_mb": X.nnz * 8 / 1e6}
+    start, cpu = time.perf_counter(), time.process_time()
+    whole = bits_of(LinearTree(threads=2).fit(X, Y))
+    found["one process, 2 threads"] = {"wall": time.perf_counter() - start, "cpu": time.process_time() - cpu}
+    for workers in (1, 2, 4):
+        with connect("local", workers, object_store=_STORE):
+            start = time.perf_counter()
+            bits = bits_of(LinearTree(threads=2).fit(X, Y, runner=RayRunner()))
+            found[f"ray, {workers} workers"] = {"wall": time.perf_counter() - start, "same bits": bits == whole}
+    return found
+
+
+def ray_children(mark: str) -> list[int]:
+    """Return processes below this one whose command line has a mark."""
+    parents, marked = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if mark in (folder / "cmdline").read_text():
+                marked.append(int(folder.name))
+        except (OSError, ValueError):
+            continue
+
+    def ours(pid: int) -> bool:
+        while pid in parents:
+            pid = parents[pid]
+            if pid == os.getpid():
+                return True
+        return False
+
+    return [pid for pid in marked if ours(pid)]
+
+
+def with_kills(mark: str, work: Any, most: int, chance: random.Random) -> tuple[Any, int]:
+    """Run work while processes with a mark are killed at random moments; return its result and the kills."""
+    stop, killed = threading.Event(), []
+
+    def kill() -> None:
+        while not stop.wait(chance.uniform(0.05, 0.6)) and len(killed) < most:
+            pids = ray_children(mark)
+            if pids:
+                os.kill(chance.choice(pids), signal.SIGKILL)
+                killed.append(pids)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        return work(), len(killed)
+    finally:
+        stop.set()
+        killer.join()
+
+
+def measure_kills(trials: int, n_rows: int) -> dict[str, Any]:
+    """Kill workers at random moments of training; kill the driver and start it again."""
+    from tagwood.models.linear_tree import LinearTree
+    from tagwood.scale import RayRunner, connect
+
+    X, Y = problem("eurlex57k", n_rows)
+    whole, chance, same, kills = bits_of(LinearTree(threads=2).fit(X, Y)), random.Random(0), 0, 0
+    with connect("local", 2, object_store=_STORE):
+        for _ in range(trials):
+            found, killed = with_kills(
+                "ray::run_part", lambda: LinearTree(threads=2).fit(X, Y, runner=RayRunner()), 2, chance
+            )
+            same += bits_of(found) == whole
+            kills += killed
+    return {"training trials": trials, "workers killed": kills, "same bits": same, **kill_driver(n_rows)}
+
+
+def kill_driver(n_rows: int) -> dict[str, Any]:
+    """Kill `tagwood train --resume` at a random moment, three times, and finish it."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = str(Path(sys.executable).with_name("tagwood"))
+        command = [program, "train", str(DATA / SETS["eurlex57k"]), "-d", str(n_rows), "--quality", "fast", "-j", "2"]
+        subprocess.run([*command, "-O", f"{folder}/a"], check=True, capture_output=True)
+        kept = []
+        for after in (6.0, 7.0, 8.0):
+            driver = subprocess.Popen([*command, "-O", f"{folder}/b", "--resume"], stderr=subprocess.DEVNULL)
+            time.sleep(after)
+            driver.kill()
+            driver.wait()
+            kept.append(len(list(Path(f"{folder}/b.parts").glob("*/manifest.json"))))
+        if not Path(f"{folder}/b").exists():
+            subprocess.run([*command, "-O", f"{folder}/b", "--resume"], check=True, capture_output=True)
+        files = [Path(f"{folder}/{name}/arrays.safetensors").read_bytes() for name in "ab"]
+        return {"parts kept by killed drivers": kept, "resumed model has the same bytes": files[0] == files[1]}
+
+
+def write_titles(folder: Path, n_rows: int) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    texts, _ = rows_of("tibkat", 50_000)
+    folder.mkdir()
+    for number in range(8):
+        rows = range(number * n_rows // 8, (number + 1) * n_rows // 8)
+        table = pa.table({"id": [str(row) for row in rows], "title": [texts[row % len(texts)] for row in rows]})
+        parquet.write_table(table, folder / f"titles-{number}.parquet", row_group_size=10_000)
+
+
+def measure_prediction(n_rows: int) -> dict[str, Any]:
+    """Rows per CPU second of `Tagger.tag` in one process, and of batch prediction with kills of actors."""
+    from pyarrow import parquet
+
+    from tagwood import Tagger
+    from tagwood.models.linear_tree import LinearTree
+    from tagwood.scale import BatchRequest, connect, predict_folder
+
+    folder = Path(tempfile.mkdtemp())
+    try:
+        tagger = Tagger(model=LinearTree(threads=1)).fit(*rows_of("tibkat", 10_000))
+        model = tagger.save(folder / "model")
+        tagger = Tagger.load(model)
+        tagger.encoder_.threads = tagger.model_.threads = 1
+        write_titles(folder / "in", n_rows)
+        texts = parquet.read_table(folder / "in" / "titles-0.parquet").column("title").to_pylist()
+        cpu = time.process_time()
+        for begin in range(0, len(texts), 1000):
+            tagger.tag(texts[begin : begin + 1000])
+        alone = len(texts) / (time.process_time() - cpu)
+        with connect("local", 2, object_store=_STORE):
+            before = children_cpu()
+            predict_folder(model, folder / "in", folder / "out", BatchRequest())
+            spent = children_cpu() - before
+        with connect("local", 2, object_store=_STORE):
+            request = BatchRequest(unit_rows=10_000)
+            _, killed = with_kills(
+                "ray::MapWorker",
+                lambda: predict_folder(model, folder / "in", folder / "again", request),
+                10,
+                random.Random(1),
+            )
+        tables = [parquet.read_table(sorted((folder / name).glob("*.parquet"))) for name in ("out", "again")]
+        tables = [table.replace_schema_metadata(None) for table in tables]
+        return {
+            "rows": n_rows,
+            "rows per cpu second, Tagger.tag": alone,
+            "rows per cpu second, batch": n_rows / spent,
+            "share": n_rows / spent / alone,
+            "actors killed": killed,
+            "same rows with kills": tables[0].equals(tables[1]) and tables[0].num_rows == n_rows,
+        }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def children_cpu() -> float:
+    """Return the CPU seconds of this process and of all Ray processes below it that tag or run tasks."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    total = time.process_time()
+    for pid in ray_children("ray::"):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += (int(fields[11]) + int(fields[12])) / ticks
+        except OSError:
+            continue
+    return total
+
+
+def measure_serving(n_queries: int) -> dict[str, Any]:
+    """Compare the answers of 4 shards with those of the whole model; time single requests."""
+    from tagwood import Tagger
+    from tagwood.models.linear_tree import LinearTree
+    from tagwood.scale import connect
+    from tagwood.scale.serving import build_app, split_model
+
+    folder = Path(tempfile.mkdtemp())
+    try:
+        texts, labels = rows_of("tibkat", 10_000 + n_queries)
+        model = Tagger(model=LinearTree(threads=1)).fit(texts[:10_000], labels[:10_000]).save(folder / "model")
+        shards = split_model(model, folder / "shards", 4)
+        tagger, queries, different = Tagger.load(model), texts[10_000:], 0
+        times: dict[str, list[float]] = {"whole": [], "shards": []}
+        with connect("local", 2, object_store=_STORE):
+            from ray import serve
+
+            whole = serve.run(build_app({"model": str(model), "cpus": 0.2}), name="whole", route_prefix="/whole")
+            parts = serve.run(build_app({"model": str(shards), "cpus": 0.2}), name="shards", route_prefix="/shards")
+            for begin in range(0, n_queries, 1000):
+                answers = parts.tag.remote(queries[begin : begin + 1000], 5).result()
+                for tags, answer in zip(tagger.tag(queries[begin : begin + 1000], 5), answers, strict=True):
+                    different += [(t.name, t.score) for t in tags] != [(a["label"], a["score"]) for a in answer]
+            for query in queries[:300]:
+                for name, handle in (("whole", whole), ("shards", parts)):
+                    start = time.perf_counter()
+                    handle.tag.remote([query], 5).result()
+                    times[name].append(1000 * (time.perf_counter() - start))
+            serve.shutdown()
+        middle = {f"p50 ms, {name}": sorted(values)[len(values) // 2] for name, values in times.items()}
+        return {"queries": n_queries, "different": different, **middle}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure_simulation(seconds_per_visit: float, figure: Path | None) -> dict[str, Any]:
+    """Simulate 100 nodes of 16 CPUs for the two sizes of the forecast, with and without trouble."""
+    found: dict[str, Any] = {"seconds per visit": seconds_per_visit}
+    bars: list[tuple[str, float]] = []
+    for name, n_rows, n_labels in (("100M x 10M", 1e8, 1e7), ("1B x 100M", 1e9, 1e8)):
+        tasks = forecast_tasks(n_rows, n_labels, seconds_per_visit)
+        ways = {
+            "ideal": Cluster(straggler_share=0, failures=0),
+            "stragglers": Cluster(failures=0),
+            "stragglers and failures": Cluster(failures=1.0),
+        }
+        for way, cluster in ways.items():
+            runs = [simulate(tasks, cluster, seed) for seed in range(5)]
+            hours = sum(run.seconds for run in runs) / len(runs) / 3600
+            lost = sum(run.lost for run in runs) / len(runs) / 3600
+            found[f"{name}, {way}"] = {"hours": round(hours, 2), "lost cpu hours": round(lost, 1)}
+            bars.append((f"{name}\n{way}", hours))
+        found[f"{name}, cpu hours"] = round(float(tasks.sum()) / 3600)
+        found[f"{name}, longest task hours"] = round(float(tasks.max()) / 3600, 2)
+    if figure is not None:
+        draw(bars, figure)
+    return found
+
+
+def draw(bars: list[tuple[str, float]], path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    chart, axes = pyplot.subplots(figsize=(8, 3))
+    axes.barh([name for name, _ in bars][::-1], [hours for _, hours in bars][::-1], color="#4a7a5c")
+    axes.set_xlabel("hours on 100 nodes of 16 CPUs (simulated)")
+    axes.set_xscale("log")
+    chart.tight_layout()
+    chart.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
+    parser.add_argument("part", choices=["bits", "kills", "predict", "serve", "simulate"])
+    parser.add_argument("--set", default="eurlex57k", choices=[*SETS, "synthetic"])
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--seconds-per-visit", type=float, default=4e-7)
+    parser.add_argument("--figure", type=Path)
+    given = parser.parse_args()
+    found = {
+        "bits": lambda: measure_bits(given.set, given.rows),
+        "kills": lambda: measure_kills(given.trials, given.rows),
+        "predict": lambda: measure_prediction(given.rows),
+        "serve": lambda: measure_serving(given.rows),
+        "simulate": lambda: measure_simulation(given.seconds_per_visit, given.figure),
+    }[given.part]()
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
