@@ -51,6 +51,19 @@ def test_a_table_comes_back_with_labels(visit, server, mark):
     assert (rows[2]["review"], rows[2]["note"]) == ("yes", "no text")
 
 
+def test_titles_join_the_texts_and_uris_come_back(visit, server):
+    page = visit(server, "batch")
+    load(page, [["Title", "abstract", "labels"], ["Hives and honey", "about bees", "old"]])
+    expect(page.get_by_label("Column with the titles")).to_have_value("0")
+    expect(page.locator(".batch-options .texts")).to_contain_text("Hives and honey")
+    page.get_by_role("button", name="Tag 1 row").click()
+    page.get_by_role("heading", name="Done").wait_for()
+    (row,) = download(page)
+    assert list(row) == ["Title", "abstract", "input_labels", "labels", "uris", "scores", "review", "note"]
+    assert row["input_labels"] == "old"
+    assert len(row["uris"].split(";")) == len(row["labels"].split(";"))
+
+
 def test_long_tables_go_in_portions_and_labels_match_single_requests(visit, server, tagger):
     page = visit(server, "batch")
     texts, _ = catalogue(250, seed=5)

@@ -56,8 +56,8 @@ class ReadReport:
     """What was read and what was left out.
 
     Every line of the input is one of `rows`, `bad_lines` and `blank_rows` (of each file); every label named in a row is
-    one of `labels_used`, `labels_repeated` in the row, and `labels_unknown`. `labels_removed` are used ones that the
-    vocabulary marks as removed. `rows_lost_labels` have labels in the file, all of them unknown.
+    one of `labels_used`, `labels_repeated` in the row, `labels_unknown` and `labels_filtered`. `labels_removed` are
+    used ones that the vocabulary marks as removed. `rows_lost_labels` have labels in the file, all of them unknown.
     """
 
     files: list[FileReport] = field(default_factory=list)
