@@ -358,3 +358,12 @@ def test_trials_of_a_model_that_chose_its_tree_are_shown(settings):
     assert [point["lam"] for point in shown["points"] if point["chosen"]] == [chose.model_.lam_]
     assert len(shown["points"]) > 2
     assert all(point["cost"] > 0 for point in shown["points"])
+
+
+def test_untouched_suggestions_and_the_person_are_stored_apart(client, settings):
+    body = {"text": "oak", "accepted": ["trees"], "untouched": ["water", 2], "by": "ann"}
+    assert client.post("/v1/feedback", json=body).status_code == 201
+    record = json.loads(settings.feedback.read_text().splitlines()[-1])
+    assert [one["label"] for one in record["untouched"]] == ["water", "stars"]
+    assert [one["label"] for one in record["labels"]] == ["trees"]
+    assert record["by"] == "ann"

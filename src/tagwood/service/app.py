@@ -335,7 +335,7 @@ def _add_limits(components: dict[str, Any], settings: ServiceSettings) -> None:
         components[name]["properties"]["text"]["maxLength"] = limits.text_chars
     for name, fields in {
         "SuggestRequest": ("restrict", "exclude"),
-        "FeedbackRequest": ("accepted", "rejected", "added"),
+        "FeedbackRequest": ("accepted", "rejected", "added", "untouched"),
         "SampleLabels": ("labels",),
     }.items():
         for field in fields:

@@ -235,6 +235,8 @@ class FeedbackRequest(RequestBody):
     accepted: list[LabelKey] = Field(default=[], description="Suggested labels that are right.")
     rejected: list[LabelKey] = Field(default=[], description="Suggested labels that are wrong.")
     added: list[LabelKey] = Field(default=[], description="Not suggested; an unknown name is a proposal.")
+    untouched: list[LabelKey] = Field(default=[], description="Suggestions that were seen and not decided.")
+    by: str | None = Field(default=None, max_length=200, description="Who decided; disagreement is kept.")
     note: str | None = Field(default=None, max_length=2000)
     id: str | None = Field(default=None, max_length=200, description="Your id of the document.")
 

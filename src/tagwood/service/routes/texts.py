@@ -79,7 +79,7 @@ async def feedback(request: Request, body: FeedbackRequest) -> Any:
     loaded, limits = state.holder.current, state.settings.limits
     if state.feedback is None:
         raise ProblemError("conflict", "This service was started without a file for feedback.")
-    for field in ("accepted", "rejected", "added"):
+    for field in ("accepted", "rejected", "added", "untouched"):
         check_count(getattr(body, field), f"#/{field}", limits)
     record = _feedback_record(loaded, check_text(body.text, limits), body)
     await state.feedback.append([record])
@@ -144,11 +144,13 @@ def _feedback_record(loaded: LoadedModel, text: str, body: FeedbackRequest) -> d
     return {
         **new_record(loaded),
         "document": body.id,
+        "by": body.by,
         "text": text,
         "labels": accepted + added,
         "accepted": accepted,
         "rejected": known("rejected"),
         "added": added,
+        "untouched": known("untouched"),
         "note": body.note,
     }
 

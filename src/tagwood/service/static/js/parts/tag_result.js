@@ -151,7 +151,8 @@ export class TagResult {
     const of = (kind) => [...this.decisions].filter(([, one]) => one === kind).map(([id]) => id);
     this.sendButton.disabled = true;
     try {
-      await api.feedback({ text: this.text, accepted: of("accepted"), rejected: of("rejected"), added: [...this.added.keys()] });
+      const untouched = this.found.map((one) => one.id).filter((id) => !this.decisions.has(id) && !this.added.has(id));
+      await api.feedback({ text: this.text, accepted: of("accepted"), rejected: of("rejected"), added: [...this.added.keys()], untouched });
       toast("Decisions saved");
     } catch (error) {
       toast(error.detail ?? error.message, "bad");
