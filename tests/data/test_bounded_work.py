@@ -94,7 +94,7 @@ def test_readers_take_time_in_proportion_to_the_file(name, content, tmp_path):
         return cpu_seconds(lambda: read_dataset(tmp_path / "a", name, skip_bad=BadLines()))
 
     small, large = seconds(20_000), seconds(80_000)
-    assert large < max(0.2, 12 * small)  # quadratic: 16 times
+    assert large < max(1.0, 12 * small)  # quadratic: 16 times, and more than a second in Python
 
 
 @pytest.mark.parametrize(

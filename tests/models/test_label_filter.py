@@ -71,9 +71,10 @@ def test_the_best_allowed_labels_are_returned_not_those_of_the_best(model):
     else:
         rows = sparse.csr_array((Y @ np.eye(30) + 0.2 * rng.random((300, 30))).astype(np.float32))
     model.fit(rows, Y)
-    whole = model.rank(rows[:20], k=30)
+    options = {"beam_width": 30} if hasattr(model, "trees_") else {}
+    whole = model.rank(rows[:20], k=30, **options)
     allowed = LabelFilter.of([3, 4, 11, 17, 29], 30)
-    found = model.rank(rows[:20], k=2, restrict=allowed, **({"beam_width": 30} if hasattr(model, "trees_") else {}))
+    found = model.rank(rows[:20], k=2, restrict=allowed, **options)
     for row in range(20):
         expected = [label for label, _ in whole[row] if label in allowed][:2]
         assert [label for label, _ in found[row]][: len(expected)] == expected
