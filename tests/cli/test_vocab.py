@@ -116,7 +116,7 @@ def test_a_second_load_changes_nothing(model, skos, capsys):
     created = read_manifest(model)
     capsys.readouterr()
     facts = as_json(capsys, "load", model, skos, "--add")
-    assert (facts["changed"], facts["renamed"], facts["added"], facts["described"]) == (False, [], [], [])
+    assert (facts["changed"], facts["renamed"], facts["added"]) == (False, [], [])
     assert read_manifest(model) == created
 
 
@@ -205,3 +205,49 @@ def test_without_pyoxigraph_the_message_says_what_to_install(skos, monkeypatch, 
     monkeypatch.setitem(sys.modules, "pyoxigraph", None)
     assert run(["vocab", "list", skos]) == 1
     assert "pip install 'tagwood[skos]'" in capsys.readouterr().err
+
+
+def test_undo_goes_back_to_the_vocabulary_before(model, skos, capsys):
+    before = Tagger.load(model)
+    assert run(["vocab", "load", model, skos, "--add"]) == 0
+    assert "fishing" in Tagger.load(model).tag_one("angling", 5).names
+    capsys.readouterr()
+    assert as_json(capsys, "undo", model) == {"model": model, "labels_before": 5, "labels": 4}
+    after = Tagger.load(model, verify=True)
+    assert after.vocab_ == before.vocab_
+    assert after.tag(["oak bark", "angling"], 9) == before.tag(["oak bark", "angling"], 9)
+    assert run(["vocab", "undo", model]) == 2
+    assert "there must be an earlier vocabulary to go back to" in capsys.readouterr().err
+
+
+def test_labels_without_rows_are_returned_only_if_they_are_switched_on(tmp_path, capsys):
+    vocab = LabelVocab.from_names([*URIS, "glacier ice"])
+    Tagger(model=LinearTree(threads=1)).fit(*make_library(100), vocab=vocab).save(tmp_path / "model")
+    model = str(tmp_path / "model")
+    assert "glacier ice" not in Tagger.load(model).tag_one("glacier ice", 9).names
+    assert as_json(capsys, "untrained", model, "--on")["untrained"] == 1
+    assert Tagger.load(model).tag_one("glacier ice", 9).names[0] == "glacier ice"
+    assert as_json(capsys, "untrained", model, "--off")["untrained"] == 0
+    assert "glacier ice" not in Tagger.load(model).tag_one("glacier ice", 9).names
+
+
+def test_details_of_a_thesaurus_are_stored_shown_and_filter(model, skos, tmp_path, capsys):
+    assert run(["vocab", "load", model, skos, "--add"]) == 0
+    tagger = Tagger.load(model)
+    card = tagger.label_card("F")  # by its notation
+    assert (card.name, card.notation, card.alternatives) == ("fishing", ("F",), ("angling",))
+    assert [one.name for one in card.broader] == ["water"]
+    capsys.readouterr()
+    text = "angling for trout in the tide of a river, by an oak"
+    assert run(["predict", model, text, "--restrict-branch", "Wasser", "-l", "9", "--json"]) == 0
+    assert {tag["label"] for tag in json.loads(capsys.readouterr().out)["labels"]} == {"water", "fishing"}
+    listed = tmp_path / "labels.txt"
+    listed.write_text("angling\n\nurn:t\n")
+    assert run(["predict", model, text, "--restrict-file", str(listed), "-l", "9", "--json"]) == 0
+    assert {tag["label"] for tag in json.loads(capsys.readouterr().out)["labels"]} == {"woods", "fishing"}
+    assert run(["predict", model, text, "--restrict-branch", "nothing"]) == 2
+    assert run(["vocab", "list", model, "-O", str(tmp_path / "table.tsv")]) == 0
+    from tagwood.data import read_vocab
+
+    again = read_vocab(tmp_path / "table.tsv")
+    assert again.details == tagger.vocab_.details

@@ -1,11 +1,14 @@
 """The label table: ids that stay, names in languages, lookups, growth, arrays and files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tagwood.data import LabelVocab, read_vocab, write_vocab
+from tagwood.data.vocab import StringTable
 from tagwood.errors import DataError, InputError
 
 names = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), unique=True, max_size=8)
@@ -27,7 +30,7 @@ def test_names_fall_back_from_language_to_name_to_uri_to_id():
 
 
 def test_labels_are_found_by_uri_and_name(trees):
-    assert [trees.find(key) for key in ("ash", "http://e.org/e", "Esche", "")] == [0, 2, None, None]
+    assert [trees.find(key) for key in ("ash", "http://e.org/e", "Esche", "Eibe", "")] == [0, 2, 0, None, None]
     assert trees.uri(1) is None
     with pytest.raises(InputError, match=r"must be in the vocabulary; got 'yew'. It has 3 labels."):
         trees.id("yew")
@@ -196,3 +199,37 @@ def test_alternative_names_are_read_from_and_written_to_tables(tmp_path):
     assert vocab.label_names() == [["sea", "ocean", "deep", "Meer", "551.46"], ["oak"]]
     write_vocab(vocab, tmp_path / "again.csv")
     assert read_vocab(tmp_path / "again.csv").label_names() == vocab.label_names()
+
+
+def test_labels_are_found_under_every_name_and_ambiguous_ones_are_named():
+    vocab = LabelVocab.from_names(
+        ["ash", "oak", "Esche"],
+        uris=["urn:a", "urn:o", "urn:e"],
+        languages={"de": ["Esche", "Eiche", ""]},
+        alternatives=[["582.1", "tree"], ["tree", "Quercus"], []],
+    )
+    assert [vocab.find(key) for key in ("Eiche", "582.1", "Quercus", "Esche")] == [1, 0, 1, 2]  # main names first
+    assert vocab.find_many(["Quercus", "elm", "urn:a"]).tolist() == [1, -1, 0]
+    for find in (vocab.find, lambda key: vocab.find_many([key, "ash"])):
+        with pytest.raises(InputError, match="'tree' is ambiguous: 'ash <urn:a>', 'oak <urn:o>'"):
+            find("tree")
+    assert vocab.find_all("tree") == [0, 1]
+    assert vocab.remove([0]).find("tree") == 1  # labels in use go before removed ones
+    assert vocab.add(["tree"]).find("tree") == 3  # another label's alternative name is free
+
+
+def test_details_are_kept_and_branches_are_found():
+    vocab = LabelVocab.from_names(["plants", "trees", "oak", "sea"], uris=["p", "t", "o", "s"])
+    with pytest.raises(InputError, match="branches need a vocabulary with broader labels"):
+        vocab.below([0])
+    rows = {"broader": ["t", "p", "t\nnot here", ""], "notation": ["58", "", "", ""]}  # plants and trees are a cycle
+    vocab = replace(vocab, details={what: StringTable.from_strings(cells) for what, cells in rows.items()})
+    assert vocab.below([1]).tolist() == [0, 1, 2]
+    assert vocab.below([3]).tolist() == [3]
+    assert vocab.detail(2, "broader") == ["t", "not here"]
+    assert vocab.detail(3, "broader") == vocab.detail(0, "replaced_by") == []
+    grown = vocab.add(["fir"], uris=["f"], details={"broader": ["t"], "replaced_by": ["o"]})
+    assert grown.below([1]).tolist() == [0, 1, 2, 4]
+    assert LabelVocab.from_arrays(grown.to_arrays()) == grown != vocab
+    with pytest.raises(InputError, match="details must be one of"):
+        replace(vocab, details={"narrower": StringTable.from_strings(["", "", "", ""])})

@@ -171,3 +171,11 @@ def test_the_index_is_small():
         index.triples,
     )
     assert sum(array.nbytes for array in arrays) / 2000 < 110
+
+
+def test_alternative_names_and_notations_are_found_and_ambiguous_ones_are_no_error():
+    query = make(["Oak", "Ash"], alternatives=[["Quercus robur", "582.1"], ["Quercus"]])
+    assert query.search("quercus r", 5)[0].matched == "Quercus robur"
+    assert query.search("582.1", 1)[0].label == 0
+    both = make(["Oak", "Ash"], alternatives=[["tree"], ["tree"]])
+    assert {one.label for one in both.search("tree", 5)} == {0, 1}

@@ -10,6 +10,7 @@ from tagwood import NameMatcher, Tagger, load
 from tagwood.data.vocab import LabelVocab
 from tagwood.metrics import evaluate
 from tagwood.tagger.fitting import label_sets
+from tagwood.tagger.new_labels import Usage
 
 pytestmark = pytest.mark.slow
 
@@ -78,3 +79,30 @@ def test_names_without_words_leave_the_other_members():
     tagger = Tagger().fit(texts, [[names[label] for label in row] for row in labels])
     assert "NameMatcher" not in [member.name for member in tagger.members()]
     assert len(tagger.tag_one(texts[0], 3)) == 3
+
+
+def test_bulk_additions_are_judged_as_rarely_used_and_few_as_wanted():
+    counts = np.array([1] * 100 + [9] * 100)
+    usage = Usage(counts, n_rows=500, n_known=200)
+    few, many = usage.shifts(np.arange(200, 203)), usage.shifts(np.arange(200, 2200))
+    assert np.allclose(few, np.log(2))
+    assert many[0] < -1  # together no more than a tenth of all labels of texts, or what training has not seen
+    assert usage.shifts(np.arange(50))[0] <= 0  # in the table, but never used
+
+
+def test_adding_and_masking_is_not_part_of_a_call(problem, tagger, tmp_path):
+    grown = load(tagger.save(tmp_path / "model")).update_labels(texts={name: name for name in problem[2]})
+    evidence = grown.new_labels_.evidence
+    grown.update_labels(mask=problem[2][:1])
+    assert grown.new_labels_.evidence is evidence  # nothing is built again
+    assert problem[2][0] not in grown.tag_one(problem[2][0], 5).names
+    grown.update_labels(unmask=problem[2][:1])
+    assert problem[2][0] in grown.tag_one(problem[2][0], 5).names
+
+
+def test_models_stored_before_have_no_new_labels_part(tagger, tmp_path):
+    state = tagger.state()
+    del state.parts["new_labels"]
+    old = Tagger.from_state(state)
+    old.update_labels(texts={"kick scooter": "kick scooter"})
+    assert old.tag_one("kick scooter", 1).names == ["kick scooter"]

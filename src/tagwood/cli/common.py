@@ -34,6 +34,13 @@ ThresholdOption = Annotated[
 RestrictOption = Annotated[
     list[str] | None, typer.Option(help="Suggest only this label, given by name, URI or id (repeatable).")
 ]
+RestrictFileOption = Annotated[
+    Path | None, typer.Option(help="Suggest only the labels in this file: one name, URI or notation per line.")
+]
+RestrictBranchOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Suggest only this label and all that are narrower in the vocabulary (repeatable)."),
+]
 ExcludeOption = Annotated[list[str] | None, typer.Option(help="Exclude this label (repeatable).")]
 FormatOption = Annotated[str | None, typer.Option("--format", help="Format of the data; detected by default.")]
 VocabOption = Annotated[Path | None, typer.Option(help="Label vocabulary (TSV, CSV or SKOS).")]
@@ -78,10 +85,26 @@ def load_tagger(folder: Path, jobs: int | None = None) -> Tagger:
     return tagger
 
 
-def filters(tagger: Tagger, restrict: list[str] | None, exclude: list[str] | None) -> dict[str, Any]:
-    """Return the labels of --restrict and --exclude as filters, prepared once for all texts."""
-    given = {"restrict": restrict, "exclude": exclude}
-    return {name: None if labels is None else tagger.label_filter(labels) for name, labels in given.items()}
+def filters(
+    tagger: Tagger,
+    restrict: list[str] | None,
+    exclude: list[str] | None,
+    file: Path | None = None,
+    branches: list[str] | None = None,
+) -> dict[str, Any]:
+    """Return the labels of --restrict (with its file and branches) and --exclude as filters, prepared once."""
+    wanted = None if restrict is None and file is None and branches is None else list(restrict or ())
+    if wanted is not None and file is not None:
+        from tagwood.data.files import BadLines, decoded_lines
+
+        wanted += [line.strip() for _, line in decoded_lines(file, BadLines(skip=False)) if line.strip()]
+    only = None if wanted is None else tagger.label_filter(wanted)
+    if only is not None and branches:
+        below = tagger.vocab_.below(tagger.find(branch) for branch in branches)
+        mask = only.mask.copy()
+        mask[below] = True
+        only = tagger.label_filter(mask)
+    return {"restrict": only, "exclude": None if exclude is None else tagger.label_filter(exclude)}
 
 
 def service_is_installed() -> bool:

@@ -20,6 +20,8 @@ def explain(
     limit: common.LimitOption = 5,
     threshold: common.ThresholdOption = None,
     restrict: common.RestrictOption = None,
+    restrict_file: common.RestrictFileOption = None,
+    restrict_branch: common.RestrictBranchOption = None,
     exclude: common.ExcludeOption = None,
     language: common.LanguageOption = None,
     html: Annotated[bool, typer.Option("--html", help="Write an HTML card to stdout.")] = False,
@@ -30,7 +32,7 @@ def explain(
         raise InputError("--json and --html cannot be combined")
     tagger = common.load_tagger(model)
     text = common.readable(sys.stdin.read() if text == "-" else text)
-    among = common.filters(tagger, restrict, exclude)
+    among = common.filters(tagger, restrict, exclude, restrict_file, restrict_branch)
     wanted: Any = label
     if wanted is None:
         tags = tagger.tag_one(text, k=1, **among)

@@ -63,6 +63,8 @@ def predict(
         typer.Option("--sets", help="Return sets by the rule of the model instead (see tune-threshold)."),
     ] = False,
     restrict: common.RestrictOption = None,
+    restrict_file: common.RestrictFileOption = None,
+    restrict_branch: common.RestrictBranchOption = None,
     exclude: common.ExcludeOption = None,
     language: common.LanguageOption = None,
     output: Annotated[
@@ -104,6 +106,8 @@ def predict(
     given = sources or ["-"]
     _check_sources(given)
     if cluster is not None:
+        if restrict_file is not None or restrict_branch is not None:
+            raise InputError("--restrict-file and --restrict-branch cannot be combined with --cluster")
         if sets:
             options["promise"] = common.load_tagger(model).sets.rule
         options |= {"restrict": restrict, "exclude": exclude, "text_columns": reading.text_columns}
@@ -114,7 +118,7 @@ def predict(
         predict_features(model, given, reading, data_format, limit, output, overwrite=force)
         return
     tagger = common.load_tagger(model, jobs)
-    options |= common.filters(tagger, restrict, exclude)
+    options |= common.filters(tagger, restrict, exclude, restrict_file, restrict_branch)
     if sets:
         options["promise"] = tagger.sets.rule
     if single:

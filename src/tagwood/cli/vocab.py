@@ -1,4 +1,4 @@
-"""`tagwood vocab list|diff|load`: vocabularies of models and files. In: models, TSV, CSV, SKOS. Out: lists, a model."""
+"""`tagwood vocab list|diff|load|undo|untrained`. In: models, vocabularies in TSV, CSV, SKOS. Out: lists, a model."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tagwood.data import LabelVocab
-    from tagwood.data.vocab_changes import TableUpdate
     from tagwood.data.vocab_files import Thesaurus
-    from tagwood.tagger import Tagger
 
 
 class Source(NamedTuple):
@@ -117,13 +115,14 @@ def bring_in(
         )
     if newer.thesaurus is not None and add and update.language not in (None, newer.thesaurus.language):
         newer = open_source(source, update.language)  # once more, with descriptions in that language
-    texts = _descriptions(tagger, update, newer) if add else {}
+    texts = {i: newer.describe(update.sources[i]) for i in update.added}
+    texts = {i: text for i, text in texts.items() if text.strip()}
     changed = update.vocab != tagger.vocab_ or bool(texts)
     if target is not None and (changed or target != model):
         keys = {i: update.vocab.uri(i) or update.vocab.name(i) for i in texts}
         tagger.update_labels(vocab=update.vocab, texts={keys[i]: text for i, text in texts.items()})
         common.save_changed(tagger, model, target)
-    entry, new = Source(update.vocab).entry, set(update.added)
+    entry = Source(update.vocab).entry
     return {
         "model": str(target or model),
         "changed": changed,
@@ -133,20 +132,9 @@ def bring_in(
         "renamed": [{**entry(i), "before": before} for i, (before, _) in update.renamed.items()],
         "masked": [entry(i) for i in update.masked],
         "added": [entry(i) for i in update.added],
-        "described": [entry(i) for i in texts if i not in new],
         "missing": len(update.missing),
         "left_out": update.left_out,
     }
-
-
-def _descriptions(tagger: Tagger, update: TableUpdate, newer: Source) -> dict[int, str]:
-    """Return the texts of labels that no training text has, by id."""
-    counts, gone = tagger.label_counts_, update.vocab.removed_mask()
-    known = {} if tagger.new_labels_ is None else tagger.new_labels_.descriptions()
-    texts = {
-        i: newer.describe(j) for i, j in update.sources.items() if not gone[i] and (i >= counts.size or counts[i] == 0)
-    }
-    return {i: text for i, text in texts.items() if text.strip() and known.get(i) != text}
 
 
 app = typer.Typer(
@@ -264,7 +252,7 @@ def load_labels(
     by: ByOption = None,
     add: Annotated[
         bool,
-        typer.Option("--add", help="Also add new labels, which are suggested by their descriptions."),
+        typer.Option("--add", help="Also add new labels, which are suggested by their names and descriptions."),
     ] = False,
     mask_missing: Annotated[
         bool, typer.Option("--mask-missing", help="Mask labels that the newer vocabulary does not have.")
@@ -279,7 +267,10 @@ def load_labels(
 ) -> None:
     """Update the vocabulary of a model without training: names, languages, deprecated labels, new labels.
 
-    The model folder is replaced in one step when the new version is complete.
+    --add touches only what is new: labels that the model has keep their scores. New labels compete by a probability
+    that was learned in training. Promises about label sets were fitted without new labels, and hold without them.
+
+    The model folder is replaced in one step when the new version is complete; vocab undo goes back.
     """
     from tagwood.storage.publish import check_replaceable
 
@@ -291,15 +282,13 @@ def load_labels(
     if json:
         common.print_json(facts)
         return
-    print_changes({name: facts[name] for name in ("renamed", "masked", "added", "described")}, limit)
+    print_changes({name: facts[name] for name in ("renamed", "masked", "added")}, limit)
     if facts["left_out"]:
         common.say(f"In {source.name} but not in the model: {facts['left_out']:,}; --add takes them in.")
     if facts["missing"] and not mask_missing:
         common.say(f"In the model but not in {source.name}: {facts['missing']:,}; --mask-missing masks them.")
-    if 20 * (len(facts["added"]) + len(facts["described"])) > facts["trained"]:
-        common.say(
-            "Labels known by description alone compete with trained ones: expect less precision until a training."
-        )
+    if facts["added"]:
+        common.say("New labels are suggested by their names. Promises were fitted without them: see vocab load --help.")
     changes = "would change" if dry_run else "changed" if facts["changed"] else "is unchanged"
     common.say(f"{target} {changes}: names in {facts['language'] or 'the main language'}, by {facts['by']}")
 
@@ -328,3 +317,38 @@ def _write_table(found: Source, output: Path, force: bool) -> None:
     with replace_path(output, overwrite=force) as place:
         write_vocab(found.vocab, place)
     common.say(f"{output}: {len(found.vocab):,} labels")
+
+
+@app.command("undo")
+def undo(model: common.ModelArgument, json: common.JsonFlag = False) -> None:
+    """Go back to the vocabulary before the last vocab load or vocab untrained."""
+    tagger = common.load_tagger(model)
+    if tagger.earlier_labels_ is None:
+        raise InputError("there must be an earlier vocabulary to go back to", given=f"none in {model}")
+    before = len(tagger.vocab_)
+    tagger.undo_labels()
+    common.save_changed(tagger, model, model)
+    facts = {"model": str(model), "labels_before": before, "labels": len(tagger.vocab_)}
+    if json:
+        common.print_json(facts)
+        return
+    common.say(
+        f"{model} has the vocabulary before the last change: {len(tagger.vocab_):,} labels, {before:,} until now"
+    )
+
+
+@app.command("untrained")
+def untrained(
+    model: common.ModelArgument,
+    on: Annotated[bool, typer.Option("--on/--off", help="Suggest labels that no training text has, or none of them.")],
+    json: common.JsonFlag = False,
+) -> None:
+    """Switch labels without training texts on, to be suggested by their names, or off."""
+    tagger = common.load_tagger(model)
+    tagger.update_labels(untrained=on)
+    common.save_changed(tagger, model, model)
+    found = 0 if tagger.new_labels_ is None else int(tagger.new_labels_.labels.size)
+    if json:
+        common.print_json({"model": str(model), "untrained": found})
+        return
+    common.say(f"{model}: {found:,} labels without training texts are suggested by their names")

@@ -24,8 +24,10 @@ from tagwood._check import check_choice, check_int
 from tagwood.errors import InputError
 from tagwood.storage.state import check_packed, pack_strings
 
+DETAILS = ("notation", "broader", "replaced_by")
 ID_KINDS = ("row", "integer", "tuple")
 _AMBIGUOUS, _UNKNOWN = -1, -2
+_SHOWN = 5  # labels that an ambiguous name is told to stand for
 _BETWEEN_NAMES = "\n"
 _MAX_LABELS = 2**31 - 1
 
@@ -113,6 +115,10 @@ class LabelVocab:
         What a label that is not called by a text is called by: its ``"row"`` of the table; or an ``"integer"`` or
         ``"tuple"`` of its own, which `uris` has as text.
 
+    details
+        What a thesaurus says beside names, by `DETAILS`, empty where there is nothing: ``"notation"``; URIs of
+        ``"broader"`` labels and of those that a label is ``"replaced_by"``, separated by line breaks.
+
     Examples
     --------
     >>> vocab = LabelVocab.from_names(["ash", "oak"], languages={"de": ["Esche", ""]})
@@ -129,6 +135,7 @@ class LabelVocab:
     removed: NDArray[np.bool_] | None = None
     alternatives: StringTable | None = None
     id_kind: str = "row"
+    details: Mapping[str, StringTable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_int(self.size, "the number of labels", low=0, high=_MAX_LABELS)
@@ -136,8 +143,12 @@ class LabelVocab:
         if self.id_kind != "row" and self.uris is None:
             raise InputError("a vocabulary with ids of its own must have them as URIs", given="no URIs")
         object.__setattr__(self, "languages", dict(self.languages))
+        object.__setattr__(self, "details", dict(self.details))
+        for what in self.details:
+            check_choice(what, "details", DETAILS)
         columns = {"names": self.names, "URIs": self.uris, "removed": self.removed, **self.languages}
         columns["alternative names"] = self.alternatives
+        columns |= self.details
         for what, column in columns.items():
             if column is not None and len(column) != self.size:
                 raise InputError(
@@ -200,7 +211,7 @@ class LabelVocab:
             isinstance(other, LabelVocab)
             and (self.size, self.uris, self.languages) == (other.size, other.uris, other.languages)
             and self.id_kind == other.id_kind
-            and self.alternatives == other.alternatives
+            and (self.alternatives, self.details) == (other.alternatives, other.details)
             and (self.names == other.names or list(self._all_names()) == list(other._all_names()))
             and np.array_equal(self.removed_mask(), other.removed_mask())
         )
@@ -265,16 +276,85 @@ class LabelVocab:
         return self._find_texts(values.ravel().tolist())
 
     def find(self, key: str) -> int | None:
-        """Return the id of the label with this URI or else this main name; None if there is none.
+        """Return the id of the label with this URI, or else main name, or else any other name; None if there is none.
 
-        Of labels with the same name, those in use go before removed ones; several labels in use raise `InputError`.
+        Other names are those of further languages, alternative names and notations. Of labels with the same name, those
+        in use go before removed ones; several labels in use raise `InputError`.
+
+        Examples
+        --------
+        >>> vocab = LabelVocab.from_names(["ash", "oak"], alternatives=[["tree", "582"], ["tree"]])
+        >>> vocab.find("582")
+        0
+        >>> vocab.find("tree")
+        Traceback (most recent call last):
+        tagwood.errors.InputError: the name 'tree' is ambiguous: 'ash', 'oak'. Use the URI or main name of the label.
         """
+        label = self._find_own(key)
+        if label is None:
+            label = self._by_other_name.get(key)
+        if label == _AMBIGUOUS:
+            several = ", ".join(repr(self._described(one)) for one in self.find_all(key)[:_SHOWN])
+            raise InputError(f"the name {key!r} is ambiguous: {several}", hint="Use the URI or main name of the label.")
+        return label
+
+    def find_all(self, key: str) -> list[int]:
+        """Return all labels in use that have a URI, or else main name, or else other name, in the order of ids."""
+        label = self._find_own(key)
+        label = self._by_other_name.get(key) if label is None else label
+        if label != _AMBIGUOUS:
+            return [] if label is None else [label]
+        named = [i for i, name in enumerate(self._all_names()) if name == key]
+        others = named or [i for i, names in enumerate(self.label_names()) if key in names]
+        return [i for i in others if not self._is_removed(i)] or others
+
+    def below(self, labels: Iterable[int]) -> NDArray[np.int64]:
+        """Return labels and all that are narrower, by the broader labels in `details`, as rising ids."""
+        found = {check_int(label, "label", low=0, high=self.size - 1) for label in labels}
+        narrower = self._narrower
+        if not narrower:
+            raise InputError(
+                "branches need a vocabulary with broader labels",
+                given="none",
+                hint="Load one with: tagwood vocab load MODEL subjects.ttl",
+            )
+        waiting = list(found)
+        while waiting:
+            new = [one for one in narrower.get(waiting.pop(), ()) if one not in found]
+            found.update(new)
+            waiting += new
+        return np.array(sorted(found), dtype=np.int64)
+
+    def detail(self, label: int, what: str) -> list[str]:
+        """Return what `details` say about a label: its notation, or URIs of broader labels or of its replacements."""
+        table = self.details.get(what)
+        return [] if table is None else table[label].split(_BETWEEN_NAMES) if table[label] else []
+
+    def other_names(self, label: int) -> list[str]:
+        """Return the alternative names and notations of a label."""
+        cell = "" if self.alternatives is None else self.alternatives[label]
+        return cell.split(_BETWEEN_NAMES) if cell else []
+
+    def with_uri(self, uri: str) -> int | None:
+        """Return the label with a URI; None if there is none."""
+        return self._by_uri.get(uri)
+
+    def own_keys(self) -> set[str]:
+        """Return all main names and URIs."""
+        return (
+            {*self._by_name, *self._by_uri} if self.names is not None else {*map(str, range(self.size)), *self._by_uri}
+        )
+
+    def _find_own(self, key: str) -> int | None:
+        """Return the label with this URI or main name, -1 where there are several, None if there is none."""
         label = self._by_uri.get(key)
         if label is None:
             label = _as_id(key, self.size) if self.names is None else self._by_name.get(key)
-        if label == _AMBIGUOUS:
-            raise InputError(f"the name {key!r} is ambiguous", hint="Use the URI of the label.")
         return label
+
+    def _described(self, label: int) -> str:
+        uri = self.uri(label)
+        return self.name(label) if uri is None else f"{self.name(label)} <{uri}>"
 
     def find_word(self, word: str) -> int | None:
         """Like `find`, for formats whose label names have ``_`` in place of spaces."""
@@ -315,6 +395,7 @@ class LabelVocab:
         uris: Sequence[str] | None = None,
         languages: Mapping[str, Sequence[str]] | None = None,
         alternatives: Iterable[Iterable[str]] | None = None,
+        details: Mapping[str, Sequence[str]] | None = None,
     ) -> LabelVocab:
         """Return a vocabulary with new labels appended; present ones keep their ids."""
         self._check_new(names, uris)
@@ -331,6 +412,10 @@ class LabelVocab:
         others = self.alternatives
         if alternatives is not None or others is not None:
             others = (others or StringTable.from_strings(older)).extend(pack_names(alternatives or blanks))
+        facts = {
+            what: (self.details.get(what) or StringTable.from_strings(older)).extend((details or {}).get(what, blanks))
+            for what in dict.fromkeys([*self.details, *(details or {})])
+        }
         return LabelVocab(
             self.size + len(names),
             mains.extend(names),
@@ -339,6 +424,7 @@ class LabelVocab:
             None if self.removed is None else np.append(self.removed, np.zeros(len(names), dtype=np.bool_)),
             others,
             self.id_kind,
+            facts,
         )
 
     def add_ids(self, ids: Iterable[int | tuple[Any, ...]]) -> LabelVocab:
@@ -359,6 +445,7 @@ class LabelVocab:
         arrays: dict[str, NDArray[np.generic]] = {"size": np.array([self.size], dtype=np.int64)}
         tables = {"names": self.names, "uris": self.uris, "alternatives": self.alternatives}
         tables |= {f"language.{code}": table for code, table in self.languages.items()}
+        tables |= {f"detail.{what}": table for what, table in self.details.items()}
         for name, table in tables.items():
             if table is not None:
                 arrays[f"{name}.blob"] = table.blob
@@ -388,7 +475,9 @@ class LabelVocab:
         }
         removed = None if "removed" not in arrays else arrays["removed"].astype(np.bool_)
         kind = ID_KINDS[int(arrays["id_kind"][0]) % len(ID_KINDS)] if "id_kind" in arrays else "row"
-        return cls(int(size[0]), table("names"), table("uris"), languages, removed, table("alternatives"), kind)
+        details = {what: found for what in DETAILS if (found := table(f"detail.{what}")) is not None}
+        others = table("alternatives")
+        return cls(int(size[0]), table("names"), table("uris"), languages, removed, others, kind, details)
 
     def _all_names(self) -> Iterable[str]:
         return map(str, range(self.size)) if self.names is None else self.names
@@ -399,8 +488,8 @@ class LabelVocab:
         taken = set()
         for name, uri in zip(names, [""] * len(names) if uris is None else uris, strict=True):
             key = uri or name
-            old = self.find(key) if key else None
-            if not key or key in taken or (old is not None and not removed[old]):
+            old = self._find_own(key) if key else None
+            if not key or key in taken or (old is not None and (old == _AMBIGUOUS or not removed[old])):
                 raise InputError("a new label needs a name or URI of its own", given=repr(key))
             taken.add(key)
 
@@ -424,8 +513,9 @@ class LabelVocab:
         if self._by_uri:
             by_uri = np.fromiter(map(self._by_uri.get, values, repeat(_UNKNOWN)), np.int64, len(values))
             rows = np.where(by_uri >= 0, by_uri, rows)
-        if (rows == _AMBIGUOUS).any():
-            self.find(values[int(np.argmax(rows == _AMBIGUOUS))])  # raises
+        for place in np.flatnonzero(rows < 0) if self._by_other_name or (rows == _AMBIGUOUS).any() else ():
+            row = self.find(values[int(place)])  # raises if the name is ambiguous
+            rows[place] = _UNKNOWN if row is None else row
         return np.maximum(rows, -1)
 
     def _find_any(self, value: Any) -> int:
@@ -462,6 +552,31 @@ class LabelVocab:
                 if other not in (label, _AMBIGUOUS) and self._is_removed(other) == self._is_removed(label):
                     index[name] = _AMBIGUOUS
         return index
+
+    @cached_property
+    def _by_other_name(self) -> dict[str, int]:
+        """The label in use with each name of a further language, alternative name or notation; -1 for several."""
+        index: dict[str, int] = {}
+        for table in (*self.languages.values(), self.alternatives):
+            for label, cell in enumerate(() if table is None else table):
+                for name in cell.split(_BETWEEN_NAMES) if cell else ():
+                    first = index.setdefault(name, label)
+                    if first != label and (first == _AMBIGUOUS or self._is_removed(first) == self._is_removed(label)):
+                        index[name] = _AMBIGUOUS
+                    elif first != label and self._is_removed(first):
+                        index[name] = label
+        return index
+
+    @cached_property
+    def _narrower(self) -> dict[int, list[int]]:
+        """Narrower labels of each label that has some."""
+        found: dict[int, list[int]] = {}
+        for label in range(self.size if "broader" in self.details else 0):
+            for uri in self.detail(label, "broader"):
+                above = self._by_uri.get(uri)
+                if above is not None:
+                    found.setdefault(above, []).append(label)
+        return found
 
     @cached_property
     def _by_word(self) -> dict[str, int]:

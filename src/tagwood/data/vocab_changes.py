@@ -6,7 +6,7 @@ and removed labels. Ids stay and new labels are appended, so that the model stay
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tagwood._check import check_choice
@@ -175,6 +175,7 @@ def update_table(
         _alternatives(vocab, newer, pairs),
         vocab.id_kind,
     )
+    table = replace(table, details=_details(vocab, newer, pairs))
     table = table.remove(masked) if masked else table
     new = [j for j in diff.added if not gone[j]]
     added = list(range(len(vocab), len(vocab) + len(new))) if add else []
@@ -184,6 +185,7 @@ def update_table(
             uris=None if newer.uris is None else [newer.uri(j) or "" for j in new],
             languages={code: [column[j] for j in new] for code, column in newer.languages.items()},
             alternatives=None if newer.alternatives is None else [newer.alternatives[j].split("\n") for j in new],
+            details={what: [column[j] for j in new] for what, column in newer.details.items()},
         )
     table.keys()  # raises if two labels have the same key
     return TableUpdate(
@@ -242,3 +244,14 @@ def _alternatives(vocab: LabelVocab, newer: LabelVocab, pairs: dict[int, int]) -
     for i, j in pairs.items():
         names[i] = newer.alternatives[j] or names[i]
     return StringTable.from_strings(names)
+
+
+def _details(vocab: LabelVocab, newer: LabelVocab, pairs: dict[int, int]) -> dict[str, StringTable]:
+    """Return notations, broader labels and replacements: those of `newer` for labels that it has."""
+    found = dict(vocab.details)
+    for what, column in newer.details.items():
+        cells = list(found[what]) if what in found else [""] * len(vocab)
+        for i, j in pairs.items():
+            cells[i] = column[j]
+        found[what] = StringTable.from_strings(cells)
+    return found

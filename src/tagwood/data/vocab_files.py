@@ -8,7 +8,8 @@ SKOS is Turtle, N-Triples, RDF/XML or JSON-LD and needs the extra ``skos``. It i
 with a row per concept in the order of the file, and broader concepts and texts, which the table has no column for.
 
 Decisions. A concept is a subject of type skos:Concept; in a file without that type, a subject with a preferred label.
-Concepts without a URI (blank nodes) are left out. ``owl:deprecated true`` marks a concept as removed. The first
+Concepts without a URI (blank nodes) are left out. ``owl:deprecated true`` or ``skos:deprecated true`` marks a
+concept as removed. The first
 preferred label per language counts. Alternative labels of all languages and the notation are alternative names.
 """
 
@@ -32,18 +33,19 @@ from tagwood.data.files import (
     read_start,
     reading_errors,
 )
-from tagwood.data.vocab import LabelVocab, StringTable, pack_names
+from tagwood.data.vocab import DETAILS, LabelVocab, StringTable, pack_names
 from tagwood.errors import DataError, InputError, MissingExtraError
 from tagwood.storage.publish import replace_path
 
 _KEY_COLUMNS = ("uri", "key", "identifier")
 _NAME_COLUMNS = ("name", "label", "title", "prefLabel")
 _BETWEEN = "|"  # between alternative names
-_KNOWN = {"id", "removed", "alt", "notation", *_KEY_COLUMNS, *_NAME_COLUMNS}
+_KNOWN = {"id", "removed", "alt", *DETAILS, *_KEY_COLUMNS, *_NAME_COLUMNS}
 _TRUE = {"1", "true", "yes"}
 _SKOS = "http://www.w3.org/2004/02/skos/core#"
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-_DEPRECATED = "http://www.w3.org/2002/07/owl#deprecated"
+_DEPRECATED = ("http://www.w3.org/2002/07/owl#deprecated", _SKOS + "deprecated")
+_REPLACED = "http://purl.org/dc/terms/isReplacedBy"
 _ENDINGS = {
     ".ttl": "TURTLE",
     ".turtle": "TURTLE",
@@ -54,7 +56,7 @@ _ENDINGS = {
     ".jsonld": "JSON_LD",
 }
 _TURTLE_STARTS = (b"@prefix", b"@base", b"prefix ", b"base <")
-_WANTED = {_TYPE, _DEPRECATED} | {
+_WANTED = {_TYPE, *_DEPRECATED, _REPLACED} | {
     _SKOS + name for name in ("prefLabel", "altLabel", "notation", "broader", "definition", "scopeNote")
 }
 
@@ -96,6 +98,7 @@ def write_vocab(vocab: LabelVocab, path: str | Path) -> None:
     columns |= {f"label_{code}": table for code, table in vocab.languages.items()}
     if vocab.alternatives is not None:
         columns["alt"] = (cell.replace("\n", _BETWEEN) for cell in vocab.alternatives)
+    columns |= {what: (cell.replace("\n", _BETWEEN) for cell in found) for what, found in vocab.details.items()}
     if vocab.removed is not None:
         columns["removed"] = map(str, vocab.removed.astype(int).tolist())
     with replace_path(path, overwrite=True) as place, open_for_writing(place) as file:
@@ -156,7 +159,9 @@ def _from_columns(path: Path, header: list[str], rows: Iterator[tuple[int, list[
         else None
     )
     removed = columns.get("removed")
-    return _make(path, names, keys=keys, languages=languages, removed=removed, alternatives=alternatives)
+    made = _make(path, names, keys=keys, languages=languages, removed=removed, alternatives=alternatives)
+    details = {what: pack_names(cell.split(_BETWEEN) for cell in columns[what]) for what in DETAILS if what in columns}
+    return replace(made, details=details)
 
 
 def _from_bare_rows(path: Path, rows: Iterator[tuple[int, list[str]]]) -> LabelVocab:
@@ -265,6 +270,7 @@ class _Concept:
     definitions: dict[str, str] = field(default_factory=dict)
     notation: str = ""
     broader: list[str] = field(default_factory=list)
+    replaced_by: list[str] = field(default_factory=list)
     deprecated: bool = False
     is_concept: bool = False
 
@@ -280,8 +286,10 @@ def _concepts(path: Path) -> dict[str, _Concept]:
         if predicate == _TYPE:
             concept.is_concept = concept.is_concept or text == _SKOS + "Concept"
             typed = typed or concept.is_concept
-        elif predicate == _DEPRECATED:
-            concept.deprecated = text in ("true", "1")
+        elif predicate in _DEPRECATED:
+            concept.deprecated = concept.deprecated or text.lower() in ("true", "1")
+        elif predicate == _REPLACED:
+            concept.replaced_by.append(text)
         else:
             _add(concept, predicate.removeprefix(_SKOS), text, getattr(value, "language", None) or "")
     return {uri: c for uri, c in found.items() if (c.is_concept if typed else c.names)}
@@ -325,6 +333,16 @@ def _statements(path: Path) -> Iterator[tuple[str, str, Any]]:
             ) from error
 
 
+def _details(concepts: list[_Concept]) -> dict[str, StringTable]:
+    """Return notation, broader concepts and replacements, as far as some concept has them."""
+    columns = {
+        "notation": [[c.notation] if c.notation else [] for c in concepts],
+        "broader": [c.broader for c in concepts],
+        "replaced_by": [c.replaced_by for c in concepts],
+    }
+    return {what: pack_names(cells) for what, cells in columns.items() if any(cells)}
+
+
 def _thesaurus(concepts: dict[str, _Concept], main: str, codes: list[str]) -> Thesaurus:
     uris = list(concepts)
     ids = {uri: number for number, uri in enumerate(uris)}
@@ -340,6 +358,7 @@ def _thesaurus(concepts: dict[str, _Concept], main: str, codes: list[str]) -> Th
         {code: StringTable.from_strings(c.names.get(code, "") for c in found) for code in codes},
         removed if removed.any() else None,
         pack_names(others) if any(others) else None,
+        details=_details(found),
     )
     return Thesaurus(
         vocab,

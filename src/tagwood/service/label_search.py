@@ -45,7 +45,7 @@ class LabelNameIndex:
     blob: NDArray[np.uint8]  # folded names as UTF-8, each followed by a 0 byte
     offsets: NDArray[np.int64]  # (n_entries + 1,) where each name begins
     labels: NDArray[np.int32]  # (n_entries,) label of each name
-    tables: NDArray[np.int8]  # (n_entries,) 0: main name, i: the i-th language of the label table
+    tables: NDArray[np.int8]  # (n_entries,) 0: main name, i: the i-th language of the table, -1: alternative name
     # word_entries, word_places: word starts in alphabetical order: the entry, and the byte in its name
     word_entries: NDArray[np.int32]
     word_places: NDArray[np.uint16]
@@ -55,11 +55,15 @@ class LabelNameIndex:
     def build(cls, vocab: LabelVocab) -> LabelNameIndex:
         """Index the names of a label table; the index of a table without names is empty."""
         tables = [] if vocab.names is None else [vocab.names, *vocab.languages.values()][:127]
-        folded = [fold(name).encode()[:_MAX_NAME_BYTES] for table in tables for name in table]
+        others = [(label, name) for label in range(len(vocab) if tables else 0) for name in vocab.other_names(label)]
+        names = [*(name for table in tables for name in table), *(name for _, name in others)]
+        folded = [fold(name).encode()[:_MAX_NAME_BYTES] for name in names]
         offsets = np.concatenate([[0], np.cumsum([len(name) + 1 for name in folded])]).astype(np.int64)
         blob = np.frombuffer(b"".join(name + b"\0" for name in folded), dtype=np.uint8)
         labels = np.tile(np.arange(len(vocab) if tables else 0, dtype=np.int32), len(tables))
+        labels = np.append(labels, np.array([label for label, _ in others], dtype=np.int32))
         kinds = np.repeat(np.arange(len(tables), dtype=np.int8), len(vocab))
+        kinds = np.append(kinds, np.full(len(others), -1, dtype=np.int8))
         entries, places = _sorted_words(blob, offsets)
         return cls(blob, offsets, labels, kinds, entries, places, _triples(blob, offsets))
 
@@ -183,7 +187,8 @@ class LabelNameSearch:
 
     def search(self, text: str, limit: int) -> list[FoundName]:
         """Return up to `limit` labels, best first; for an empty query the most frequent ones."""
-        exact = self._vocab.find(text) if text else None
+        same = self._vocab.find_all(text) if text else []
+        exact = same[0] if len(same) == 1 else None
         if exact is None and self._vocab.names is None and text.isdecimal() and len(text) < 11:
             exact = int(text) if int(text) < len(self._vocab) else None
         found = {} if exact is None else {exact: FoundName(exact, "exact", self._vocab.name(exact))}
@@ -238,10 +243,21 @@ class LabelNameSearch:
 
     def _add(self, found: dict[int, FoundName], entry: int, match: str) -> None:
         label = int(self._index.labels[entry])
-        table = self._tables[int(self._index.tables[entry])]
-        name = "" if table is None else table[label]
-        if label not in found and name:
+        if label in found:
+            return
+        name = self._shown(entry, label)
+        if name:
             found[label] = FoundName(label, match, name)
+
+    def _shown(self, entry: int, label: int) -> str:
+        """Return the name of an entry as the label table has it."""
+        place = int(self._index.tables[entry])
+        if place < 0:
+            folded = self._index.name(entry)
+            names = self._vocab.other_names(label)
+            return next((name for name in names if fold(name).encode()[:_MAX_NAME_BYTES] == folded), "")
+        table = self._tables[place]
+        return "" if table is None else table[label]
 
     def _starting_with(self, typed: bytes) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
         """Return entry and position of all word starts at which a name continues with the query."""

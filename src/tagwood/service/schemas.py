@@ -106,6 +106,10 @@ class SuggestRequest(RequestBody):
         examples=["precision>=0.9"],
     )
     restrict: list[LabelKey] | None = Field(default=None, description="Return only these labels.")
+    restrict_branch: list[LabelKey] | None = Field(
+        default=None,
+        description="Return only these labels and all that are narrower in the vocabulary; adds to 'restrict'.",
+    )
     exclude: list[LabelKey] | None = Field(default=None, description="Do not return these labels.")
     filters: list[FilterTerm] | None = Field(
         default=None,

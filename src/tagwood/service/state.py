@@ -109,7 +109,10 @@ class LoadedModel:
         """Return the id of a label given by id, name or URI, or raise a problem that suggests the nearest name."""
         vocab = self.tagger.vocab_
         if isinstance(label, str):
-            found = vocab.find(label)
+            try:
+                found = vocab.find(label)
+            except InputError as error:  # ambiguous
+                raise ProblemError.at(pointer, str(error), "unknown-label") from None
             if found is not None:
                 return found
             if vocab.names is not None or not label.isdecimal() or len(label) > 10:

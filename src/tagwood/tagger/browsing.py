@@ -44,6 +44,10 @@ class LabelCard(LabelBrief):
         Share of the training rows that have the label.
     masked
         Whether the label is excluded from suggestions.
+    alternatives, notation
+        Alternative names and notations.
+    broader, replaced_by
+        Broader labels, and those that replace a deprecated one, as far as the label table has them.
     description
         The text that describes a label without training rows, if there is one.
     senses
@@ -57,6 +61,10 @@ class LabelCard(LabelBrief):
     names: dict[str, str]
     share: float
     masked: bool
+    alternatives: tuple[str, ...]
+    notation: tuple[str, ...]
+    broader: tuple[LabelBrief, ...]
+    replaced_by: tuple[LabelBrief, ...]
     description: str | None
     senses: tuple[Sense, ...]
     neighbours: tuple[Neighbour, ...]
@@ -102,6 +110,10 @@ def label_card(tagger: FittedTagger, label: int, language: str | None = None) ->
         names={code: table[label] for code, table in vocab.languages.items() if table[label]},
         share=brief.rows / max(1, tagger.n_rows_),
         masked=bool(vocab.removed is not None and vocab.removed[label]),
+        alternatives=tuple(name for name in vocab.other_names(label) if name not in vocab.detail(label, "notation")),
+        notation=tuple(vocab.detail(label, "notation")),
+        broader=_linked(tagger, label, "broader", language),
+        replaced_by=_linked(tagger, label, "replaced_by", language),
         description=None if tagger.new_labels_ is None else tagger.new_labels_.descriptions().get(label),
         senses=label_senses(tagger, label, language).senses if linear else (),
         neighbours=_neighbours(tagger, label, language),
@@ -109,6 +121,12 @@ def label_card(tagger: FittedTagger, label: int, language: str | None = None) ->
         if tagger.examples_ is None
         else tuple(tagger.examples_.with_label(label, vocab, language)[:_EXAMPLES]),
     )
+
+
+def _linked(tagger: FittedTagger, label: int, what: str, language: str | None) -> tuple[LabelBrief, ...]:
+    """Return the labels whose URIs the table has for a label."""
+    found = (tagger.vocab_.with_uri(uri) for uri in tagger.vocab_.detail(label, what))
+    return tuple(brief_label(tagger, one, language) for one in found if one is not None)
 
 
 def _neighbours(tagger: FittedTagger, label: int, language: str | None) -> tuple[Neighbour, ...]:

@@ -251,7 +251,8 @@ def with_texts(
     vocab: LabelVocab, texts: Mapping[str, str], counts: NDArray[np.int64]
 ) -> tuple[LabelVocab, dict[int, str]]:
     """Return the table grown by the names it does not know, and the texts by label id."""
-    new = [name for name in texts if vocab.find(name) is None]
+    known = vocab.own_keys()
+    new = [name for name in texts if name not in known]
     if new:
         vocab = vocab.add(new)
     described = {vocab.id(name): text for name, text in texts.items()}

@@ -18,7 +18,7 @@ from scipy import sparse
 from tagwood._check import check_stored_finite, is_pointer
 from tagwood._sparse import normalize_rows
 from tagwood.data.dataset import Dataset
-from tagwood.data.vocab import LabelVocab, StringTable
+from tagwood.data.vocab import DETAILS, LabelVocab, StringTable
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder
 from tagwood.groups.impute import Imputed
@@ -330,12 +330,41 @@ def _check_kept(ptr: NDArray[np.int64], labels: NDArray[np.int32], n_labels: int
         raise InputError("the labels of stored texts must fit together, with ids of the model")
 
 
+class EarlierLabels(NamedTuple):
+    """The label table before the last change, and the labels without rows that were suggested, with descriptions."""
+
+    vocab: LabelVocab
+    new: NDArray[np.int32]
+    texts: StringTable
+
+    @classmethod
+    def of(cls, vocab: LabelVocab, new: NewLabels | None) -> EarlierLabels:
+        """Remember what a Tagger has."""
+        if new is None:
+            return cls(vocab, np.empty(0, dtype=np.int32), StringTable.from_strings([]))
+        return cls(vocab, new.labels, new.texts)
+
+    def state(self) -> State:
+        """Return the stored form."""
+        arrays: dict[str, NDArray[Any]] = {"new": self.new, "blob": self.texts.blob, "offsets": self.texts.offsets}
+        return State("EarlierLabels", arrays=arrays, parts={"vocab": vocab_state(self.vocab)})
+
+    @classmethod
+    def from_state(cls, state: State) -> EarlierLabels:
+        """Rebuild from the stored form."""
+        vocab, new = vocab_from_state(state.part("vocab")), state.array("new", np.int32, (None,))
+        if new.size and (new.min() < 0 or new.max() >= len(vocab)):
+            raise InputError("stored labels must be labels of their table", given="others")
+        offsets = state.array("offsets", np.int64, (new.size + 1,))
+        return cls(vocab, new, StringTable(state.array("blob", np.uint8, (None,)), offsets))
+
+
 def tagger_state(tagger: Any) -> State:
     """Return the stored form of a fitted Tagger."""
     parts = {"model": tagger.model_.state(), "vocab": vocab_state(tagger.vocab_)}
     if tagger.encoder_ is not getattr(tagger.model_, "encoder_", None):  # otherwise the model stores it
         parts["encoder"] = tagger.encoder_.state()
-    for name in ("probabilities", "new_labels", "examples", "group_samples"):
+    for name in ("probabilities", "new_labels", "earlier_labels", "examples", "group_samples"):
         part = getattr(tagger, f"{name}_")
         if part is not None:
             parts[name] = part.state()
@@ -398,6 +427,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "measures_": None if measured is None else Measures(*measured),
         "simpler_because_": state.param("simpler_because", str),
         "new_labels_": _restored_new_labels(parts, vocab, usage, kept),
+        "earlier_labels_": EarlierLabels.from_state(parts["earlier_labels"]) if "earlier_labels" in parts else None,
         "examples_": kept,
         "group_samples_": None if grouped is None else GroupSamples.from_state(grouped, len(vocab)),
         "learned_": LearnedRows.from_state(parts["learned"]) if "learned" in parts else LearnedRows(),
@@ -428,6 +458,7 @@ def vocab_state(vocab: LabelVocab) -> State:
     codes = list(vocab.languages)
     tables = {"names": vocab.names, "uris": vocab.uris, "alternatives": vocab.alternatives}
     tables |= {f"language_{number}": vocab.languages[code] for number, code in enumerate(codes)}
+    tables |= {f"detail_{what}": found for what, found in vocab.details.items()}
     arrays: dict[str, NDArray[Any]] = {}
     for name, table in tables.items():
         if table is not None:
@@ -457,4 +488,5 @@ def vocab_from_state(state: State) -> LabelVocab:
     }
     removed = state.array("removed", np.bool_, (size,)) if "removed" in state.arrays else None
     kind = str(state.params.get("id_kind", "row"))
-    return LabelVocab(size, table("names"), table("uris"), languages, removed, table("alternatives"), kind)
+    details = {what: found for what in DETAILS if (found := table(f"detail_{what}")) is not None}
+    return LabelVocab(size, table("names"), table("uris"), languages, removed, table("alternatives"), kind, details)

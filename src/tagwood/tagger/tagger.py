@@ -71,6 +71,7 @@ from tagwood.tagger.search import (
 )
 from tagwood.tagger.senses import Different, Senses, label_senses, most_different
 from tagwood.tagger.stored import (
+    EarlierLabels,
     ExampleTexts,
     GroupSamples,
     base_model,
@@ -138,6 +139,7 @@ class Tagger(Params):
     measures_: Measures | None
     simpler_because_: str
     new_labels_: NewLabels | None
+    earlier_labels_: EarlierLabels | None
     examples_: ExampleTexts | None
     group_samples_: GroupSamples | None
     learned_: LearnedRows
@@ -210,7 +212,7 @@ class Tagger(Params):
         parts, self.probabilities_, self.measures_, curve = learn(data, plan, progress)
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab
         self.label_counts_ = np.bincount(parts.Y.indices, minlength=data.n_labels).astype(np.int64)
-        self.examples_ = self.group_samples_ = None
+        self.examples_ = self.group_samples_ = self.earlier_labels_ = None
         self.learned_ = LearnedRows()
         if self.keep_texts:
             shown = data if data.groups is None else data.with_labels(parts.Y)
@@ -526,6 +528,7 @@ class Tagger(Params):
         if len(table) < len(self.vocab_):
             raise InputError(f"vocab must keep the {len(self.vocab_):,} labels of this Tagger", given=f"{len(table):,}")
         table = updated_vocab(table, rename or {}, mask, unmask)
+        earlier = EarlierLabels.of(before, self.new_labels_)
         self.vocab_, described = with_texts(table, texts or {}, self.label_counts_)
         added = len(self.vocab_) - self.label_counts_.size
         self.label_counts_ = np.append(self.label_counts_, np.zeros(added, dtype=np.int64))
@@ -534,6 +537,29 @@ class Tagger(Params):
         if calibrator is not None:
             calibrator.grow(int(getattr(self.model_, "n_labels_", calibrator.n_labels_)))
         self._update_new_labels(before, described, found, untrained)
+        self.earlier_labels_ = earlier
+        self._prepare()
+        return self
+
+    def undo_labels(self) -> Self:
+        """Go back to the label table before the last `update_labels`, which is stored with the model."""
+        self._fitted()
+        earlier = self.earlier_labels_
+        if earlier is None:
+            raise InputError("there must be an earlier label table to go back to", given="none")
+        if self._usage().n_known > len(earlier.vocab):
+            raise InputError(
+                f"the label table must have the {self._usage().n_known:,} labels of the model",
+                given=f"{len(earlier.vocab):,} before the last change",
+                hint="This model took the labels in itself; mask them, or train again.",
+            )
+        self.vocab_ = earlier.vocab
+        self.label_counts_ = self.label_counts_[: len(earlier.vocab)]
+        if self.new_labels_ is not None:
+            texts = dict(zip(earlier.new.tolist(), earlier.texts, strict=True))
+            curve = self.new_labels_.curve
+            self.new_labels_ = NewLabels.build(curve, texts, texts, self.vocab_, self._usage())
+        self.earlier_labels_ = None
         self._prepare()
         return self
 

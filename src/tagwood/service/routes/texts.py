@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from tagwood.errors import InputError
 from tagwood.models.label_filter import LabelFilter
 from tagwood.service.batching import TagOptions
 from tagwood.service.problems import ProblemError
@@ -166,12 +167,19 @@ def _options(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits) -
     if body.promise is not None and not loaded.calibrated:
         detail = "A promise needs calibrated probabilities, which this model does not have; use k instead."
         raise ProblemError("conflict", detail)
-    found: dict[str, tuple[int, ...] | None] = {"restrict": None, "exclude": None}
+    found: dict[str, tuple[int, ...] | None] = {"restrict": None, "restrict_branch": None, "exclude": None}
     for field in found:
         labels = getattr(body, field)
         if labels is not None:
             check_count(labels, f"#/{field}", limits)
             found[field] = tuple(loaded.find(one, f"#/{field}/{place}") for place, one in enumerate(labels))
+    branches = found["restrict_branch"]
+    if branches is not None:
+        try:
+            below = tuple(loaded.tagger.vocab_.below(branches).tolist())
+        except InputError as error:
+            raise ProblemError.at("#/restrict_branch", str(error), "unknown-label") from None
+        found["restrict"] = (*(found["restrict"] or ()), *below)
     return TagOptions(
         k=_check_k(body.k, limits),
         threshold=body.threshold,
