@@ -9,7 +9,7 @@ NATIVE := $(CPP) CMakeLists.txt pyproject.toml
 EXTRAS := neural,serve,plots,skos,stem,files,tune,scale,mlflow,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help wheel demo serve test test-fast check fix bench docs screenshots build clean
+.PHONY: faults asan fuzz soak help wheel demo serve test test-fast check fix bench docs screenshots build clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -28,6 +28,22 @@ test: $(VENV)/.all ## Install with all extras and run the whole test suite
 
 test-fast: $(VENV)/.all ## The tests without browser and neural training, in less than two minutes
 	$(BIN)/python -m pytest -m "not neural and not browser and not slow" --ignore=tests/e2e src tests
+
+faults: $(VENV)/.all ## Inject faults into every command that writes, and forge model folders of every kind
+	$(BIN)/python -m tests.faults.injection
+	$(BIN)/python -m tests.faults.zoo build/zoo
+	$(BIN)/python -m tests.faults.forging build/zoo --trials $(or $(TRIALS),5000)
+
+asan: $(VENV)/.all ## Kernel tests and forged model folders under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(BIN)/python -m tests.faults.zoo build/zoo
+	scripts/asan.sh -m pytest tests/kernels
+	scripts/asan.sh -m tests.faults.forging build/zoo --trials $(or $(TRIALS),5000)
+
+fuzz: $(VENV)/.all ## Malformed files and options on the command line, forged headers and manifests (CASES=20000)
+	$(BIN)/python -m tests.support.fuzzing --cases $(or $(CASES),20000)
+
+soak: $(VENV)/.all ## A service under load with swaps, kills and a full disk (MINUTES=20)
+	$(BIN)/python -m tests.faults.soak --minutes $(or $(MINUTES),20)
 
 check: $(VENV)/.all ## Lint, types, import directions, C++ format, spelling
 	$(BIN)/ruff check .

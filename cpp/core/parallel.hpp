@@ -13,7 +13,9 @@
 #include <vector>
 
 // Run-time choice of the instruction set: one portable binary, the hot loops compiled for AVX2 and AVX-512 as well.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+// Not under AddressSanitizer, which is not ready yet when the choice is made.
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) &&                           \
+    !defined(__SANITIZE_ADDRESS__)
 #define TAGWOOD_HOT __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define TAGWOOD_HOT

@@ -222,7 +222,8 @@ class Supervisor:
         assert process.stdin is not None
         self._selector.unregister(process.stdout)
         process.stdout.close()
-        process.stdin.close()
+        with contextlib.suppress(OSError):  # the job of a worker that was killed at once is still in the buffer
+            process.stdin.close()
         code = process.wait()
         if code == NO_MODEL and self._on_ready is not None:
             self._gave_up = self._stopping = True  # the model never loaded: give up instead of retrying
@@ -256,7 +257,8 @@ class Supervisor:
                 process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
-                    pipe.close()
+                    with contextlib.suppress(OSError):
+                        pipe.close()
         self._selector.close()
 
     def _on_stop(self, number: int, frame: FrameType | None) -> None:

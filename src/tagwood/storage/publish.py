@@ -294,7 +294,9 @@ def _starts_as_manifest(path: Path) -> bool:
 
 
 def _remove_tree(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(2):  # again after a failure that passes, such as too many open files
+        if folder.exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:
