@@ -62,6 +62,35 @@ std::tuple<Out<int64_t>, Out<int32_t>, Out<float>> py_node_rows(In<int64_t> indp
 using TrainedOut = std::tuple<Out<int64_t>, Out<uint32_t>, Out<int64_t>, Out<int64_t>, Out<uint8_t>, Out<uint8_t>,
                               Out<int64_t>, Out<uint8_t>, Out<uint8_t>, Out<float>, Out<float>, Out<int64_t>>;
 
+// The arrays of blocks, which are emptied.
+TrainedOut give_blocks(std::vector<TrainedBlock> &blocks) {
+  std::vector<int64_t> bucket_sizes, slot_sizes, remainder_sizes, entry_sizes, sweeps;
+  std::vector<uint32_t> buckets;
+  std::vector<uint8_t> remainders, counts, columns, weights;
+  std::vector<float> scales, biases;
+  {
+    nb::gil_scoped_release release;
+    for (auto &block : blocks) {
+      bucket_sizes.push_back(static_cast<int64_t>(block.packed.buckets.size() / 2));
+      slot_sizes.push_back(static_cast<int64_t>(block.packed.counts.size()));
+      remainder_sizes.push_back(static_cast<int64_t>(block.packed.remainders.size()));
+      entry_sizes.push_back(static_cast<int64_t>(block.packed.columns.size()));
+      scales.push_back(block.packed.scale);
+      biases.insert(biases.end(), block.bias.begin(), block.bias.end());
+      sweeps.push_back(block.sweeps);
+    }
+    buckets = join(blocks, &PackedBlock::buckets);
+    remainders = join(blocks, &PackedBlock::remainders);
+    counts = join(blocks, &PackedBlock::counts);
+    columns = join(blocks, &PackedBlock::columns);
+    weights = join(blocks, &PackedBlock::weights);
+  }
+  return {own(std::move(bucket_sizes)),    own(std::move(buckets)),    own(std::move(slot_sizes)),
+          own(std::move(remainder_sizes)), own(std::move(remainders)), own(std::move(counts)),
+          own(std::move(entry_sizes)),     own(std::move(columns)),    own(std::move(weights)),
+          own(std::move(scales)),          own(std::move(biases)),     own(std::move(sweeps))};
+}
+
 TrainedOut py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_features,
                            In<int64_t> row_begin, In<int64_t> row_end, In<int32_t> rows, In<int64_t> output_ptr,
                            In<int64_t> positive_begin, In<int64_t> positive_end, In<int32_t> positives,
@@ -90,32 +119,44 @@ TrainedOut py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float
                              seed,
                              threads};
   std::vector<TrainedBlock> blocks;
-  std::vector<int64_t> bucket_sizes, slot_sizes, remainder_sizes, entry_sizes, sweeps;
-  std::vector<uint32_t> buckets;
-  std::vector<uint8_t> remainders, counts, columns, weights;
-  std::vector<float> scales, biases;
   {
     nb::gil_scoped_release release;
     blocks = train_blocks(x, tasks, options);
-    for (auto &block : blocks) {
-      bucket_sizes.push_back(static_cast<int64_t>(block.packed.buckets.size() / 2));
-      slot_sizes.push_back(static_cast<int64_t>(block.packed.counts.size()));
-      remainder_sizes.push_back(static_cast<int64_t>(block.packed.remainders.size()));
-      entry_sizes.push_back(static_cast<int64_t>(block.packed.columns.size()));
-      scales.push_back(block.packed.scale);
-      biases.insert(biases.end(), block.bias.begin(), block.bias.end());
-      sweeps.push_back(block.sweeps);
-    }
-    buckets = join(blocks, &PackedBlock::buckets);
-    remainders = join(blocks, &PackedBlock::remainders);
-    counts = join(blocks, &PackedBlock::counts);
-    columns = join(blocks, &PackedBlock::columns);
-    weights = join(blocks, &PackedBlock::weights);
   }
-  return {own(std::move(bucket_sizes)),    own(std::move(buckets)),    own(std::move(slot_sizes)),
-          own(std::move(remainder_sizes)), own(std::move(remainders)), own(std::move(counts)),
-          own(std::move(entry_sizes)),     own(std::move(columns)),    own(std::move(weights)),
-          own(std::move(scales)),          own(std::move(biases)),     own(std::move(sweeps))};
+  return give_blocks(blocks);
+}
+
+// Packs given weights: block b has the entries entry_ptr[b] .. entry_ptr[b + 1] and n_columns[b] outputs.
+TrainedOut py_pack_blocks(In<int64_t> entry_ptr, In<int32_t> features, In<int32_t> columns, In<float> values,
+                          In<int64_t> n_columns, int64_t n_features, int weight_type) {
+  const auto n_blocks = static_cast<int64_t>(n_columns.shape(0));
+  const auto n_entries = static_cast<int64_t>(features.shape(0));
+  const bool fits = static_cast<int64_t>(entry_ptr.shape(0)) == n_blocks + 1 && entry_ptr.data()[0] == 0 &&
+                    std::is_sorted(entry_ptr.data(), entry_ptr.data() + n_blocks + 1) &&
+                    entry_ptr.data()[n_blocks] == n_entries &&
+                    static_cast<int64_t>(columns.shape(0)) == n_entries &&
+                    static_cast<int64_t>(values.shape(0)) == n_entries;
+  if (!fits || !all_within(features, 0, n_features) || !all_within(columns, 0, 256))
+    throw nb::value_error("pack_blocks: entry_ptr, features, columns and values are inconsistent");
+  std::vector<TrainedBlock> blocks(n_blocks);
+  for (int64_t b = 0; b < n_blocks; ++b)
+    for (int64_t i = entry_ptr.data()[b]; i < entry_ptr.data()[b + 1]; ++i)
+      if (n_columns.data()[b] > 256 || columns.data()[i] >= n_columns.data()[b])
+        throw nb::value_error("pack_blocks: a column is outside its block");
+  {
+    nb::gil_scoped_release release;
+    const int bits = feature_bits(n_features);
+    std::vector<Weight> weights, spare;
+    for (int64_t b = 0; b < n_blocks; ++b) {
+      weights.clear();
+      for (int64_t i = entry_ptr.data()[b]; i < entry_ptr.data()[b + 1]; ++i)
+        weights.push_back(
+            {hash_feature(features.data()[i], bits), static_cast<uint32_t>(columns.data()[i]), values.data()[i]});
+      blocks[b].packed =
+          pack_block(weights, spare, static_cast<int>(n_columns.data()[b]), bits, static_cast<WeightType>(weight_type));
+    }
+  }
+  return give_blocks(blocks);
 }
 
 // The arrays of a model in the order of `tagwood.models.linear_tree.weights.ModelArrays`, held while a search runs.
@@ -348,6 +389,9 @@ void bind_tree(nb::module_ &m) {
         arg("positives").noconvert(), arg("positive_weights").noconvert(), arg("row_weights").noconvert(),
         arg("seeds").noconvert(), arg("loss"), arg("cost"), arg("bias"), arg("tolerance"), arg("max_sweeps"),
         arg("threshold"), arg("weight_type"), arg("seed"), arg("threads"));
+  m.def("pack_blocks", &py_pack_blocks, "Pack given weights block by block; the same arrays as `train_blocks`.",
+        arg("entry_ptr").noconvert(), arg("features").noconvert(), arg("columns").noconvert(),
+        arg("values").noconvert(), arg("n_columns").noconvert(), arg("n_features"), arg("weight_type"));
   m.def("search", &py_search,
         "Best k labels of each row: labels, scores, number found, nodes evaluated, bound on missed labels.",
         arg("model"), arg("n_labels"), arg("max_outputs"), arg("link_power"), arg("x_indptr").noconvert(),

@@ -55,6 +55,7 @@ COMMANDS = {
     "show": Command("tagwood.cli.show", "show", "Show a model: passport, recipe, tree, labels."),
     "suggest": Command("tagwood.cli.predict", "predict", "Same as predict."),
     "train": Command("tagwood.cli.train", "train", "Train a model on texts and their labels."),
+    "update": Command("tagwood.cli.update", "update", "Learn from new rows without a full training."),
     "tune": Command("tagwood.cli.tune", "tune", "Search for better settings, or for the fastest label tree."),
     "tune-threshold": Command(
         "tagwood.cli.tune_threshold", "tune_threshold", "Find the best threshold for label sets."

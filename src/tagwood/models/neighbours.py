@@ -293,6 +293,16 @@ class Neighbours(FittedModel):
         self.dead_ = dead
         return self
 
+    def stored_rows(self) -> tuple[sparse.csr_array, sparse.csr_array]:
+        """Return the rows in use as the index has them, with their `max_features` largest values, and their labels."""
+        self._check_fitted()
+        alive = np.flatnonzero(self.dead_ == 0)
+        X = sparse.csr_array(sparse.vstack([segment.row_index.to_rows().to_scipy() for segment in self.segments_]))
+        label_ptr, labels = self._all_labels()
+        ones = np.ones(labels.size, dtype=np.float32)
+        Y = sparse.csr_array((ones, labels, label_ptr), shape=(self.dead_.size, self.n_labels_))
+        return sparse.csr_array(X[alive]), sparse.csr_array(Y[alive])
+
     def grow(self, n_labels: int) -> Self:
         """Make room for labels that rows added later may have."""
         self.n_labels_ = check_int(n_labels, "n_labels", low=self.n_labels_)

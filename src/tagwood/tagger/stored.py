@@ -31,6 +31,7 @@ from tagwood.tagger.group_learning import GroupRule
 from tagwood.tagger.learning import LearnedRows
 from tagwood.tagger.new_labels import NameCurve, NewLabels, Usage
 from tagwood.tagger.search import Labels, similarity_encoder
+from tagwood.tagger.updating import TaggerUpdate
 
 _SETTINGS = {"groups": GroupRule, "sets": SetRules}
 _EXAMPLE_CHARACTERS, _GROUP_CHARACTERS = 400, 4000  # kept of a text
@@ -378,6 +379,7 @@ def tagger_state(tagger: Any) -> State:
     params["words_per_text"] = tagger.words_per_text_
     params["measures"] = None if tagger.measures_ is None else list(tagger.measures_)
     params |= {name: getattr(tagger, f"{name}_") for name in ("n_rows", "fingerprint", "training_seconds")}
+    params["history"] = [list(one) for one in tagger.history_]
     return State("Tagger", params=params, arrays={"label_counts": tagger.label_counts_}, parts=parts)
 
 
@@ -423,6 +425,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "n_rows_": state.param("n_rows", int),
         "fingerprint_": state.param("fingerprint", str),
         "training_seconds_": state.param("training_seconds", float),
+        "history_": [TaggerUpdate(*one) for one in state.params.get("history", [])],
         "probabilities_": None if known is None else Probabilities.from_state(known),
         "measures_": None if measured is None else Measures(*measured),
         "simpler_because_": state.param("simpler_because", str),

@@ -79,6 +79,7 @@ from tagwood.tagger.stored import (
     restored_settings,
     tagger_state,
 )
+from tagwood.tagger.updating import TaggerUpdate, due_because, update_tagger
 
 
 @storable("Tagger")
@@ -119,6 +120,7 @@ class Tagger(Params):
     encoder_, model_, vocab_ : the fitted parts and the label table
     label_counts_ : (n_labels,) number of training rows of each label
     words_per_text_ : median number of words of the training texts; None for models stored without it
+    history_ : list of TaggerUpdate since the last full training
     measures_ : measures of held-out rows, taken before the model was trained on all rows; None without held-out rows
 
     Examples
@@ -144,6 +146,7 @@ class Tagger(Params):
     group_samples_: GroupSamples | None
     learned_: LearnedRows
     fingerprint_: str
+    history_: list[TaggerUpdate]
     training_seconds_: float
     _search: LabelSearch
     _new_labels: NewLabels | None
@@ -221,6 +224,7 @@ class Tagger(Params):
             if parts.imputed is not None:
                 self.group_samples_ = GroupSamples.draw(data, parts.imputed, self.keep_texts, self.seed)
         self.n_rows_ = data.n_rows
+        self.history_ = []
         self.new_labels_ = None if curve is None else self._untrained(curve)
         self.words_per_text_ = median_words(data.texts or ())
         self.fingerprint_ = data.fingerprint()
@@ -592,6 +596,42 @@ class Tagger(Params):
     def _usage(self) -> Usage:
         known = int(getattr(self.model_, "n_labels_", len(self.vocab_)))
         return Usage(self.label_counts_, self.n_rows_, known)
+
+    def update(self, X: Iterable[str] | Dataset, y: Any = None, *, old: Dataset | None = None) -> Self:
+        """Learn from new texts at a small part of the cost of `fit`.
+
+        Only the classifiers of labels with new texts are trained again; new labels get a place beside similar ones.
+        `history_` tells what each update brought, and `full_training_due` when it is time to train on all rows.
+
+        Parameters
+        ----------
+        X
+            New texts; or a `Dataset` whose label table is that of this Tagger, possibly with labels added.
+        y
+            Labels of the texts, as in `fit`; they may be new.
+        old
+            The rows of the last training. A Tagger of quality balanced has stored what it needs of them; others need
+            them, or enough of them: all rows with the labels of the new texts, and others like them.
+        """
+        self._fitted()
+        if isinstance(X, Dataset):
+            data = X
+        else:
+            Y, table = label_sets(y, self.vocab_, on_unknown="add")
+            data = training_data(as_texts(X), Y, None, table)
+        if data.n_rows == 0:
+            return self
+        self.update_labels(vocab=data.vocab)
+        self.history_ = [*self.history_, update_tagger(self, data, old)]
+        self._update_new_labels(self.vocab_, {}, set(), None)  # labels that have rows are no longer new
+        self._prepare()
+        return self
+
+    @property
+    def full_training_due(self) -> str:
+        """Why it is time for a full training after the updates so far; "" if it is not."""
+        self._fitted()
+        return due_because(self.history_, self.n_rows_, self.label_counts_)
 
     def save(self, folder: str | os.PathLike[str], *, notes: str | None = None, overwrite: bool = False) -> Path:
         """Save into a folder, all or nothing, with a passport and golden inputs; see `tagwood.save`."""

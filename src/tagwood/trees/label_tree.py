@@ -174,6 +174,15 @@ class LabelTree:
             has[self.parent[nodes]] = True
         return has
 
+    def only(self, keep: NDArray[np.bool_]) -> LabelTree:
+        """Return the same nodes with some of the entries of `labels`; the other labels are in no leaf."""
+        tree = object.__new__(LabelTree)
+        ptr = np.concatenate([[0], np.cumsum(keep)])[self.label_ptr].astype(np.int32)
+        parts = {"parent": self.parent, "label_ptr": ptr, "labels": self.labels[keep], "n_labels": self.n_labels}
+        for name, value in parts.items():
+            object.__setattr__(tree, name, value)
+        return tree
+
     def to_text(self, name: Callable[[int], str] = str, max_depth: int | None = None, max_labels: int = 5) -> str:
         """Draw the tree as indented lines, the first few labels of each leaf by name."""
         lines = []

@@ -46,7 +46,9 @@ from tagwood.models.ensemble.members import Inputs, Member, Split, as_members, p
 from tagwood.models.ensemble.training import MemberTraining, measure_costs
 from tagwood.models.ensemble.trial import KEPT, MemberReport, Trial, choose_members, sigmoid
 from tagwood.models.label_filter import LabelFilter, allowed_labels
+from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.name_matcher import CERTAIN, NameMatcher
+from tagwood.models.neighbours import Centroids, Neighbours
 from tagwood.models.tasks import Runner
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
@@ -401,6 +403,50 @@ class Ensemble(FittedModel):
         self.label_counts_ = np.append(self._counts(), np.zeros(ids.size, dtype=np.int64))
         self.n_labels_ += ids.size
         return ids
+
+    def update(self, X: Any, y: Any, old_X: Any = None, old_y: Any = None) -> Self:
+        """Learn from new rows without training everything again; the fusion stays as it is.
+
+        Linear trees train the classifiers of the rows' labels, `Neighbours` get the rows, `Centroids` are computed
+        again. New labels must have been added by `add_labels`.
+
+        Parameters
+        ----------
+        X, y
+            New texts, or features if no member reads texts, and their (n_new, n_labels) label sets.
+        old_X, old_y
+            The rows of the last training, in the same form; default those that a member `Neighbours` has stored.
+        """
+        members = self._ready()
+        Y = check_labels(y)
+        kinds = (TreeRanker, Neighbours, Centroids, NameMatcher)
+        others = [m.name for m in members if not isinstance(m.model, kinds) or m.encoder is not None]
+        if others:
+            raise InputError("members must be able to learn from new rows", given=", ".join(others))
+        encoder = self.encoder_
+        new = X if encoder is None else encoder.transform(list(X))
+        if old_X is not None:
+            old = old_X if encoder is None else encoder.transform(list(old_X)), check_labels(old_y)
+        else:
+            stored = next((m.model for m in members if isinstance(m.model, Neighbours)), None)
+            if stored is None:
+                raise InputError("an update needs the rows of the last training", hint="Pass old_X and old_y.")
+            old = stored.stored_rows()
+        known = sparse.csr_array(old[1])
+        known.resize((known.shape[0], self.n_labels_))
+        for member in members:
+            model = member.model
+            if isinstance(model, TreeRanker):
+                model.update(new, Y, old[0], known)
+            elif isinstance(model, Neighbours):
+                model.grow(self.n_labels_).add_rows(new, Y)
+            elif isinstance(model, Centroids):
+                wide = sparse.csr_array(Y)
+                wide.resize((wide.shape[0], self.n_labels_))
+                model.fit(sparse.vstack([old[0], new]), sparse.vstack([known, wide]))
+        self.label_counts_ = self._counts() + np.bincount(Y.indices, minlength=self.n_labels_)
+        self.n_rows_ += Y.shape[0]
+        return self
 
     def settled(self) -> Self:
         """Return an unfitted copy whose members do not try again what they chose by trials."""

@@ -47,6 +47,7 @@ from tagwood.models.linear_tree.training import (
     train_in_parts,
 )
 from tagwood.models.linear_tree.trials import TreeSweep, choose_tree
+from tagwood.models.linear_tree.updating import update_tree
 from tagwood.models.linear_tree.weights import Found, SearchPlan, TreeWeights, pair_scores
 from tagwood.models.tasks import Job, LocalRunner, Runner
 from tagwood.plugins import plugin_names
@@ -184,6 +185,37 @@ class TreeRanker(FittedModel):
     def beam_width_(self) -> int:
         """Default width of a beam."""
         return 10 if len(self.trees_) == 1 else 6
+
+    def update(self, X: Any, y: Any, old_X: Any, old_y: Any) -> Self:
+        """Learn from new rows: only the classifiers of their labels are trained again, and new labels get a place.
+
+        Parameters
+        ----------
+        X, y
+            (n_new, n_features) features and (n_new, n_labels) label sets of the new rows; labels may be new.
+        old_X, old_y
+            The rows of the last training, or enough of them: those that share labels with the new ones, and others
+            like them. Fewer make the classifiers less precise.
+        """
+        self._check_fitted()
+        base, threads = self.base_tree(), check_threads(self.threads)
+        if any(tree.tree.has_copies for tree in self.trees_):
+            raise InputError("update needs trees without copies of labels", given=type(self).__name__)
+        new, Y = check_training_data(X, y)
+        n_labels = max(self.n_labels_, int(Y.shape[1]))
+        parts = [sparse.csr_array(check_labels(one)) for one in (old_y, Y)]
+        for part in parts:
+            part.resize((part.shape[0], n_labels))
+        rows = csr_parts(sparse.csr_array(sparse.vstack([check_features(old_X), new.to_scipy()])))
+        if rows.n_cols != self.n_features_:
+            raise InputError(f"X must have the {self.n_features_:,} features of the model", given=f"{rows.n_cols:,}")
+        weights = entry_weights(check_labels(sparse.vstack(parts)), None, base.rare_label_weight)
+        updated = []
+        for number, tree in enumerate(self.trees_):
+            training = TreeTraining(rows, weights, float(base.C), base.solver, base.seed + number, threads)
+            updated.append(update_tree(tree, training, new, parts[1]))
+        self.trees_, self.n_labels_ = updated, n_labels
+        return self
 
     def copy_merge(self, search: str) -> str:
         """Return how the scores of copies of a label are joined: ``"mean"`` or ``"max"``."""

@@ -1,0 +1,87 @@
+"""`tagwood update`: learn from new rows without a full training. In: a model folder, rows. Out: the updated model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tagwood.cli import common
+from tagwood.errors import InputError
+
+if TYPE_CHECKING:
+    from tagwood.data import Dataset
+    from tagwood.tagger import Tagger
+
+
+def update(
+    model: common.ModelArgument,
+    new: Annotated[Path, typer.Argument(help="New rows with labels; labels may be new.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Rows of the last training; models of quality balanced have stored what they need of them."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-O", help="Folder of the updated model; the model itself by default.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Train on all rows, those of --data and the new ones.")] = False,
+    data_format: common.FormatOption = None,
+    jobs: common.JobsOption = None,
+    notes: Annotated[str | None, typer.Option(help="Notes to store with the model.")] = None,
+    json: common.JsonFlag = False,
+) -> None:
+    """Train only what new rows and labels change, and say when a full training is due.
+
+    The folder is replaced in one step; a running service loads the new model without a pause.
+    """
+    tagger = common.load_tagger(model, jobs)
+    rows = _read(new, tagger, data_format, on_unknown="add")
+    old = None if data is None else _read(data, tagger, data_format, on_unknown="skip")
+    if full:
+        tagger = _trained(tagger, old, rows)
+    else:
+        tagger.update(rows, old=old)
+    folder = tagger.save(output or model, notes=notes, overwrite=output is None)
+    facts = _facts(tagger, folder, rows)
+    if json:
+        common.print_json(facts)
+        return
+    if full:
+        common.say(f"{folder}: trained on {tagger.n_rows_:,} rows")
+        return
+    common.say(
+        f"{folder}: {facts['rows']:,} rows; {facts['labels']:,} labels trained again, {facts['new_labels']:,} of them "
+        f"new; {facts['cpu_seconds']:.1f} CPU seconds"
+    )
+    if facts["full_training_due"]:
+        common.say(f"! A full training is due: {facts['full_training_due']}. Run tagwood update --full --data OLD.")
+
+
+def _read(path: Path, tagger: Tagger, data_format: str | None, on_unknown: str) -> Dataset:
+    from tagwood.data import read_dataset
+
+    found = read_dataset(path, data_format, vocab=tagger.vocab_, on_unknown=on_unknown)
+    if found.texts is None:
+        raise InputError("rows must have texts", given=f"{path} with features only")
+    return found
+
+
+def _trained(tagger: Tagger, old: Dataset | None, new: Dataset) -> Tagger:
+    from tagwood.tagger import Tagger
+    from tagwood.tagger.updating import joined
+
+    if old is None:
+        raise InputError("--full needs the rows of the last training", given="none", hint="Add --data OLD.")
+    with common.stages("Training") as advance:
+        return Tagger(**tagger.get_params(deep=False)).fit(joined(old, new), progress=advance)
+
+
+def _facts(tagger: Tagger, folder: Path, rows: Dataset) -> dict[str, Any]:
+    last = tagger.history_[-1]._asdict() if tagger.history_ else {"rows": rows.n_rows}
+    return {
+        "model": str(folder),
+        **last,
+        "updates": len(tagger.history_),
+        "full_training_due": tagger.full_training_due,
+    }

@@ -1,0 +1,100 @@
+"""Learning from new rows without a full training: `update_tagger`, and when a full training is due.
+
+In: a fitted Tagger, new texts with labels, and the rows of the last training. Out: the same Tagger, updated, and a
+`TaggerUpdate` for its history.
+
+Decisions: the encoder, calibration, fusion and set rules stay as they are; they rest on many rows, and some more hardly
+change them. A full training is due when rows or labels have grown so much that this no longer holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from time import process_time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tagwood.data.dataset import Dataset
+from tagwood.errors import InputError
+from tagwood.features.base import takes_texts
+from tagwood.models.ensemble import Ensemble
+
+MOST_ROWS, MOST_LABELS = 0.1, 0.05  # shares of new rows and new labels above which a full training is due
+
+
+class TaggerUpdate(NamedTuple):
+    """An update: new rows, labels of theirs that were trained again, labels new to the model, CPU time, and when."""
+
+    rows: int
+    labels: int
+    new_labels: int
+    cpu_seconds: float
+    date: str
+
+
+def update_tagger(tagger: Any, data: Dataset, old: Dataset | None) -> TaggerUpdate:
+    """Update a Tagger, whose label table has grown by the labels of `data` already; see `Tagger.update`."""
+    model, texts = tagger.model_, list(data.texts or ())
+    if not hasattr(model, "update"):
+        raise InputError(
+            "this model cannot be updated", given=type(model).__name__, hint="Train it again on all rows (--full)."
+        )
+    start = process_time()
+    Y = data.labels
+    before = int(np.count_nonzero(tagger.label_counts_))
+    if isinstance(model, Ensemble):
+        reads_texts = takes_texts(model)
+        rows = texts if reads_texts else tagger.encoder_.transform(texts)
+        kept = None if old is None else list(old.texts or ()) if reads_texts else _encoded(tagger, old)
+        model.update(rows, Y, kept, None if old is None else old.labels)
+    elif old is None:
+        raise InputError(
+            "an update of this model needs the rows of the last training",
+            given="none",
+            hint="Pass them (--data OLD); models of quality balanced store them.",
+        )
+    else:
+        model.update(tagger.encoder_.transform(texts), Y, _encoded(tagger, old), old.labels)
+    counts = np.bincount(Y.indices, minlength=len(tagger.vocab_)).astype(np.int64)
+    tagger.label_counts_ = tagger.label_counts_ + counts
+    tagger.n_rows_ += data.n_rows
+    calibrator = None if tagger.probabilities_ is None else tagger.probabilities_.calibrator
+    if calibrator is not None:
+        calibrator.grow(int(model.n_labels_))
+    tagger.fingerprint_ = hashlib.sha256((tagger.fingerprint_ + data.fingerprint()).encode()).hexdigest()
+    added = int(np.count_nonzero(tagger.label_counts_)) - before
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    return TaggerUpdate(data.n_rows, int(np.count_nonzero(counts)), added, process_time() - start, date)
+
+
+def due_because(history: list[TaggerUpdate], n_rows: int, counts: NDArray[np.int64]) -> str:
+    """Return why a full training is due, given all updates since the last one; "" if it is not.
+
+    Examples
+    --------
+    >>> due_because([TaggerUpdate(300, 200, 1, 0.5, "")], 1300, np.ones(500))
+    'updates brought 300 of 1,300 rows'
+    """
+    rows, labels = (sum(getattr(one, name) for one in history) for name in ("rows", "new_labels"))
+    n_labels = int(np.count_nonzero(counts))
+    if rows > MOST_ROWS * n_rows:
+        return f"updates brought {rows:,} of {n_rows:,} rows"
+    if labels > MOST_LABELS * n_labels:
+        return f"updates brought {labels:,} of {n_labels:,} labels"
+    return ""
+
+
+def joined(old: Dataset, new: Dataset) -> Dataset:
+    """Return the rows of two datasets of texts over the table of the second, which has grown from that of the first."""
+    Y = sparse.csr_array(old.labels)
+    Y.resize((Y.shape[0], new.n_labels))
+    labels = sparse.csr_array(sparse.vstack([Y, new.labels]))
+    return Dataset(labels, new.vocab, texts=[*(old.texts or ()), *(new.texts or ())])
+
+
+def _encoded(tagger: Any, data: Dataset) -> Any:
+    return tagger.encoder_.transform(list(data.texts or ()))
