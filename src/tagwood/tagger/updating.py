@@ -47,6 +47,9 @@ def update_tagger(tagger: Any, data: Dataset, old: Dataset | None) -> TaggerUpda
     Y = data.labels
     before = int(np.count_nonzero(tagger.label_counts_))
     if isinstance(model, Ensemble):
+        known, vocab = int(model.n_labels_), tagger.vocab_
+        if known < len(vocab):
+            model.add_labels([vocab.name(label) for label in range(known, len(vocab))], vocab.label_names(known))
         reads_texts = takes_texts(model)
         rows = texts if reads_texts else tagger.encoder_.transform(texts)
         kept = None if old is None else list(old.texts or ()) if reads_texts else _encoded(tagger, old)
