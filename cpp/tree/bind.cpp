@@ -133,8 +133,7 @@ TrainedOut py_pack_blocks(In<int64_t> entry_ptr, In<int32_t> features, In<int32_
   const auto n_entries = static_cast<int64_t>(features.shape(0));
   const bool fits = static_cast<int64_t>(entry_ptr.shape(0)) == n_blocks + 1 && entry_ptr.data()[0] == 0 &&
                     std::is_sorted(entry_ptr.data(), entry_ptr.data() + n_blocks + 1) &&
-                    entry_ptr.data()[n_blocks] == n_entries &&
-                    static_cast<int64_t>(columns.shape(0)) == n_entries &&
+                    entry_ptr.data()[n_blocks] == n_entries && static_cast<int64_t>(columns.shape(0)) == n_entries &&
                     static_cast<int64_t>(values.shape(0)) == n_entries;
   if (!fits || !all_within(features, 0, n_features) || !all_within(columns, 0, 256))
     throw nb::value_error("pack_blocks: entry_ptr, features, columns and values are inconsistent");
