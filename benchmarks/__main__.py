@@ -24,6 +24,8 @@ BENCHMARKS = (
     ("set_output",),
     ("prime",),
     ("service",),
+    ("filters",),
+    ("updates",),
     ("quality", "--annif"),
     ("linear_tree", "--scaling"),
     ("linear_tree", "--seeds", "3"),

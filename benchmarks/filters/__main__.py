@@ -127,8 +127,8 @@ def measure(n_labels: int, quality: str, cache: Path, rounds: int) -> dict[str, 
 def main() -> None:
     parser = PAGE.parser(__doc__)
     parser.add_argument("--labels", type=int, default=1_000_000)
-    parser.add_argument("--fused-labels", type=int, default=30_000)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--fused-labels", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cache", type=Path, default=Path("build/filters"), help="folder for the trained models")
     parser.add_argument("--pecos", action="store_true", help="also PECOS, on the smaller catalogue")
     args = parser.parse_args()

@@ -146,8 +146,8 @@ def _rows(split: Split, Y: sparse.csr_array, rows: NDArray[np.int64], vocab: Lab
 
 def main() -> None:
     parser = PAGE.parser(__doc__)
-    parser.add_argument("--rows", type=int, default=20_000, help="rows of yso-titles, held-out ones included")
-    parser.add_argument("--day-rows", type=int, default=12_000)
+    parser.add_argument("--rows", type=int, default=30_000, help="rows of yso-titles, held-out ones included")
+    parser.add_argument("--day-rows", type=int, default=30_000)
     args = parser.parse_args()
     split = SETS["yso"].split(0, args.rows)
     result: dict[str, Any] = {"machine": machine()}
