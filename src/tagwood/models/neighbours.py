@@ -297,8 +297,8 @@ class Neighbours(FittedModel):
         """Return the rows in use as the index has them, with their `max_features` largest values, and their labels."""
         self._check_fitted()
         alive = np.flatnonzero(self.dead_ == 0)
-        X = sparse.csr_array(sparse.vstack([segment.row_index.to_rows().to_scipy() for segment in self.segments_]))
-        label_ptr, labels = self._all_labels()
+        X = sparse.csr_array(sparse.vstack([segment.to_rows().to_scipy() for segment in self.segments_]))
+        label_ptr, labels = self.row_labels_
         ones = np.ones(labels.size, dtype=np.float32)
         Y = sparse.csr_array((ones, labels, label_ptr), shape=(self.dead_.size, self.n_labels_))
         return sparse.csr_array(X[alive]), sparse.csr_array(Y[alive])
