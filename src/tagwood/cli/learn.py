@@ -102,7 +102,7 @@ def say_feedback(found: Feedback, path: Path) -> None:
     for count, words in (
         (replaced, "records were replaced by later ones of the same person"),
         (found.n_empty, "texts have no known label and were left out"),
-        (rejected_only, "texts have rejected labels only: they count against these labels and nothing else"),
+        (rejected_only, "texts have rejected labels only: they count against these labels, and for none"),
         (found.proposals.total(), f"labels are not in the vocabulary, such as {_examples(found)}"),
     ):
         if count:

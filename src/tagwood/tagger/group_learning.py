@@ -8,8 +8,7 @@ Decisions
 * Which rule is best depends on whether a group's labels are true of all its rows, and nothing but the data can tell.
   A small tree is trained by each rule on some groups, and its scores predict the labels of other groups, through a
   logistic model of the best score in the group and of the joint one, so that every rule has its own scale. The rule
-  with the highest likelihood wins. Nearest centroids instead of a tree are faster and chose wrongly on five of twelve
-  problems.
+  with the highest likelihood wins.
 * Labels of rows in held-out groups are unknown, those of the groups are known. With p = sigmoid(a + b logit(score)), a
   group has a label with probability 1 - Π(1 - p) over its rows; a and b maximize the likelihood of the groups. Labels
   of rows are then drawn from their probability given the group's labels, so that calibration and set rules see sets of

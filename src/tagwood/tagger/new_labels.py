@@ -231,6 +231,9 @@ class NewLabels:
         if not use.any():
             return ranking.top(k)
         rows = np.repeat(np.arange(ranking.n_rows), np.diff(ranking.indptr))
+        # A model may find some of them by itself, as PRIME does; its own score stays.
+        cells, known = found.row * ranking.n_labels + labels, rows * ranking.n_labels + ranking.labels
+        use &= ~np.isin(cells, known)
         rows, labels = np.concatenate([rows, found.row[use]]), np.concatenate([ranking.labels, labels[use]])
         scores = np.concatenate([ranking.scores, scores[use]])
         order = np.lexsort((labels, -scores, rows))
