@@ -39,7 +39,7 @@ asan: $(VENV)/.all ## Kernel tests and forged model folders under AddressSanitiz
 	scripts/asan.sh -m pytest tests/kernels
 	scripts/asan.sh -m tests.faults.forging build/zoo --trials $(or $(TRIALS),5000)
 
-fuzz: $(VENV)/.all ## Malformed files and options on the command line, forged headers and manifests (CASES=20000)
+fuzz: $(VENV)/.all ## Malformed files and options on the command line (CASES=20000)
 	$(BIN)/python -m tests.support.fuzzing --cases $(or $(CASES),20000)
 
 soak: $(VENV)/.all ## A service under load with swaps, kills and a full disk (MINUTES=20)

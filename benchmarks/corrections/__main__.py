@@ -88,7 +88,7 @@ def closed(found: dict[str, Any], number: int, metric: str = "nDCG@5") -> float:
     return (found["learn"][number - 1][metric] - before) / (found["train"][number][metric] - before)
 
 
-def blocks(results: dict[str, Any]) -> list[str]:
+def page_blocks(results: dict[str, Any]) -> list[str]:
     """Return the tables."""
     found = []
     for name, title in SETS.items():
@@ -136,7 +136,7 @@ def main() -> None:
         results[name] = run(name)
         PAGE.save(options.out, results)
         draw(name, results[name], options.out)
-    PAGE.write(options.out, blocks(results))
+    PAGE.write(options.out, page_blocks(results))
 
 
 if __name__ == "__main__":

@@ -128,8 +128,13 @@ def main() -> None:
                 print({key: round(v, 2) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
                 content["rows"] = replace_row(content["rows"], row, ["case", "n_rows"])
                 PAGE.save(options.out, content)
+    PAGE.write(options.out, page_blocks(content))
+
+
+def page_blocks(content: dict[str, Any]) -> list[str]:
+    """Return the machine and the table."""
     lines = [[cell(row[name]) for name in COLUMNS] for row in content["rows"]]
-    PAGE.write(options.out, [machine_line(content["machine"]), table(list(COLUMNS.values()), lines)])
+    return [machine_line(content["machine"]), table(list(COLUMNS.values()), lines)]
 
 
 def cell(value: Any) -> str:

@@ -31,7 +31,6 @@ def test_the_page_is_made_from_its_results(name, tmp_path):
     module = import_module(name)
     page = module.PAGE
     shutil.copy(page.published / f"{page.name}.json", tmp_path)
-    shutil.copy(ROOT / "docs" / "experiments" / "set_generator_steps.json", tmp_path)
     options = {"out": tmp_path} if "out" in inspect.signature(module.page_blocks).parameters else {}
     page.write(tmp_path, module.page_blocks(page.load(tmp_path), **options))
     text = (tmp_path / f"{page.name}.md").read_text(encoding="utf-8")

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from set_networks import N_LABELS, make_columns, make_network, make_words
 
-from tagwood.neural.otseq2set.decoding import decode_beam, decode_greedy, learn_size_cuts, sizes_by_cuts
+from tagwood.neural.otseq2set.decoding import decode_beam, decode_greedy
 from tagwood.neural.otseq2set.network import Words
+from tagwood.probabilities.sets import learn_size_cuts, sizes_by_cuts
 
 KINDS = pytest.mark.parametrize("blank, sgm", [(True, False), (False, False), (False, True)])
 N_STEPS = 5
