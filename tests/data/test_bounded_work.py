@@ -91,10 +91,10 @@ def test_readers_take_time_in_proportion_to_the_file(name, content, tmp_path):
 
     def seconds(size):
         (tmp_path / "a").write_text(head + content * (size // len(content)))
-        return cpu_seconds(lambda: read_dataset(tmp_path / "a", name, skip_bad=BadLines()))
+        return min(cpu_seconds(lambda: read_dataset(tmp_path / "a", name, skip_bad=BadLines())) for _ in range(2))
 
     small, large = seconds(20_000), seconds(80_000)
-    assert large < max(1.0, 12 * small)  # quadratic: 16 times, and more than a second in Python
+    assert large < max(2.5, 12 * small)  # quadratic: 16 times; work that matters takes many seconds
 
 
 @pytest.mark.parametrize(
