@@ -20,9 +20,11 @@ from services import Service, ask
 
 from tagwood import LinearTree, Tagger
 from tagwood.cli.app import run
+from tagwood.errors import StorageError
 from tagwood.service import processes
+from tagwood.service import state as state_module
 from tagwood.service.observability import EventLog, ServiceMetrics
-from tagwood.service.settings import ServiceSettings
+from tagwood.service.settings import ServedModel, ServiceSettings
 from tagwood.service.state import LoadedModel, ModelHolder, ServiceState
 
 
@@ -229,6 +231,93 @@ def test_workers_that_cannot_start_end_the_service_with_the_reason(models, tmp_p
     assert said.splitlines()[-1].startswith("error: the workers of the service could not be started; got ")
     assert reason in said.splitlines()[-1]
     assert "Traceback" not in said
+
+
+def test_a_worker_killed_before_it_reads_its_job_is_replaced(models, tmp_path, monkeypatch):
+    """Its job is still in the buffer of the pipe; closing the pipe must not end the supervisor."""
+    models[0].save(tmp_path / "model")
+    start, started = subprocess.Popen, []
+
+    def popen(*args, **options):
+        started.append(start(*args, **options))
+        if len(started) == 1:
+            started[0].kill()
+            started[0].wait()
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    sock = processes.open_socket("127.0.0.1", 0)
+    served = {"model": ServedModel(tmp_path / "model")}
+    supervisor = processes.Supervisor(
+        served, ServiceSettings(), sock, log_requests=False, on_ready=lambda: os.kill(os.getpid(), signal.SIGTERM)
+    )
+    with sock:
+        assert supervisor.run()
+    assert len(started) == 2
+
+
+def test_a_worker_restarted_beside_a_damaged_folder_leaves_requests_to_the_others(models, tmp_path):
+    folder = tmp_path / "model"
+    models[0].save(folder)
+    service = Service(folder, "--workers", "2", "--reload-seconds", "0.05")
+    try:
+        right = (folder / "manifest.json").read_bytes()
+        (folder / "manifest.json").write_bytes(right[:-30])
+        service.wait_for(lambda: len(service.events("model not loaded")) == 2)
+        os.kill(service.worker_pids()[0], signal.SIGKILL)
+        service.wait_for(lambda: len(service.events("model not loaded")) == 3)
+        answers = [ask(service.address, "/v1/suggest", {"texts": "oak"})[0] for _ in range(40)]
+        assert set(answers) == {200}
+        assert len(service.events("ready")) == 2  # those of the beginning
+        assert "tagwood_ready_workers 1.0" in ask(service.address, "/metrics")[1].decode()
+        (folder / "manifest.json").write_bytes(right)
+        service.wait_for(lambda: len(service.events("ready")) == 3)
+        assert service.events("ready")[-1]["models"] != [None]
+    finally:
+        assert service.stop() == 0
+
+
+def test_the_only_worker_restarted_beside_a_damaged_folder_waits_for_the_right_one(models, tmp_path):
+    folder = tmp_path / "model"
+    models[0].save(folder)
+    service = Service(folder, "--reload-seconds", "0.05")
+    try:
+        right = (folder / "manifest.json").read_bytes()
+        (folder / "manifest.json").write_bytes(right[:-30])
+        os.kill(service.worker_pids()[0], signal.SIGKILL)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(ask, service.address, "/v1/suggest", {"texts": "oak"})
+            service.wait_for(lambda: service.events("model not loaded"))
+            (folder / "manifest.json").write_bytes(right)
+            assert waiting.result()[0] == 200
+        (folder / "manifest.json").write_bytes(right[:-30])
+        os.kill(service.worker_pids()[0], signal.SIGKILL)
+        status, said = ask(service.address, "/v1/suggest", {"texts": "oak"})  # after the worker's patience
+        assert (status, json.loads(said)["title"]) == (503, "No model is loaded yet")
+    finally:
+        assert service.stop() == 0
+
+
+def test_file_numbers_used_again_are_not_taken_for_files_overwritten_in_place(models, tmp_path, monkeypatch):
+    """A model replaced while it was loaded has files of unknown numbers; its answers stay right."""
+    folder = tmp_path / "model"
+    models[0].save(folder)
+    files = {"manifest.json": (1, 1, 9), "arrays": (2, 1, 9)}
+    monkeypatch.setattr(state_module, "_identity", lambda folder: dict(files))
+    loaded = LoadedModel.of(models[0])
+
+    def load(path):
+        if files["arrays"] == (2, 3, 9):
+            raise StorageError("damaged", path=folder)
+        files.update({"manifest.json": (3, 2, 9), "arrays": (4, 2, 9)})  # replaced, and these are loaded
+        return loaded
+
+    holder = ModelHolder(load, folder)
+    assert holder.refresh()
+    files.update({"manifest.json": (5, 3, 9), "arrays": (2, 3, 9)})
+    with pytest.raises(StorageError, match="damaged"):
+        holder.refresh()
+    assert holder.current is loaded
 
 
 def test_any_failure_of_a_reload_is_logged_and_counted_and_the_watch_goes_on(models, tmp_path):

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from tagwood._check import check_threads
+from tagwood._check import check_stored_finite, check_threads
 from tagwood.errors import InputError
 from tagwood.storage import State
 
@@ -52,6 +52,7 @@ def load_arrays(module: nn.Module, state: State) -> None:
     weights = {}
     for name, value in module.state_dict().items():
         stored = state.array(name.replace(".", "_"), np.float32, tuple(value.shape))
+        check_stored_finite(stored, f"the weights of a stored {state.kind}")
         weights[name] = torch.from_numpy(np.array(stored))
     module.load_state_dict(weights)
 

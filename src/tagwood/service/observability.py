@@ -115,6 +115,7 @@ _ROW = np.dtype(
         ("deaths", "f8", (len(_CAUSES),)),
         *((name, "f8") for name in _COUNTERS),
         ("in_flight", "f8"),
+        ("ready", "f8"),
         ("model_loaded_seconds", "f8"),
         ("model_saved_seconds", "f8"),
     ]
@@ -166,6 +167,7 @@ class ServiceMetrics(Collector):
         self._batches = table["batches"][worker]
         self._in_flight = table["in_flight"][worker : worker + 1]
         self.set_in_flight(0)  # a worker that was killed could not reset it
+        self.set_ready(False)
         self._saved: dict[object, float] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -228,6 +230,14 @@ class ServiceMetrics(Collector):
         """Set the number of open requests."""
         self._in_flight[0] = requests
 
+    def set_ready(self, ready: bool) -> None:
+        """Set whether this worker has its models."""
+        self._table["ready"][self._worker] = ready
+
+    def others_ready(self) -> bool:
+        """Whether another worker has its models."""
+        return bool(np.delete(self._table["ready"], self._worker).any())
+
     def set_model(self, holder: object, loaded: float, saved: float) -> None:
         """Set the Unix times at which the model of a holder was loaded and saved."""
         self._saved[holder] = saved
@@ -265,6 +275,7 @@ class ServiceMetrics(Collector):
         for name, text in _COUNTERS.items():
             yield CounterMetricFamily(f"tagwood_{name}", text, value=table[name].sum())
         yield GaugeMetricFamily("tagwood_in_flight", "Open requests.", value=table["in_flight"].sum())
+        yield GaugeMetricFamily("tagwood_ready_workers", "Workers that have their models.", value=table["ready"].sum())
         loaded = table["model_loaded_seconds"].max()
         yield GaugeMetricFamily(
             "tagwood_model_loaded_seconds", "Unix time at which the newest model was loaded.", value=loaded

@@ -31,6 +31,7 @@ from tagwood.service.settings import COUNTS, GRACEFUL, NO_MODEL, ServedModel, Se
 _BACKLOG = 2048
 _HEALTHY = 5.0  # seconds after which a worker counts as healthy
 _MAX_PAUSE = 10.0
+_PATIENCE = 5.0  # seconds that a restarted worker waits for a model before it answers that it has none
 _MAX_FAILURES = 4  # after which a service that was never ready gives up
 _PREFIX = "tagwood-serve-"
 _REASONS = {
@@ -184,6 +185,7 @@ class Supervisor:
             "workers": len(self._workers),
             "socket": self._sock.fileno(),
             "log_requests": self._log_requests,
+            "patience": _PATIENCE if self._on_ready is None else 0.0,
         }
         try:
             process = subprocess.Popen(
@@ -211,7 +213,7 @@ class Supervisor:
         if self._on_ready is not None and all(one.ready for one in self._workers):
             self._on_ready()
             self._on_ready = None
-            # From here on, a worker that finds no model answers that it is not ready.
+            # From here on, a worker that finds no model waits for one, and at last answers that it is not ready.
             self._settings = replace(self._settings, wait_for_model=True)
 
     def _on_end(self, worker: _Worker) -> None:

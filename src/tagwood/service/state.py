@@ -142,6 +142,7 @@ class ModelHolder:
         self._load = load
         self._folder = folder
         self._seen: Identity | None = None
+        self._held: Identity = {}  # files of the model in use, if known
         self.current_or_none = first
 
     @property
@@ -162,15 +163,17 @@ class ModelHolder:
         now = _identity(self._folder)
         if now is None or now == self._seen:
             return False
-        before, self._seen = self._seen or {}, now
+        self._seen = now
         try:
             self.current_or_none = self._load(self._folder)
+            # A folder that was replaced meanwhile is not known; the numbers of its files may be used again.
+            self._held = now if _identity(self._folder) == now else {}
         except TagwoodError:
             # Arrays that were overwritten in place are those of the model in use: its answers cannot be trusted, and
             # reading beyond the end of a shorter file ends the process.
-            arrays = set(before) & set(now) - {MANIFEST}
-            if any(now[name][0] == before[name][0] and now[name] != before[name] for name in arrays):
-                self.current_or_none = None
+            arrays = set(self._held) & set(now) - {MANIFEST}
+            if any(now[name][0] == self._held[name][0] and now[name] != self._held[name] for name in arrays):
+                self.current_or_none, self._held = None, {}
             raise
         except Exception:
             self._seen = None

@@ -39,6 +39,7 @@ from tagwood.service.state import ServiceState
 _HEADER_BYTES = 65_536
 _GRACE = 5.0  # seconds in which a route may still answer a slow body
 _ORPHAN_SECONDS = 3.0  # for open requests, once the supervisor is gone
+_MODEL_PAUSE = 0.1  # seconds between looks for a model
 _KEEP_ALIVE = 75  # seconds; longer than usual proxies, so that they never use a connection being closed
 
 
@@ -169,17 +170,24 @@ class Acceptor:
 class WorkerServer(uvicorn.Server):
     """uvicorn on a shared socket; it reloads the models on SIGHUP and stops when the supervisor is gone."""
 
-    def __init__(self, config: uvicorn.Config, states: Sequence[ServiceState], log: EventLog) -> None:
+    def __init__(
+        self, config: uvicorn.Config, states: Sequence[ServiceState], log: EventLog, *, patience: float = 0.0
+    ) -> None:
         super().__init__(config)
         self._states = states
         self._event_log = log
+        self._patience = patience
+        self._metrics = states[0].metrics
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Load the models, then accept connections."""
         await self.lifespan.startup()
-        loaded = [state.holder.current_or_none for state in self._states]
-        if self.lifespan.should_exit or (None in loaded and not self._states[0].settings.wait_for_model):
+        if self.lifespan.should_exit or not (self._has_models() or self._states[0].settings.wait_for_model):
             sys.exit(NO_MODEL)
+        await self._wait_for_models()
+        if self.should_exit:
+            await self.lifespan.shutdown()
+            return
 
         def protocol() -> asyncio.Protocol:
             return GuardedProtocol(self.config, self.server_state, self.lifespan.state)
@@ -190,9 +198,33 @@ class WorkerServer(uvicorn.Server):
         self.servers = [Acceptor(sock, protocol) for sock in sockets or []]  # type: ignore[misc]
         loop.add_signal_handler(signal.SIGHUP, self._refresh)
         self.started = True
-        self._event_log.event("ready", models=[None if model is None else model.name for model in loaded])
+        self._metrics.set_ready(self._has_models())
+        current = [state.holder.current_or_none for state in self._states]
+        self._event_log.event("ready", models=[None if model is None else model.name for model in current])
         with contextlib.suppress(OSError):
             os.write(1, b"ready\n")
+
+    async def on_tick(self, counter: int) -> bool:
+        """Tell the other workers whether this one has its models."""
+        self._metrics.set_ready(self._has_models())
+        return await super().on_tick(counter)
+
+    def _has_models(self) -> bool:
+        return all(state.holder.current_or_none is not None for state in self._states)
+
+    async def _wait_for_models(self) -> None:
+        """Leave connections to workers that have their models; without any, wait `patience` seconds for a model.
+
+        A worker may be restarted at the moment when its model folder is being replaced or is damaged.
+        """
+        until = time.monotonic() + self._patience
+        while not self._has_models() and (self._metrics.others_ready() or time.monotonic() < until):
+            await asyncio.sleep(_MODEL_PAUSE)
+            if self.should_exit:
+                return
+            for state in self._states:
+                if not state.settings.reload_seconds:  # nobody else checks the folder
+                    await state.refresh()
 
     def _refresh(self) -> None:
         self._tasks = [asyncio.get_running_loop().create_task(state.refresh()) for state in self._states]
@@ -248,7 +280,7 @@ def run_worker(job: dict[str, Any]) -> None:
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=GRACEFUL,
     )
-    server = WorkerServer(config, list(app.state.projects.values()), log)
+    server = WorkerServer(config, list(app.state.projects.values()), log, patience=job["patience"])
     stop_with_supervisor(server, settings.run_folder)
     server.run([socket.socket(fileno=job["socket"])])
 

@@ -279,6 +279,17 @@ def test_forged_states_are_refused(encoders):
         PretrainedModule.of_config('{"model_type": "evil"}')
 
 
+@pytest.mark.parametrize(
+    ("number", "words"), [(np.nan, "weights of a stored encoder must hold finite"), (3e38, "vectors of an encoder")]
+)
+def test_weights_that_are_not_finite_or_give_no_finite_vectors_are_refused(encoders, number, words):
+    state = encoders["bag"].state()
+    name = max(state.arrays, key=lambda one: state.arrays[one].size)
+    forged = {**state.arrays, name: np.full_like(state.arrays[name], number)}
+    with pytest.raises(InputError, match=words):
+        TextEncoder.from_state(State(state.kind, state.params, forged)).transform(TEXTS)
+
+
 @given(st.lists(st.text(max_size=30), max_size=8))
 @settings(max_examples=50, deadline=None)
 def test_any_text_has_tokens_the_tokenizer_knows(encoders, texts):

@@ -31,7 +31,7 @@ import torch
 from numpy.typing import NDArray
 
 from tagwood import storage
-from tagwood._check import Params, check_choice, check_int, check_threads
+from tagwood._check import Params, check_choice, check_int, check_stored_finite, check_threads
 from tagwood.errors import InputError, MissingExtraError, NotFittedError
 from tagwood.features.base import check_texts
 from tagwood.neural.encoders.modules import (
@@ -64,6 +64,7 @@ FROM_SCRATCH = ("small", "bag")  # encoders with random initial weights
 TRAINED = ("all", "head")
 PRECISIONS = ("float32", "bfloat16")
 _BLOCK = 16384  # texts embedded together
+_LARGEST = 1e15  # number in a vector whose square float32 can hold with room for a sum
 _TINY = 1e-12  # norm below which a vector is not scaled
 _HEAD = 32  # dimensions per attention head of "small"
 MAX_WORDS = 100  # `explain` splits longer texts into phrases of several words
@@ -187,6 +188,13 @@ class TextEncoder(Params):
         if isinstance(self.module, HeadModule) and isinstance(rows, TokenRows) and self.memory is not None:
             rows = FrozenRows(self._states(rows))
         vectors = self._outputs(self.module, rows)
+        largest = float(np.abs(vectors).max(initial=0.0))
+        if not largest < _LARGEST:  # NaN, too
+            raise InputError(
+                f"the vectors of an encoder must be finite, and below {_LARGEST:g}",
+                given=f"{largest:g}",
+                hint="Its weights are damaged, or its training diverged; train it again.",
+            )
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
         return vectors
 
@@ -411,6 +419,8 @@ def _stored_module(state: State, n_tokens: int) -> EncoderModule:
     weights = {}
     for place, (name, value) in enumerate(own.items()):
         dtype = np.dtype(str(value.dtype).removeprefix("torch."))
-        weights[name] = torch.from_numpy(np.array(state.array(f"weight_{place}", dtype, tuple(value.shape))))
+        stored = state.array(f"weight_{place}", dtype, tuple(value.shape))
+        check_stored_finite(stored, "the weights of a stored encoder")
+        weights[name] = torch.from_numpy(np.array(stored))
     module.load_state_dict(weights, assign=True)
     return module

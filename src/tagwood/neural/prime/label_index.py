@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tagwood._check import check_choice, check_finite, check_int, check_threads
+from tagwood._check import check_choice, check_finite, check_int, check_stored_finite, check_threads
 from tagwood.errors import InputError, MissingExtraError
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
@@ -131,6 +131,7 @@ class LabelIndex:
     def from_state(cls, state: State) -> Self:
         """Rebuild the index from its stored form."""
         vectors = state.array("vectors", np.float32, (None, None))
+        check_stored_finite(vectors, "the prototypes of a stored index")
         return cls(vectors, state.param("kind", str), threads=state.param("threads", int, type(None)))
 
     def _index(self) -> Any:
