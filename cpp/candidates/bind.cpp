@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "candidates/boosted.hpp"
+#include "candidates/gather.hpp"
 #include "candidates/index.hpp"
 #include "candidates/names.hpp"
 #include "core/binding.hpp"
@@ -119,6 +120,27 @@ Out<double> py_boosted_sums(In<int64_t> roots, In<int32_t> feature, In<double> t
   return out.give();
 }
 
+std::tuple<Out<int64_t>, Out<int32_t>, Out<float>>
+py_gather_candidates(std::vector<In<int64_t>> indptr, std::vector<In<int32_t>> labels, std::vector<In<float>> scores,
+                     In<int64_t> counts, In<int64_t> lengths, int64_t found_among, int threads) {
+  const int64_t n_rows = size_of(lengths);
+  bool fits = labels.size() == indptr.size() && scores.size() == indptr.size();
+  for (size_t i = 0; fits && i < indptr.size(); ++i)
+    fits = size_of(indptr[i]) == n_rows + 1 && size_of(labels[i]) == indptr[i].data()[n_rows] &&
+           size_of(scores[i]) == size_of(labels[i]) && all_within(labels[i], 0, size_of(counts));
+  if (!fits)
+    throw nb::value_error("gather_candidates: the arrays do not fit together");
+  GatheredCandidates found;
+  {
+    nb::gil_scoped_release release;
+    std::vector<RankingView> rankings;
+    for (size_t i = 0; i < indptr.size(); ++i)
+      rankings.push_back({indptr[i].data(), labels[i].data(), scores[i].data()});
+    found = gather_candidates(rankings, n_rows, counts.data(), lengths.data(), found_among, threads);
+  }
+  return {own(std::move(found.indptr)), own(std::move(found.labels)), own(std::move(found.features))};
+}
+
 } // namespace
 
 void bind_candidates(nb::module_ &m) {
@@ -135,6 +157,9 @@ void bind_candidates(nb::module_ &m) {
   m.def("match_names", &py_match_names, arg("name_ptr").noconvert(), arg("name_words").noconvert(),
         arg("weight").noconvert(), arg("word_ptr").noconvert(), arg("by_word").noconvert(), arg("min_coverage"),
         arg("indptr").noconvert(), arg("words").noconvert(), arg("threads"));
+  m.def("gather_candidates", &py_gather_candidates, arg("indptr").noconvert(), arg("labels").noconvert(),
+        arg("scores").noconvert(), arg("counts").noconvert(), arg("lengths").noconvert(), arg("found_among"),
+        arg("threads"));
   m.def("boosted_sums", &py_boosted_sums, arg("roots").noconvert(), arg("feature").noconvert(),
         arg("threshold").noconvert(), arg("left").noconvert(), arg("right").noconvert(),
         arg("missing_left").noconvert(), arg("value").noconvert(), arg("rows").noconvert(), arg("n_features"),

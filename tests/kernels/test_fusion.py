@@ -1,11 +1,12 @@
-"""Sums of boosted trees against their twin and against scikit-learn."""
+"""Candidates of several rankings, and sums of boosted trees, against their twins and scikit-learn."""
 
 import numpy as np
 import pytest
 from reference import neighbours as reference
 
 from tagwood import _kernels
-from tagwood.models.ensemble.fusion import Boosted
+from tagwood.models.ensemble.fusion import Boosted, gather
+from tagwood.ranking import Ranking
 
 
 def _problem(n_rows=3000, seed=0):
@@ -40,6 +41,61 @@ def test_the_kernel_equals_its_twin_for_any_number_of_threads():
     expected = reference.boosted_sums(*fusion[:7], X[:200], fusion.start)
     np.testing.assert_allclose(fusion.logits(X[:200]), expected, rtol=1e-12)
     np.testing.assert_array_equal(fusion.logits(X, 1), fusion.logits(X, 2))
+
+
+def _chain(n_leaves):
+    """Return the arrays of one tree that splits off a leaf at each node, with values 0, 1, 2, ..."""
+    inner = n_leaves - 1
+    nodes = np.arange(2 * inner + 1)
+    leaf = (nodes % 2 == 1) | (nodes == 2 * inner)
+    left, right = np.where(leaf, 0, nodes + 1), np.where(leaf, 0, nodes + 2)
+    arrays = (np.where(leaf, -1, 0), nodes / 2, left, right, np.zeros(nodes.size), np.cumsum(leaf) - 1.0)
+    types = (np.int32, np.float64, np.int32, np.int32, np.uint8, np.float64)
+    return np.zeros(1, dtype=np.int64), *(np.asarray(a, dtype=t) for a, t in zip(arrays, types, strict=True))
+
+
+@pytest.mark.parametrize("n_leaves", [1, 2, 31, 32, 33, 200])
+def test_trees_of_any_size_equal_their_twin(n_leaves):
+    arrays = _chain(n_leaves)
+    X = np.append(np.arange(-1, n_leaves, 0.25), np.nan).astype(np.float32)[:, None]
+    expected = reference.boosted_sums(*arrays, X, 0.5)
+    np.testing.assert_array_equal(_kernels.boosted_sums(*arrays, X.ravel(), 1, 0.5, 1), expected)
+
+
+def test_thresholds_between_two_floats_are_not_rounded_up():
+    arrays = list(_chain(2))
+    arrays[2] = np.full(3, float(np.float32(0.1)) - 1e-12)
+    X = np.array([[0.1]], dtype=np.float32)
+    assert _kernels.boosted_sums(*arrays, X.ravel(), 1, 0.0, 1).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 600])
+def test_gathered_candidates_equal_their_twin_for_any_number_of_threads(n_rows):
+    rng = np.random.default_rng(n_rows)
+    lists = [
+        [
+            sorted(
+                zip(rng.permutation(30)[:size].tolist(), rng.random(size).tolist(), strict=True), key=lambda x: -x[1]
+            )
+            for size in rng.integers(0, most, n_rows)
+        ]
+        for most in (1, 8, 25)
+    ]
+    rankings = [Ranking.from_lists(rows, 30) for rows in lists]
+    counts, lengths = rng.integers(0, 9, 30), rng.integers(0, 99, n_rows)
+    cells, features = gather(rankings, counts, lengths)
+    expected = reference.gather_candidates(lists, counts, lengths.tolist(), 10)
+    assert cells.label.tolist() == [label for row in expected for label in row]
+    assert np.diff(cells.indptr).tolist() == [len(row) for row in expected]
+    own = np.array([one for row in expected for one in row.values()], dtype=np.float32).reshape(-1, 12)
+    np.testing.assert_allclose(features, own, rtol=1e-6)
+    np.testing.assert_array_equal(features, gather(rankings, counts, lengths, 2)[1])
+
+
+def test_a_label_outside_the_counts_is_refused():
+    ranking = Ranking.from_lists([[(5, 0.5)]], 6)
+    with pytest.raises(ValueError, match="do not fit"):
+        gather([ranking], np.zeros(5, dtype=np.int64), np.ones(1, dtype=np.int64))
 
 
 def test_arrays_that_do_not_fit_are_refused():

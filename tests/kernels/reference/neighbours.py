@@ -85,3 +85,21 @@ def boosted_sums(
                 node = left[node] if to_left else right[node]
             sums[row] += value[node]
     return sums
+
+
+def gather_candidates(
+    rankings: list[list[list[tuple[int, float]]]], counts: NDArray[np.int64], lengths: list[int], found_among: int
+) -> list[dict[int, NDArray[np.float32]]]:
+    """Return for each row its candidates and their features; see `cpp/candidates/gather.hpp`."""
+    answers = []
+    for row, length in enumerate(lengths):
+        features: dict[int, NDArray[np.float32]] = {}
+        for member, ranking in enumerate(rankings):
+            for place, (label, score) in enumerate(ranking[row]):
+                own = features.setdefault(label, np.full(3 * len(rankings) + 3, np.nan, dtype=np.float32))
+                best = np.float32(ranking[row][0][1])
+                own[3 * member : 3 * member + 3] = score, np.log1p(place), np.float32(score) / (best if best else 1)
+                own[-3] = np.nan_to_num(own[-3]) + (place < found_among)
+                own[-2:] = np.log1p(counts[label]), np.log1p(length)
+        answers.append(dict(sorted(features.items())))
+    return answers

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from tagwood import Ranking
-from tagwood.models.ensemble.fusion import Candidates
+from tagwood.models.ensemble.fusion import gather
 from tagwood.models.ensemble.trial import Trial, choose_members
 
 N_ROWS, N_LABELS = 400, 30
@@ -31,8 +31,7 @@ def trial_of(seed, *noises):
         else ranked(1 / (1 + np.exp(-(2.0 * truth + noise * rng.normal(size=truth.shape)))))
         for noise in noises
     ]
-    cells = Candidates.gather(found, N_LABELS)
-    features = cells.features(found, truth.sum(axis=0), np.full(N_ROWS, 9))
+    cells, features = gather(found, truth.sum(axis=0), np.full(N_ROWS, 9))
     Y = sparse.csr_array(truth.astype(np.float32))
     return Trial(cells, features, cells.right(Y), np.diff(Y.indptr).astype(np.int64))
 

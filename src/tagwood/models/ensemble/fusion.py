@@ -39,47 +39,18 @@ NEVER = -30.0  # log odds of what is never right
 class Candidates(NamedTuple):
     """The labels of each row that some member returned, rows in order and labels rising inside a row."""
 
-    row: NDArray[np.int64]
-    label: NDArray[np.int64]
-    n_rows: int
+    indptr: NDArray[np.int64]
+    label: NDArray[np.int32]
     n_labels: int
 
-    @classmethod
-    def gather(cls, rankings: Sequence[Ranking], n_labels: int) -> Candidates:
-        """Collect the labels of rankings of the same rows."""
-        cells = np.unique(np.concatenate([_cells(ranking, n_labels) for ranking in rankings]))
-        row, label = np.divmod(cells, max(1, n_labels))
-        return cls(row, label, rankings[0].n_rows, n_labels)
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """The row of each candidate."""
+        return np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
 
-    def features(self, rankings: Sequence[Ranking], counts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.float32]:
-        """Return (n_candidates, 3 * n_members + 3) features.
-
-        Parameters
-        ----------
-        rankings
-            One per member.
-        counts
-            (n_labels,) training rows of each label.
-        lengths
-            (n_rows,) length of each row.
-        """
-        own = self.row * self.n_labels + self.label
-        columns = np.full((own.size, PER_MEMBER * len(rankings) + SHARED), np.nan, dtype=np.float32)
-        n_found = np.zeros(own.size, dtype=np.float32)
-        for member, ranking in enumerate(rankings):
-            at = np.searchsorted(own, _cells(ranking, self.n_labels))
-            sizes = np.diff(ranking.indptr)
-            first = np.repeat(ranking.indptr[:-1], sizes)
-            place = np.arange(ranking.labels.size) - first
-            best = ranking.scores[first] if ranking.labels.size else ranking.scores
-            columns[at, PER_MEMBER * member] = ranking.scores
-            columns[at, PER_MEMBER * member + 1] = np.log1p(place)
-            columns[at, PER_MEMBER * member + 2] = ranking.scores / np.where(best == 0, 1, best)
-            n_found[at] += place < _FOUND
-        columns[:, -3] = n_found
-        columns[:, -2] = np.log1p(counts[self.label])
-        columns[:, -1] = np.log1p(lengths[self.row])
-        return columns
+    def rows(self, n_rows: int) -> Candidates:
+        """Return the candidates of the first rows."""
+        return self._replace(indptr=self.indptr[: n_rows + 1], label=self.label[: self.indptr[n_rows]])
 
     def right(self, Y: sparse.csr_array) -> NDArray[np.bool_]:
         """Return whether each candidate is a true label."""
@@ -88,20 +59,34 @@ class Candidates(NamedTuple):
         found: NDArray[np.bool_] = np.isin(self.row * self.n_labels + self.label, true)
         return found
 
-    def ranking(self, scores: NDArray[Any], k: int) -> Ranking:
+    def ranking(self, scores: NDArray[Any], k: int, threads: int = 1) -> Ranking:
         """Return the best `k` candidates of each row; ties go to the smaller label."""
-        order = np.lexsort((self.label, -scores, self.row))
-        indptr = np.searchsorted(self.row, np.arange(self.n_rows + 1)).astype(np.int64)
-        ranking = Ranking.from_trusted(
-            indptr, self.label[order].astype(np.int32), scores[order].astype(np.float32), self.n_labels
-        )
-        return ranking.top(k)
+        best = _kernels.top_k_rows(self.indptr, self.label, scores.astype(np.float32), k, threads)
+        return Ranking.from_trusted(*best, self.n_labels)
 
 
-def _cells(ranking: Ranking, n_labels: int) -> NDArray[np.int64]:
-    rows = np.repeat(np.arange(ranking.n_rows), np.diff(ranking.indptr))
-    cells: NDArray[np.int64] = rows * np.int64(max(1, n_labels)) + ranking.labels
-    return cells
+def gather(
+    rankings: Sequence[Ranking], counts: NDArray[np.int64], lengths: NDArray[np.int64], threads: int = 1
+) -> tuple[Candidates, NDArray[np.float32]]:
+    """Collect the labels of rankings of the same rows, and return them with their features.
+
+    Parameters
+    ----------
+    rankings
+        One per member.
+    counts
+        (n_labels,) training rows of each label.
+    lengths
+        (n_rows,) length of each row.
+
+    Returns
+    -------
+    tuple
+        The candidates, and (n_candidates, 3 * n_members + 3) features.
+    """
+    parts = [one.indptr for one in rankings], [one.labels for one in rankings], [one.scores for one in rankings]
+    indptr, label, features = _kernels.gather_candidates(*parts, counts, lengths, _FOUND, threads)
+    return Candidates(indptr, label, counts.size), features.reshape(-1, PER_MEMBER * len(rankings) + SHARED)
 
 
 def without_members(features: NDArray[np.float32], left_out: Sequence[int]) -> NDArray[np.float32]:

@@ -36,9 +36,8 @@ from tagwood.models.ensemble.budget import Budget, Clock, Costs
 from tagwood.models.ensemble.fusion import (
     PER_MEMBER,
     SHARED,
-    Candidates,
     Fusion,
-    is_found,
+    gather,
     restore_fusion,
     shapley_values,
 )
@@ -289,9 +288,9 @@ class Ensemble(FittedModel):
         inputs = Inputs.encode(members, self.encoder_, rows)
         wanted = self._wanted(k)
         found = [member.rank(own, wanted, allowed) for member, own in zip(members, inputs.of, strict=True)]
-        cells = Candidates.gather(found, self.n_labels_)
-        features = cells.features(found, self._counts(), inputs.lengths)
-        return cells.ranking(sigmoid(self._logits(features)), k)
+        threads = check_threads(self.threads)
+        cells, features = gather(found, self._counts(), inputs.lengths, threads)
+        return cells.ranking(sigmoid(self._logits(features)), k, threads)
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label sets: labels with a probability of at least 0.5."""
@@ -327,12 +326,10 @@ class Ensemble(FittedModel):
             allowed = allowed | LabelFilter.of([label], self.n_labels_)
         inputs = Inputs.encode(members, self.encoder_, list(X) if self.takes == "texts" else X)
         found = [member.rank(own, self._wanted(k), allowed) for member, own in zip(members, inputs.of, strict=True)]
-        cells = Candidates.gather([*found, Ranking.from_lists([[(label, 0.0)]], self.n_labels_)], self.n_labels_)
-        at = int(np.flatnonzero(cells.label == label)[0])
-        features = cells.features(found, self._counts(), inputs.lengths)[at : at + 1]
-        base = self.base_logit_
-        added = shapley_values(features, self._logits, base)
-        log_odds = float(self._logits(features)[0]) if is_found(features)[0] else base
+        cells, features = gather(found, self._counts(), inputs.lengths)
+        own, base = features[cells.label == label], self.base_logit_  # one row, or none
+        added = shapley_values(own, self._logits, base) if own.size else [0.0] * len(members)
+        log_odds = float(self._logits(own)[0]) if own.size else base
         places = [np.flatnonzero(ranking.labels == label).tolist() for ranking in found]
         return Evidence(
             log_odds,
@@ -561,8 +558,7 @@ class Ensemble(FittedModel):
     ) -> Trial:
         pairs = zip(members, inputs.of, strict=True)
         found = [member.rank(own, self.candidates, allowed) for member, own in pairs]
-        cells = Candidates.gather(found, self.n_labels_)
-        features = cells.features(found, counts, inputs.lengths)
+        cells, features = gather(found, counts, inputs.lengths, check_threads(self.threads))
         return Trial(cells, features, cells.right(Y), np.diff(Y.indptr))
 
     def _learn(self, trial: Trial, members: list[Member], costs: Costs | None = None) -> tuple[list[int], Ranking]:

@@ -77,11 +77,11 @@ class Trial(NamedTuple):
         """Return the rows of several trials, one after the other."""
         if len(trials) == 1:
             return trials[0]
-        first = np.cumsum([0, *(trial.n_true.size for trial in trials)])
-        row = np.concatenate([trial.candidates.row + start for trial, start in zip(trials, first, strict=False)])
+        sizes = np.concatenate([np.diff(trial.candidates.indptr) for trial in trials])
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
         label = np.concatenate([trial.candidates.label for trial in trials])
         return cls(
-            Candidates(row, label, int(first[-1]), trials[0].candidates.n_labels),
+            Candidates(indptr, label, trials[0].candidates.n_labels),
             np.concatenate([trial.features for trial in trials]),
             np.concatenate([trial.right for trial in trials]),
             np.concatenate([trial.n_true for trial in trials]),
@@ -89,9 +89,9 @@ class Trial(NamedTuple):
 
     def rows(self, n_rows: int) -> Trial:
         """Return the first rows."""
-        use = self.candidates.row < n_rows
-        cells = Candidates(self.candidates.row[use], self.candidates.label[use], n_rows, self.candidates.n_labels)
-        return Trial(cells, self.features[use], self.right[use], self.n_true[:n_rows])
+        cells = self.candidates.rows(n_rows)
+        n = cells.label.size
+        return Trial(cells, self.features[:n], self.right[:n], self.n_true[:n_rows])
 
     def ndcg(self, scores: NDArray[Any], k: int = 5) -> Floats:
         """Return nDCG@k of each row for given scores of the candidates."""
