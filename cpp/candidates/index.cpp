@@ -1,9 +1,8 @@
 #include "candidates/index.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <functional>
-#include <memory>
 #include <vector>
 
 #include "core/parallel.hpp"
@@ -44,12 +43,24 @@ struct Hit {
   }
 };
 
+// Memory of one thread, reused from query to query; sums are 0 between them.
+struct Memory {
+  std::vector<float> sums, rest;
+  std::vector<int32_t> seen, touched, counts;
+  std::vector<Term> terms;
+  std::vector<Hit> hits;
+};
+
 // Term at a time, the terms that can add most first. As soon as the terms that are left cannot lift an unseen row
 // among the best k, only rows seen so far are followed, and of these only those that can still get there.
 class Searcher {
 public:
-  Searcher(const IndexView &index, const uint8_t *dead, int64_t k) : index_(index), dead_(dead), k_(k) {
-    sums_.assign(index.n_rows, 0.0f);
+  Searcher(const IndexView &index, const uint8_t *dead, int64_t k, Memory &memory)
+      : index_(index), dead_(dead), k_(k), sums_(memory.sums), rest_(memory.rest), seen_(memory.seen),
+        touched_(memory.touched), counts_(memory.counts), terms_(memory.terms), hits_(memory.hits) {
+    if (static_cast<int64_t>(sums_.size()) < index.n_rows)
+      sums_.resize(index.n_rows, 0.0f);
+    counts_.resize(kBuckets);
   }
 
   int32_t search(std::span<const int32_t> features, std::span<const float> values, int32_t *rows, float *scores) {
@@ -73,8 +84,9 @@ public:
     if (term < terms_.size())
       follow_candidates(term);
     hits_.clear();
+    const float least = threshold();
     for (const int32_t row : seen_)
-      if (!dead_ || !dead_[row])
+      if (sums_[row] >= least && (!dead_ || !dead_[row]))
         hits_.push_back({sums_[row], row});
     const size_t kept = std::min<size_t>(k_, hits_.size());
     std::partial_sort(hits_.begin(), hits_.begin() + kept, hits_.end());
@@ -89,6 +101,9 @@ public:
 
 private:
   static constexpr float kSlack = 1e-4f; // covers rounding of the sums: a tie is never pruned
+  // Buckets of sums from 2^-12 to 2^4, 64 for each power of two: positive floats are ordered as their bits are.
+  static constexpr int kShift = 17;
+  static constexpr int64_t kFirstBits = (127 - 12) << 6, kBuckets = 16 << 6;
 
   void gather_terms(std::span<const int32_t> features, std::span<const float> values) {
     terms_.clear();
@@ -108,26 +123,37 @@ private:
       rest_[i] = rest_[i + 1] + terms_[i].bound;
   }
 
+  // Every row is written to the list, and stays there if it is new: a branch would be mispredicted too often.
   void add_all(const Term &term) {
+    size_t n = seen_.size();
+    seen_.resize(std::min<size_t>(index_.n_rows, n + term.size()) + 1);
     for (int64_t i = term.begin; i < term.end; ++i) {
       const int32_t row = index_.rows[i];
-      float &sum = sums_[row];
-      if (sum == 0.0f)
-        seen_.push_back(row);
-      sum += term.weight * index_.codes[i];
+      const float sum = sums_[row];
+      seen_[n] = row;
+      n += sum == 0.0f;
+      sums_[row] = sum + term.weight * index_.codes[i];
     }
+    seen_.resize(n);
   }
 
-  // The k-th best sum so far; 0 where fewer rows were seen.
+  // A bound from below on the k-th best sum so far, at most 1/64 too low: sums are counted by the first bits of their
+  // numbers, which takes a quarter of the time of finding the k-th best. 0 where fewer rows were seen.
   float threshold() {
-    values_.clear();
+    std::fill(counts_.begin(), counts_.end(), 0);
     for (const int32_t row : seen_)
       if (!dead_ || !dead_[row])
-        values_.push_back(sums_[row]);
-    if (static_cast<int64_t>(values_.size()) < k_)
-      return 0.0f;
-    std::nth_element(values_.begin(), values_.begin() + (k_ - 1), values_.end(), std::greater<>());
-    return values_[k_ - 1];
+        ++counts_[bucket(sums_[row])];
+    int64_t above = 0;
+    for (size_t at = counts_.size(); at-- > 1;)
+      if ((above += counts_[at]) >= k_)
+        return std::bit_cast<float>(static_cast<uint32_t>((static_cast<int64_t>(at) + kFirstBits) << kShift));
+    return 0.0f;
+  }
+
+  static size_t bucket(float sum) { // the first one holds everything below 2^-12
+    const int64_t bits = static_cast<int64_t>(std::bit_cast<uint32_t>(sum) >> kShift) - kFirstBits;
+    return static_cast<size_t>(std::clamp<int64_t>(bits, 0, kBuckets - 1));
   }
 
   bool unseen_are_out(float rest) {
@@ -174,29 +200,39 @@ private:
   const uint8_t *dead_;
   const int64_t k_;
   float threshold_ = 0.0f;
-  std::vector<float> sums_, values_, rest_;
-  std::vector<int32_t> seen_, touched_;
-  std::vector<Term> terms_;
-  std::vector<Hit> hits_;
+  std::vector<float> &sums_, &rest_;
+  std::vector<int32_t> &seen_, &touched_, &counts_;
+  std::vector<Term> &terms_;
+  std::vector<Hit> &hits_;
 };
 
 } // namespace
 
 void nearest_rows(const IndexView &index, const uint8_t *dead, const CsrView &queries, int64_t k, int threads,
                   int32_t *out_rows, float *out_scores, int32_t *out_found) {
-  const int64_t chunk = std::max<int64_t>(1, std::min<int64_t>(64, queries.n_rows / std::max(1, threads)));
-  std::vector<std::unique_ptr<Searcher>> searchers(std::max(1, threads));
-  parallel_chunks(queries.n_rows, threads, chunk, [&](int64_t begin, int64_t end, int thread) {
-    auto &searcher = searchers[thread];
-    if (!searcher)
-      searcher = std::make_unique<Searcher>(index, dead, k);
+  auto search = [&](int64_t begin, int64_t end, Memory &memory) {
+    Searcher searcher(index, dead, k, memory);
     for (int64_t row = begin; row < end; ++row) {
       std::fill_n(out_rows + row * k, k, 0);
       std::fill_n(out_scores + row * k, k, 0.0f);
       out_found[row] =
-          searcher->search(queries.row_indices(row), queries.row_data(row), out_rows + row * k, out_scores + row * k);
+          searcher.search(queries.row_indices(row), queries.row_data(row), out_rows + row * k, out_scores + row * k);
     }
-  });
+  };
+  if (queries.n_rows == 1) { // clearing the sums of a large index would take longer than the search
+    static thread_local Memory own;
+    try {
+      search(0, 1, own);
+    } catch (...) {
+      own = {};
+      throw;
+    }
+    return;
+  }
+  const int64_t chunk = std::max<int64_t>(1, std::min<int64_t>(64, queries.n_rows / std::max(1, threads)));
+  std::vector<Memory> memories(std::max(1, threads));
+  parallel_chunks(queries.n_rows, threads, chunk,
+                  [&](int64_t begin, int64_t end, int thread) { search(begin, end, memories[thread]); });
 }
 
 void vote_labels(std::span<const int32_t> found, const int32_t *rows, const float *weights, int64_t width,
