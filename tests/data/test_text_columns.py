@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tagwood.cli.app import run
-from tagwood.data import read_dataset, read_records
+from tagwood.data import ReadReport, read_dataset, read_records
 from tagwood.errors import DataError, InputError
 
 ROWS = [
@@ -22,7 +22,7 @@ ROWS = [
     {"text": "no", "abstract": "", "keywords": ["sea"], "labels": ["water"]},
 ]
 COLUMNS = ["Title", "abstract", "keywords"]
-TEXTS = ["On oaks\nOaks grow.\noak, tree", "\nSalt water.", "\nsea"]
+TEXTS = ["On oaks\nOaks grow.\noak, tree", "\nSalt water.\n", "\n\nsea"]
 
 
 @pytest.fixture
@@ -58,6 +58,12 @@ def test_chosen_columns_of_tables_make_the_text(ending, tmp_path):
         path.write_text("".join(mark.join(row) + "\n" for row in rows))
     found = read_dataset(path, text_columns=["title", "abstract"])
     assert found.texts[0] == "On oaks\nOaks grow."
+    assert found.fields == ("title", "abstract")
+    report = ReadReport()
+    lenient = read_dataset(path, fields=["title", "summary"], report=report)
+    assert lenient.texts[0] == "On oaks\n"
+    assert any("no column 'summary'" in warning for warning in report.warnings())
+    assert read_dataset(path, fields=["summary"]).texts[0].split() == ["On", "oaks", "no"]
     with pytest.raises(DataError, match="no column 'summary' among 'title', 'text'"):
         read_dataset(path, text_columns=["title", "summary"])
 
@@ -79,7 +85,26 @@ def test_commands_take_columns(lines, tmp_path):
     assert run(["train", str(lines), "-O", model, *columns]) == 0
     for command in (["check", str(lines)], ["eval", model, str(lines)]):
         assert run([*command, *columns]) == 0
-    out = str(tmp_path / "out.jsonl")
-    assert run(["predict", model, str(lines), *columns, "-O", out]) == 0
-    first = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])
-    assert "trees" in json.dumps(first)
+    predicted = []
+    for name, more in (("named.jsonl", columns), ("stored.jsonl", [])):
+        out = tmp_path / name
+        assert run(["predict", model, str(lines), *more, "-O", str(out)]) == 0
+        predicted.append(out.read_text())
+    assert predicted[0] == predicted[1]
+    assert "trees" in json.dumps(json.loads(predicted[0].splitlines()[0])["labels"])
+
+
+def test_files_without_the_fields_of_a_model_are_read_with_a_word_about_it(lines, tmp_path, capsys):
+    lines.write_text("".join(json.dumps(row) + "\n" for row in ROWS * 20))
+    model = str(tmp_path / "model")
+    assert run(["train", str(lines), "-O", model, "--text-columns", "title,abstract,keywords"]) == 0
+    assert run(["show", model]) == 0
+    assert "abstract" in capsys.readouterr().out
+    partly, others = tmp_path / "partly.csv", tmp_path / "others.csv"
+    partly.write_text("title,abstract\n,Salt water.\n")
+    others.write_text("id,text\n1,Salt water.\n")
+    for path, words in ((partly, "no column 'keywords', as the model has it: it counts as empty"), (others, "as one")):
+        assert run(["predict", model, str(path), "-O", str(tmp_path / f"{path.stem}.jsonl")]) == 0
+        assert words in " ".join(capsys.readouterr().err.split())
+        found = json.loads((tmp_path / f"{path.stem}.jsonl").read_text())
+        assert found["labels"][0]["label"] == "water"

@@ -1,5 +1,7 @@
 """Behaviour of TfidfEncoder: order of features, limits, hashing, threads, state, single texts, misuse."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -188,13 +190,25 @@ def test_titles_count_as_often_as_given():
         "elms\n",
         "\n\n\nashes and oaks and elms",
     ]
-    weighted = TfidfEncoder(ngrams=(1, 1), min_df=1, title_weight=3, threads=1)
+    weighted = TfidfEncoder(ngrams=(1, 1), min_df=1, field_weights=(3, 1), threads=1)
     plain = TfidfEncoder(ngrams=(1, 1), min_df=1, threads=1)
     expected = plain.fit(repeated).transform(repeated).toarray()
     assert np.array_equal(weighted.fit(iter(texts)).transform(texts).toarray(), expected)
     assert np.array_equal(weighted.fit_transform(texts).toarray(), expected)
     again = TfidfEncoder.from_state(weighted.state())
     assert np.array_equal(again.transform(iter(texts)).toarray(), expected)
-    for wrong in (0, 11, 1.5, "two"):
-        with pytest.raises(InputError, match="title_weight must be"):
-            TfidfEncoder(title_weight=wrong).fit(texts)
+    for wrong in ([0, 1], [11, 1], [1.5, 1], "two", 2, []):
+        with pytest.raises(InputError, match="field_weights must be"):
+            TfidfEncoder(field_weights=wrong).fit(texts)
+
+
+def test_every_field_counts_as_often_as_given_and_old_models_keep_the_weight_of_their_title():
+    texts = ["On oaks\nelm, ash\nAshes.\nAnd elms", "oaks\nelms", "\n\nashes"]
+    repeated = ["On oaks\nelm, ash\nelm, ash\nelm, ash\nAshes.\nAnd elms", "oaks\nelms", "\n\nashes"]
+    weighted = TfidfEncoder(ngrams=(1, 1), min_df=1, field_weights=(1, 3, 1), threads=1)
+    plain = TfidfEncoder(ngrams=(1, 1), min_df=1, threads=1)
+    assert np.array_equal(weighted.fit_transform(texts).toarray(), plain.fit_transform(repeated).toarray())
+    state = TfidfEncoder(min_df=1).fit(texts).state()
+    params = {name: value for name, value in state.params.items() if name != "field_weights"}
+    old = TfidfEncoder.from_state(replace(state, params={**params, "title_weight": 3}))
+    assert old.field_weights == (3, 1)

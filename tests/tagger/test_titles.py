@@ -25,15 +25,17 @@ def titled(n_rows=800, n_labels=20, *, telling="title", seed=0):
 def test_titles_count_more_where_that_helps(telling, counts_more, tmp_path):
     texts, labels = titled(telling=telling)
     tagger = Tagger(quality="fast").fit(texts, labels)
-    assert (tagger.encoder_.title_weight > 1) is counts_more
+    title, rest = tagger.encoder_.field_weights
+    assert (title > 1) is counts_more
+    assert (rest > 1) is not counts_more
     again = load(tagger.save(tmp_path / "model"))
-    assert again.encoder_.title_weight == tagger.encoder_.title_weight
+    assert again.encoder_.field_weights == (title, rest)
     assert again.tag(texts[:9]) == tagger.tag(texts[:9])
 
 
 def test_a_given_weight_and_texts_without_titles_are_left_alone():
     texts, labels = titled()
-    given = Tagger(TfidfEncoder(title_weight=1), quality="fast").fit(texts, labels)
-    assert given.encoder_.title_weight == 1
+    given = Tagger(TfidfEncoder(field_weights=(1, 1)), quality="fast").fit(texts, labels)
+    assert given.encoder_.field_weights == (1, 1)
     flat = [text.replace("\n", " ") for text in texts]
-    assert Tagger(quality="fast").fit(flat, labels).encoder_.title_weight is None
+    assert Tagger(quality="fast").fit(flat, labels).encoder_.field_weights is None

@@ -319,6 +319,8 @@ def rank_truth(model: Path, source: Truth, limit: int | None, metrics: list[str]
     from tagwood.metrics import LabelCounts, parse_metrics
 
     ranker = load_ranker(model)
+    if ranker.tagger is not None:
+        source = source._replace(reading=source.reading.for_model(ranker.tagger))
     rows, report = source.read(ranker.vocab, "add")
     n_labels, n_known = rows.n_labels, len(ranker.vocab)
     training: sparse.csr_array | LabelCounts

@@ -118,6 +118,7 @@ def predict(
         predict_features(model, given, reading, data_format, limit, output, overwrite=force)
         return
     tagger = common.load_tagger(model, jobs)
+    reading = reading.for_model(tagger)
     options |= common.filters(tagger, restrict, exclude, restrict_file, restrict_branch)
     if sets:
         options["promise"] = tagger.sets.rule
@@ -215,7 +216,7 @@ class Sources:
 
     def _documents(self, source: str) -> Iterator[Document]:
         if source == "-":
-            return _lines(sys.stdin, "standard input") if self._format in (None, "lines") else self._spooled()
+            return self._lines(sys.stdin, "standard input") if self._format in (None, "lines") else self._spooled()
         if not is_path(source):
             return iter([Document(source)])
         path, known = Path(source), self._format
@@ -255,6 +256,31 @@ class Sources:
             for _, line in decoded_lines(file, self._reading.bad, encoding):
                 if line.strip():
                     yield Document(line)
+
+    def _lines(self, file: IO[str], name: str) -> Iterator[Document]:
+        """Yield a text for each line; a line that is a JSON object gives its text and id."""
+        from tagwood.data.formats.json_lines import parse_object, text_of
+        from tagwood.data.records import ID, is_valid_text, pick
+
+        options = self._reading.row_options()
+        try:
+            for number, line in enumerate(file, 1):
+                line = line.rstrip("\r\n")
+                if not line.strip():
+                    continue
+                if not is_valid_text(line):
+                    raise DataError("is not UTF-8 text", path=name, line=number)
+                if not line.lstrip().startswith("{"):
+                    yield Document(line)
+                    continue
+                try:
+                    content = parse_object(line)
+                    key = pick(content, ID)
+                    yield Document(text_of(content, options), "" if key is None else str(content[key]), content)
+                except DataError as error:
+                    raise DataError(error.reason, path=name, line=number, hint=error.hint) from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"is not UTF-8 text ({error.reason})", path=name) from error
 
     def _spooled(self) -> Iterator[Document]:
         """Yield the rows of a table on standard input, from a copy: Parquet has its directory at the end."""
@@ -296,31 +322,6 @@ def is_document(path: Path) -> bool:
     from tagwood.data.formats.documents import is_document as named_so
 
     return named_so(path)
-
-
-def _lines(file: IO[str], name: str) -> Iterator[Document]:
-    """Yield a text for each line; a line that is a JSON object gives its text and id."""
-    from tagwood.data.formats.json_lines import parse_object, text_of
-    from tagwood.data.records import ID, is_valid_text, pick
-
-    try:
-        for number, line in enumerate(file, 1):
-            line = line.rstrip("\r\n")
-            if not line.strip():
-                continue
-            if not is_valid_text(line):
-                raise DataError("is not UTF-8 text", path=name, line=number)
-            if not line.lstrip().startswith("{"):
-                yield Document(line)
-                continue
-            try:
-                content = parse_object(line)
-                key = pick(content, ID)
-                yield Document(text_of(content), "" if key is None else str(content[key]), content)
-            except DataError as error:
-                raise DataError(error.reason, path=name, line=number, hint=error.hint) from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"is not UTF-8 text ({error.reason})", path=name) from error
 
 
 def kind_of(model: Path) -> str:

@@ -19,6 +19,7 @@ from tagwood.errors import InputError
 
 if TYPE_CHECKING:
     from tagwood.data import BadLines, Dataset, LabelVocab, ReadReport, Record
+    from tagwood.data.records import ReadOptions
     from tagwood.tagger import Tagger
 
 Paths = Sequence[Path]
@@ -86,6 +87,11 @@ class Reading:
     delimiter: str | None = None
     encoding: str | None = None
     skip_bad: bool = False
+    fields: tuple[str, ...] = ()
+
+    def for_model(self, tagger: Tagger) -> Reading:
+        """Return the options to read data for a model: texts are made of its fields where columns are not named."""
+        return dataclasses.replace(self, fields=tagger.fields_)
 
     @cached_property
     def bad(self) -> BadLines:
@@ -110,9 +116,19 @@ class Reading:
 
         return read_records(_one_or_many(paths), data_format, **self._columns(), **options)
 
+    def row_options(self) -> ReadOptions:
+        """Return how the text of a single JSON object is found."""
+        from tagwood.data.records import ReadOptions
+
+        named = common.column_names(self.text_columns)
+        return ReadOptions(
+            need_labels=False, text_columns=named or self.fields, lenient=not named and bool(self.fields)
+        )
+
     def _columns(self) -> dict[str, Any]:
         return {
             "text_columns": common.column_names(self.text_columns),
+            "fields": self.fields,
             "label_column": self.label_column,
             "id_column": self.id_column,
             "separator": _mark(self.label_separator),
@@ -207,7 +223,7 @@ def need_texts(rows: Dataset, data: Path, hint: str = "Train on the texts.") -> 
 
 def read_truth(tagger: Tagger, data: Paths, data_format: str | None, reading: Reading) -> tuple[Dataset, ReadReport]:
     """Read texts to measure a model on; labels that it does not know are added to the table and count as missed."""
-    rows, report = reading.read(data, data_format, vocab=tagger.vocab_, on_unknown="add")
+    rows, report = reading.for_model(tagger).read(data, data_format, vocab=tagger.vocab_, on_unknown="add")
     return need_texts(rows, data[0]), report
 
 

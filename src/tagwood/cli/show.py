@@ -94,6 +94,12 @@ def draw_tree(tagger: Tagger, depth: int) -> str:
 
 def _quality_facts(tagger: Tagger) -> dict[str, Any]:
     facts: dict[str, Any] = {"quality": tagger.effective_quality}
+    if tagger.fields_:
+        from tagwood.tagger.overview import field_weights
+
+        facts["fields"] = [
+            name if n == 1 else f"{name} (counts {n} times)" for name, n in field_weights(tagger).items()
+        ]
     if tagger.simpler_because_:
         facts["one model only, because"] = tagger.simpler_because_
     if tagger.measures_ is not None:

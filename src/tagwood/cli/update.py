@@ -61,7 +61,7 @@ def update(
 def _read(path: Path, tagger: Tagger, data_format: str | None, on_unknown: str) -> Dataset:
     from tagwood.data import read_dataset
 
-    found = read_dataset(path, data_format, vocab=tagger.vocab_, on_unknown=on_unknown)
+    found = read_dataset(path, data_format, vocab=tagger.vocab_, on_unknown=on_unknown, fields=tagger.fields_)
     if found.texts is None:
         raise InputError("rows must have texts", given=f"{path} with features only")
     return found

@@ -45,6 +45,8 @@ class Dataset:
         `Ranking.without`. They are not in `labels`.
     rejected
         (n_rows, n_labels) labels that are known to be wrong for each row, from corrections by people, or None.
+    fields
+        Names of the fields of the texts, one line each; see `tagwood.data.fields`. Default: none.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Dataset:
     ids: Sequence[str] | None = None
     filter_pairs: sparse.csr_array | None = None
     rejected: sparse.csr_array | None = None
+    fields: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         labels = check_labels(self.labels, name="labels")
@@ -87,6 +90,7 @@ class Dataset:
             pairs = check_labels(self.filter_pairs, n_rows=labels.shape[0], name="filter_pairs")
             pairs.resize(labels.shape)
             object.__setattr__(self, "filter_pairs", csr_parts(pairs).to_scipy())
+        object.__setattr__(self, "fields", tuple(_strings(self.fields, "fields")))
         for what in ("texts", "groups", "ids"):
             column = getattr(self, what)
             if column is not None:
@@ -167,6 +171,7 @@ class Dataset:
             _hash_matrix(digest, "rejected", self.rejected)
         for what in ("texts", "groups", "ids"):
             _hash_strings(digest, what, getattr(self, what))
+        _hash_strings(digest, "fields", self.fields or None)
         for name, array in self.vocab.to_arrays().items():
             digest.update(f"{name} {array.size} ".encode())
             digest.update(np.ascontiguousarray(array).tobytes())

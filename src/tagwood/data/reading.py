@@ -48,6 +48,7 @@ def read_dataset(
     split: str | None = None,
     groups: str | None = None,
     text_columns: Sequence[str] = (),
+    fields: Sequence[str] = (),
     label_column: str | None = None,
     id_column: str | None = None,
     separator: str | None = None,
@@ -78,7 +79,10 @@ def read_dataset(
         Name of the column or field with the group of each row; default: ``group`` and similar names.
     text_columns
         Columns or fields that make the text, the title first; default: a title, if there is one, and ``text`` or a
-        similar name. Like the two that follow for JSON lines, CSV, TSV, XLSX and Parquet.
+        similar name. Like `label_column` and `id_column` for JSON lines, CSV, TSV, XLSX and Parquet.
+    fields
+        Text columns of the data that a model was trained on, where `text_columns` are not given: those that a file does
+        not have are empty.
     label_column, id_column
         Columns or fields with the labels and the id of each row; default: ``labels``, ``id`` and similar names.
     separator
@@ -100,7 +104,8 @@ def read_dataset(
         separator,
         split,
         groups=groups,
-        text_columns=text_columns,
+        text_columns=text_columns or fields,
+        lenient=not text_columns and bool(fields),
         label_column=label_column,
         id_column=id_column,
         delimiter=delimiter,
@@ -132,6 +137,7 @@ def read_records(
     split: str | None = None,
     groups: str | None = None,
     text_columns: Sequence[str] = (),
+    fields: Sequence[str] = (),
     label_column: str | None = None,
     id_column: str | None = None,
     separator: str | None = None,
@@ -154,7 +160,8 @@ def read_records(
         split,
         need_labels=False,
         groups=groups,
-        text_columns=text_columns,
+        text_columns=text_columns or fields,
+        lenient=not text_columns and bool(fields),
         label_column=label_column,
         id_column=id_column,
         delimiter=delimiter,
@@ -334,7 +341,11 @@ def _check_columns(options: ReadOptions, chosen: Format) -> None:
     names = options.text_columns
     if isinstance(names, str) or not all(isinstance(name, str) and name.strip() for name in names):
         raise InputError("text_columns must be a list of names", given=repr(names))
-    named = {"text_columns": names, "label_column": options.label_column, "id_column": options.id_column}
+    named = {
+        "text_columns": () if options.lenient else names,
+        "label_column": options.label_column,
+        "id_column": options.id_column,
+    }
     for option, value in named.items():
         if value and chosen.name not in _WITH_COLUMNS:
             verb = "are" if option == "text_columns" else "is"

@@ -22,6 +22,7 @@ from scipy import sparse
 from tagwood._sparse import CsrParts
 from tagwood.data.dataset import Dataset
 from tagwood.data.encodings import Encoding, detect_encoding
+from tagwood.data.fields import join_fields
 from tagwood.data.files import BadLines, decoded_lines, parsed_lines
 from tagwood.data.label_ids import is_dense
 from tagwood.data.report import FileReport, ReadReport, shown
@@ -52,13 +53,12 @@ def pick(names: Iterable[str], role: tuple[str, ...]) -> str | None:
 def join_text(content: Mapping[str, Any], chosen: Sequence[str] = ()) -> str | None:
     """Return title and body of a row, or the chosen fields, joined by line breaks; None if it has none of them.
 
-    The first of the chosen fields is the title: one line, which is empty where the row does not have the field.
+    Each of the chosen fields is one line, which is empty where the row does not have the field; see `fields`.
     """
     if chosen:
-        names = [pick(content, (name.lower().strip(),)) for name in chosen]
-        title, *others = ("" if name is None else _field_text(name, content[name]) for name in names)
-        text = "\n".join([" ".join(title.split()), *filter(None, others)])
-        return None if not any(names) else text if text.strip() else ""
+        names = [pick(content, (_plain(name),)) for name in chosen]
+        values = ["" if name is None else _field_text(name, content[name]) for name in names]
+        return join_fields(values) if any(name is not None for name in names) else None
     columns = [name for name in (pick(content, TITLE), pick(content, BODY)) if name is not None]
     for name in columns:
         if content[name] is not None and not isinstance(content[name], str):
@@ -119,6 +119,7 @@ class ReadOptions:
     id_column: str | None = None
     delimiter: str | None = None
     keep_columns: bool = False
+    lenient: bool = False  # text columns may be missing: if all are, texts are found as if none were named
     file: FileReport = field(default_factory=FileReport)  # filled by the reader, like the report
     report: ReadReport = field(default_factory=ReadReport)
 
@@ -136,6 +137,11 @@ class ReadOptions:
     def group_role(self) -> tuple[str, ...]:
         """Names of the field with the group of a row: the given one, or the usual ones."""
         return GROUP if self.groups is None else (_plain(self.groups),)
+
+    def text_of(self, content: Mapping[str, Any]) -> str | None:
+        """Return the text of a row; None if it has no field for it."""
+        text = join_text(content, self.text_columns)
+        return join_text(content) if text is None and self.lenient else text
 
     def encoding_of(self, path: Path) -> str:
         """Return the encoding of a file: the given one, or the detected one; it is noted in the report."""
@@ -155,7 +161,7 @@ def choose_columns(header: Sequence[str], options: ReadOptions, hint: str | None
     """
     listed = ", ".join(map(repr, header[:12])) or "nothing"
     labels = [options.label_column] if options.need_labels else []
-    wanted = {"text_columns": options.text_columns, "label_column": labels}
+    wanted = {"text_columns": () if options.lenient else options.text_columns, "label_column": labels}
     wanted |= {"id_column": [options.id_column], "groups": [options.groups]}
     for option, names in wanted.items():
         missing = [name for name in names if name is not None and pick(header, (_plain(name),)) is None]
@@ -178,6 +184,9 @@ def find_columns(header: Sequence[str], options: ReadOptions) -> Columns:
     """Return the columns of a table, or the fields of an object, that make a record; they are noted in the report."""
     roles: list[tuple[str, ...]] = [(_plain(name),) for name in options.text_columns] or [TITLE, BODY]
     text = [name for role in roles if (name := pick(header, role)) is not None]
+    if options.lenient:
+        _note_missing(options, text)
+        text = text or [name for role in (TITLE, BODY) if (name := pick(header, role)) is not None]
     labels, name, group = (pick(header, role) for role in (options.label_role, options.id_role, options.group_role))
     file = options.file
     file.text_columns, file.label_column = text, labels or ""
@@ -190,6 +199,14 @@ def find_columns(header: Sequence[str], options: ReadOptions) -> Columns:
             "Choose with --label-column."
         )
     return Columns(text, labels, name, group)
+
+
+def _note_missing(options: ReadOptions, found: Sequence[str]) -> None:
+    """Warn about text columns that a file does not have."""
+    missing = [name for name in options.text_columns if pick(found, (_plain(name),)) is None]
+    if missing:
+        words = "it counts as empty" if found else "the text is taken from other columns, as one"
+        options.file.warnings.append(f"no column {shown(map(repr, missing))}, as the model has it: {words}.")
 
 
 class LabelIds:
@@ -320,6 +337,7 @@ class DatasetBuilder:
         self._report = options.report
         self._ids = LabelIds(options.vocab, options.on_unknown, words=words)
         self._texts: list[str] = []
+        self._fields = tuple(options.text_columns)
         self._names: list[str] = []
         self._groups: list[str] = []
         self._flat, self._ends = array("q"), array("q", [0])
@@ -354,6 +372,7 @@ class DatasetBuilder:
             texts=self._texts,
             groups=groups if any(groups) else None,
             ids=names if any(names) else None,
+            fields=self._fields,
         )
         report = self._report
         report.labels, report.labels_unknown = self._ids.n_labels, self._ids.n_unknown

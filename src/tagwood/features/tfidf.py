@@ -27,6 +27,7 @@ from tagwood._check import (
     is_pointer,
 )
 from tagwood._sparse import CsrParts
+from tagwood.data.fields import split_fields
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import PackedTexts, char_tables, check_texts, packed_chunks
 from tagwood.storage import State, storable, unpack_strings
@@ -35,7 +36,7 @@ Lengths = tuple[int, int, int, int, int]
 
 _ANALYZERS: Final = ("word", "char", "word+char")
 _MAX_NGRAM: Final = 20
-_MAX_TITLE_WEIGHT: Final = 10
+_MAX_FIELD_WEIGHT: Final = 10
 _ROWS_FOR_THREADS: Final = 64  # fewer texts use one thread; even looking up the number of cores takes time
 
 
@@ -109,9 +110,10 @@ class TfidfEncoder(Params):
     hash_bits
         Hash n-grams into 2**hash_bits columns (8 to 28) instead of learning a vocabulary: memory is fixed and `fit`
         accepts a stream, but features have no names. With 2**22 columns, collisions have almost no effect.
-    title_weight
-        How often the title counts: the first line of a text with several, as readers join title and text. Default: 1,
-        and in a Tagger what is best for held-out rows.
+    field_weights
+        How often each field of a text counts, where texts have one line per field and the last one the rest:
+        ``(3, 1)`` counts the title, the first line of a text with several, three times. Texts with fewer lines stay as
+        they are. Default: 1 each, and in a Tagger what is best for held-out rows.
     threads
         Number of threads; default all cores. The result does not depend on it.
 
@@ -134,7 +136,7 @@ class TfidfEncoder(Params):
         max_features: int | None = None,
         sublinear_tf: bool = True,
         hash_bits: int | None = None,
-        title_weight: int | None = None,
+        field_weights: Sequence[int] | None = None,
         threads: int | None = None,
     ) -> None:
         self.ngrams = ngrams
@@ -145,7 +147,7 @@ class TfidfEncoder(Params):
         self.max_features = max_features
         self.sublinear_tf = sublinear_tf
         self.hash_bits = hash_bits
-        self.title_weight = title_weight
+        self.field_weights = field_weights
         self.threads = threads
 
     def fit(self, texts: Iterable[str], y: object = None) -> Self:
@@ -182,7 +184,7 @@ class TfidfEncoder(Params):
         terms = self._fitted()
         analysis = self._analysis_
         folds = char_tables(analysis.fold).folds
-        rows = self._titled(check_texts(texts))
+        rows = self._weighted(check_texts(texts))
         pieces = [self._encode(chunk, analysis, terms) for chunk in packed_chunks(rows, folds)]
         return pieces[0] if len(pieces) == 1 else stack_rows(pieces, terms.idf.size)
 
@@ -216,8 +218,10 @@ class TfidfEncoder(Params):
         """Rebuild the encoder; its arrays stay memory-mapped."""
         encoder = cls()
         params = {name: state.params[name] for name in encoder.get_params(deep=False) if name in state.params}
-        for name in ("ngrams", "char_ngrams"):
-            params[name] = tuple(state.param(name, list))
+        title = state.params.get("title_weight")  # of models stored before there were weights of fields
+        params.setdefault("field_weights", None if title is None else [title, 1])
+        for name in ("ngrams", "char_ngrams", "field_weights"):
+            params[name] = None if params[name] is None else tuple(params[name])
         encoder.set_params(**params)
         encoder.check_params()
         encoder._analysis_ = encoder.analysis()
@@ -240,15 +244,15 @@ class TfidfEncoder(Params):
         self._analysis_, self._terms_ = analysis, terms
 
     def _readable(self, texts: Iterable[str], analysis: Analysis) -> Iterable[str]:
-        texts = self._titled(check_texts(texts))
+        texts = self._weighted(check_texts(texts))
         return texts if analysis.hash_bits or isinstance(texts, Sequence) else list(texts)
 
-    def _titled(self, texts: Iterable[str]) -> Iterable[str]:
-        """Return the texts with their titles as often as they count."""
-        if self.title_weight in (None, 1):
+    def _weighted(self, texts: Iterable[str]) -> Iterable[str]:
+        """Return the texts with each of their fields as often as it counts."""
+        weights = self.field_weights
+        if weights is None or max(weights) == 1:
             return texts
-        more = self.title_weight - 1
-        return [(title_of(text) + "\n") * more + text if "\n" in text else text for text in texts]
+        return [_repeated(text, weights) if "\n" in text else text for text in texts]
 
     def _encode(self, chunk: PackedTexts, analysis: Analysis, terms: Terms) -> CsrParts:
         rows = _kernels.tfidf_rows(
@@ -272,8 +276,12 @@ class TfidfEncoder(Params):
         """Raise `InputError` for a parameter with an invalid value."""
         self.analysis()
         self.term_limits()
-        if self.title_weight is not None:
-            check_int(self.title_weight, "title_weight", low=1, high=_MAX_TITLE_WEIGHT)
+        if self.field_weights is not None:
+            weights = self.field_weights
+            if isinstance(weights, str) or not isinstance(weights, Sequence) or not weights:
+                raise InputError("field_weights must be a list of whole numbers, one per field", given=repr(weights))
+            for weight in weights:
+                check_int(weight, "a weight of field_weights", low=1, high=_MAX_FIELD_WEIGHT)
 
     def analysis(self) -> Analysis:
         """Return the checked settings of how texts are split into n-grams."""
@@ -295,16 +303,18 @@ class TfidfEncoder(Params):
         )
 
 
-def title_of(text: str) -> str:
-    r"""Return the title of a text: its first line if there are more, otherwise "".
+def _repeated(text: str, weights: Sequence[int]) -> str:
+    r"""Return a text with each field as often as its weight says.
 
     Examples
     --------
-    >>> title_of("On oaks\nOaks are trees."), title_of("Oaks are trees.")
-    ('On oaks', '')
+    >>> _repeated("On oaks\nOaks are trees.", (2, 1)), _repeated("On oaks\n", (2, 1))
+    ('On oaks\nOn oaks\nOaks are trees.', 'On oaks\n')
     """
-    title, _, rest = text.partition("\n")
-    return title if rest.strip() else ""
+    fields = split_fields(text, len(weights))
+    if fields is None:
+        return text
+    return "\n".join(line for line, weight in zip(fields, weights, strict=True) for _ in range(weight))
 
 
 def _check_lengths(value: Any, name: str) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tagwood.data.records import ReadOptions, choose_columns, join_text
+from tagwood.data.records import ReadOptions, choose_columns
 from tagwood.errors import DataError, InputError, MissingExtraError, StorageError, TagwoodError
 from tagwood.ranking import Ranking
 from tagwood.scale.cluster import Failure, build_signature, check_signature, load_ray
@@ -279,11 +279,12 @@ def tag_table(tagger: Tagger, filters: Filters, table: Any, path: Path, work: Wo
     taken = {LABELS, REVIEW} & set(table.column_names)
     if taken:
         raise DataError(f"has a column '{min(taken)}' already, which predictions are written to", path=path)
-    options = ReadOptions(need_labels=False, text_columns=request.text_columns)
+    columns = request.text_columns or tagger.fields_
+    options = ReadOptions(need_labels=False, text_columns=columns, lenient=not request.text_columns and bool(columns))
     try:
         used = choose_columns(table.column_names, options).text
         rows = table.select(used).to_pylist()
-        texts = [join_text(row, request.text_columns) or "" for row in rows]
+        texts = [options.text_of(row) or "" for row in rows]
     except DataError as error:
         raise DataError(error.reason, path=path, hint=error.hint) from error
     ranking, review = rank_texts(tagger, filters, texts, request)

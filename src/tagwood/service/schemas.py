@@ -52,6 +52,9 @@ Language = Annotated[
 ]
 
 
+TextFields = Annotated[dict[Annotated[str, Field(max_length=200)], str], Field(max_length=100)]
+
+
 def _example(**values: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [values]})
 
@@ -94,7 +97,13 @@ class SuggestRequest(RequestBody):
 
     model_config = _example(texts=["salt water", "moons of Jupiter"], promise="precision>=0.9", exclude=["trees"])
 
-    texts: str | list[str] = Field(examples=["bark and leaves of old oaks"])
+    texts: str | list[str] | None = Field(default=None, examples=["bark and leaves of old oaks"])
+    fields: TextFields | list[TextFields] | None = Field(
+        default=None,
+        description="In place of texts: the named fields of one or more texts, for models that were trained with them "
+        "('fields' of the model). Missing ones are empty.",
+        examples=[{"title": "Old oaks", "abstract": "Bark and leaves."}],
+    )
     k: Count = Field(default=5, description="Largest number of labels per text; ignored with a promise.")
     threshold: float | None = Field(default=None, ge=0, le=1, description="Lowest score of a label.")
     promise: str | None = Field(
@@ -190,7 +199,8 @@ class ExplainRequest(RequestBody):
 
     model_config = _example(text="bark and leaves of old oaks", label="trees", k=5)
 
-    text: str
+    text: str | None = None
+    fields: TextFields | None = Field(default=None, description="In place of text: its named fields.")
     label: LabelKey
     k: Count = Field(default=5, description="As in the request to /v1/suggest that is explained.")
     threshold: float | None = Field(default=None, ge=0, le=1)
@@ -235,7 +245,8 @@ class FeedbackRequest(RequestBody):
         text="bark and leaves of old oaks", accepted=["trees"], rejected=[2], added=["leaves of autumn"]
     )
 
-    text: str
+    text: str | None = None
+    fields: TextFields | None = Field(default=None, description="In place of text: its named fields.")
     accepted: list[LabelKey] = Field(default=[], description="Suggested labels that are right.")
     rejected: list[LabelKey] = Field(default=[], description="Suggested labels that are wrong.")
     added: list[LabelKey] = Field(default=[], description="Not suggested; an unknown name is a proposal.")
@@ -374,6 +385,7 @@ class ModelResponse(BaseModel):
     labels_masked: int
     rows: int = Field(description="Training texts.")
     languages: list[str]
+    fields: dict[str, int] = Field(description="Named fields of the texts and how often each counts; may be empty.")
     tree: dict[str, Any] | None = Field(description="Sizes of the label tree.")
     recipe: str | None = Field(description="All settings, as TOML for `tagwood train --recipe`.")
     metrics: dict[str, float] | None = Field(description="On the held-out rows, between 0 and 1.")

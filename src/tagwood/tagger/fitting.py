@@ -9,7 +9,7 @@ rows that nothing else was fitted to. The second half stays with the model, so t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -20,6 +20,7 @@ from scipy import sparse
 from tagwood._check import as_list, check_float, check_int, is_missing
 from tagwood._sparse import check_labels
 from tagwood.data.dataset import Dataset
+from tagwood.data.fields import field_names, text_of_fields
 from tagwood.data.label_ids import compact_columns, id_rows
 from tagwood.data.records import LabelIds, label_matrix
 from tagwood.data.vocab import LabelVocab
@@ -49,6 +50,7 @@ from tagwood.tagger.new_labels import HeldOutRows, NameCurve
 from tagwood.tagger.search import LabelSearch, knows_new_labels
 
 Progress = Callable[[str, float], None]
+Text = str | Mapping[str, str | None]  # a text, or its named fields
 
 _FEWEST_MEASURED = 20  # held-out rows: measures of fewer would be mere chance
 MEASURES = ["P@1", "P@3", "P@5", "nDCG@5", "R@10"]  # of held-out rows
@@ -92,14 +94,14 @@ class SetRules:
 
 
 def training_data(
-    texts: Iterable[str] | Dataset, labels: Any, groups: Sequence[Any] | None, vocab: LabelVocab | None
+    texts: Iterable[Text] | Dataset, labels: Any, groups: Sequence[Any] | None, vocab: LabelVocab | None
 ) -> Dataset:
     """Return texts and labels as a checked `Dataset`; a `Dataset` in place of texts is returned as it is.
 
     Parameters
     ----------
     texts
-        One text per row.
+        One text per row; or the named fields of each row, as a mapping.
     labels
         A matrix, label ids of each row, or label names (or URIs) of each row.
     groups
@@ -119,14 +121,14 @@ def training_data(
         if texts.texts is None:
             raise InputError("a Tagger is fitted on texts", given="a Dataset with features only")
         return texts
-    rows = _texts(texts)
+    rows, fields = _texts(texts)
     if labels is None:
         raise InputError("labels must be given for the texts", given="None")
     Y, table = label_sets(labels, vocab)
     if Y.shape[0] != len(rows):
         raise InputError(f"labels must have one entry for each of the {len(rows):,} texts", given=f"{Y.shape[0]:,}")
     names = None if groups is None else ["" if is_missing(one) else str(one) for one in as_list(groups, "groups")]
-    return Dataset(Y, table, texts=rows, groups=names)
+    return Dataset(Y, table, texts=rows, groups=names, fields=fields)
 
 
 def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error") -> tuple[sparse.csr_array, LabelVocab]:
@@ -190,10 +192,13 @@ def _widen(Y: sparse.csr_array, vocab: LabelVocab) -> tuple[sparse.csr_array, La
     return Y, vocab
 
 
-def _texts(texts: Iterable[str]) -> list[str]:
+def _texts(texts: Iterable[Text]) -> tuple[list[str], tuple[str, ...]]:
+    """Return checked texts, and the names of their fields."""
     if isinstance(texts, str):
         raise InputError("texts must be one text per row", given="a single text", hint="Wrap it: [text].")
     rows = as_list(texts, "texts")
+    fields = field_names(rows)
+    rows = [text_of_fields(row, fields) if isinstance(row, Mapping) else row for row in rows]
     wrong = next((number for number, text in enumerate(rows) if not isinstance(text, str)), None)
     if wrong is not None:
         missing = is_missing(rows[wrong])
@@ -202,7 +207,7 @@ def _texts(texts: Iterable[str]) -> list[str]:
             given=f"{rows[wrong]!r:.60} in row {wrong}",
             hint="Fill missing texts: texts.fillna('')." if missing else "Pass the column with the texts.",
         )
-    return rows
+    return rows, fields
 
 
 @dataclass

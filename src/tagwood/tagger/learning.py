@@ -29,7 +29,7 @@ from tagwood.models.neighbours import Neighbours
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 
-_ONE_STANDARD_ERROR = 0.68  # level of an interval
+ONE_STANDARD_ERROR = 0.68  # level of an interval
 TRAINED = -1  # row of feedback that is part of the training data
 
 
@@ -155,5 +155,5 @@ def before_after(Y: sparse.csr_array, before: Ranking, after: Ranking) -> Before
     >>> before_after(Y, right, wrong)
     BeforeAfter(n_rows=2, before=1.0, after=0.0, worse=True)
     """
-    found = compare(Y, before, after, metrics=["nDCG@5"], confidence=_ONE_STANDARD_ERROR)["nDCG@5"]
+    found = compare(Y, before, after, metrics=["nDCG@5"], confidence=ONE_STANDARD_ERROR)["nDCG@5"]
     return BeforeAfter(Y.shape[0], float(found.first), float(found.second), bool(found.high < 0))

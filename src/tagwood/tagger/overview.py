@@ -48,6 +48,7 @@ def overview(tagger: FittedTagger, trees: list[TreeBrowser], language: str | Non
         "labels_masked": int(vocab.removed_mask().sum()),
         "rows": tagger.n_rows_,
         "languages": list(vocab.languages),
+        "fields": field_weights(tagger),
         "tree": tree_sizes(tagger, trees),
         "metrics": None if tagger.measures_ is None else tagger.measures_.values,
         "measured_rows": 0 if tagger.measures_ is None else tagger.measures_.n_rows,
@@ -56,6 +57,12 @@ def overview(tagger: FittedTagger, trees: list[TreeBrowser], language: str | Non
         "missing": missing,
         "largest": [vars(one) for one in largest_labels(tagger, 20, language)],
     }
+
+
+def field_weights(tagger: FittedTagger) -> dict[str, int]:
+    """Return how often each field of the texts counts, by name; nothing for texts without named fields."""
+    weights = getattr(tagger.encoder_, "field_weights", None) or [1] * len(tagger.fields_)
+    return dict(zip(tagger.fields_, weights, strict=False))
 
 
 def largest_labels(tagger: FittedTagger, limit: int, language: str | None = None) -> list[LabelBrief]:

@@ -18,9 +18,11 @@ import numpy as np
 
 from tagwood._check import show_amount, show_time
 from tagwood.data.dataset import Dataset
+from tagwood.data.fields import split_fields
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts
-from tagwood.features.tfidf import TfidfEncoder, title_of
+from tagwood.features.tfidf import TfidfEncoder
+from tagwood.metrics import compare
 from tagwood.models.base import LabelModel
 from tagwood.models.disentangled import Disentangled
 from tagwood.models.ensemble import Budget, Ensemble
@@ -29,17 +31,19 @@ from tagwood.models.ensemble.members import Member
 from tagwood.models.linear_tree import LinearTree
 from tagwood.models.name_matcher import NameMatcher
 from tagwood.models.neighbours import Centroids, Neighbours
+from tagwood.ranking import Ranking
 from tagwood.storage import State
 from tagwood.tagger.fitting import SetRules
+from tagwood.tagger.learning import ONE_STANDARD_ERROR
 
 QUALITIES = ("fast", "balanced", "best")
 _FEWEST_ROWS = 500  # with labels; fewer do not suffice to learn how members are fused
 _BEST_TREES = 3
 _FUSION_TREES, _BEST_FUSION_TREES = 100, 200
 _PRIME_EPOCHS = 5  # 20 bring hardly more beside the other members
-_TITLE_WEIGHTS = (1, 2, 3)
-_TITLE_GAIN = 0.002
-_TITLE_ROWS = 6000  # with titles, on which their weight is chosen
+_FIELD_WEIGHTS = (2, 3)
+_FIELD_GAIN = 0.002
+_FIELD_ROWS = 6000  # with several fields, on which their weights are chosen
 _MOST_TITLED = 0.5  # share of the texts that must have a title
 _TIMED_TEXTS = 30
 _KEPT_CHARACTERS = 400  # of a training text that is stored as an example
@@ -121,28 +125,49 @@ def _neural_members(texts: list[str], seed: int, threads: int | None) -> list[An
     return [PrototypeModel(encoder=encoder, epochs=_PRIME_EPOCHS, seed=seed, threads=threads)]
 
 
-def with_title_weight(encoder: Encoder, data: Dataset, seed: int) -> Encoder:
-    """Return an encoder that counts titles as often as is best for held-out rows, where it may be chosen.
+def with_field_weights(encoder: Encoder, data: Dataset, seed: int) -> Encoder:
+    """Return an encoder that counts each field as often as is best for held-out rows, where it may be chosen.
 
-    The choice is made with single words and `Centroids`, which takes seconds; other models mostly agree. A larger
-    weight must gain at least `_TITLE_GAIN` of nDCG@5.
+    Fields are those of the data, or title and rest. The choice is made with single words and `Centroids`, which takes
+    seconds; other models mostly agree. The longest field counts once; a larger weight of another one must gain at least
+    `_FIELD_GAIN` of nDCG@5, and more than chance.
     """
-    if not isinstance(encoder, TfidfEncoder) or encoder.title_weight is not None or data.groups is not None:
+    if not isinstance(encoder, TfidfEncoder) or encoder.field_weights is not None or data.groups is not None:
         return encoder
-    texts = list(data.texts or ())
-    titled = np.array([bool(title_of(text)) for text in texts], dtype=np.bool_)
-    rows = np.flatnonzero(titled & (np.diff(data.labels.indptr) > 0))
-    if titled.mean() < _MOST_TITLED or rows.size < _FEWEST_ROWS:
+    texts, n_fields = list(data.texts or ()), len(data.fields) or 2
+    parts = [split_fields(text, n_fields) for text in texts]
+    has_fields = np.array([part is not None for part in parts], dtype=np.bool_)
+    rows = np.flatnonzero(has_fields & (np.diff(data.labels.indptr) > 0))
+    if n_fields < 2 or rows.size < _FEWEST_ROWS or (not data.fields and has_fields.mean() < _MOST_TITLED):
         return encoder
-    train, held = data.rows(np.random.default_rng(seed).permutation(rows)[:_TITLE_ROWS]).split(0.2, seed=seed)
-    chosen, best = 1, 0.0
-    for weight in _TITLE_WEIGHTS:
-        trial = TfidfEncoder(**{**encoder.get_params(deep=False), "ngrams": (1, 1), "title_weight": weight})
-        model = Centroids(threads=encoder.threads).fit(trial.fit_transform(train.texts or ()), train.labels)
-        found = model.score(trial.transform(held.texts or ()), held.labels)
-        if found > best + (0.0 if weight == 1 else _TITLE_GAIN):
-            chosen, best = weight, found
-    return TfidfEncoder(**{**encoder.get_params(deep=False), "title_weight": chosen})
+    rows = np.random.default_rng(seed).permutation(rows)[:_FIELD_ROWS]
+    longest = int(np.argmax(np.sum([[len(field) for field in parts[row] or ()] for row in rows], axis=0)))
+    trial = _WeightTrial(encoder, *data.rows(rows).split(0.2, seed=seed))
+    weights = [1] * n_fields
+    best = trial.rank(weights)
+    for field in range(n_fields):
+        for weight in _FIELD_WEIGHTS if field != longest else ():
+            tried = [*weights[:field], weight, *weights[field + 1 :]]
+            found = trial.rank(tried)
+            gain = compare(trial.held.labels, best, found, metrics=["nDCG@5"], confidence=ONE_STANDARD_ERROR)["nDCG@5"]
+            if gain.difference >= _FIELD_GAIN and gain.low > 0:
+                weights, best = tried, found
+    return TfidfEncoder(**{**encoder.get_params(deep=False), "field_weights": tuple(weights)})
+
+
+class _WeightTrial(NamedTuple):
+    """Rows to try weights of fields on."""
+
+    encoder: TfidfEncoder
+    train: Dataset
+    held: Dataset
+
+    def rank(self, weights: list[int]) -> Ranking:
+        """Return the ranking of the held-out rows with given weights."""
+        own = {**self.encoder.get_params(deep=False), "ngrams": (1, 1), "field_weights": weights}
+        trial = TfidfEncoder(**own)
+        model = Centroids(threads=trial.threads).fit(trial.fit_transform(self.train.texts or ()), self.train.labels)
+        return model.rank(trial.transform(self.held.texts or ()), 5)
 
 
 def budget_of_model(budget: Budget, data: Dataset, keep_texts: int) -> Budget:

@@ -45,6 +45,7 @@ class FittedTagger(Protocol):
     vocab_: LabelVocab
     label_counts_: NDArray[np.int64]
     n_rows_: int
+    fields_: tuple[str, ...]
     probabilities_: Probabilities | None
     measures_: Measures | None
     simpler_because_: str
@@ -377,6 +378,7 @@ def tagger_state(tagger: Any) -> State:
     params |= {"quality": tagger.quality, "model_given": tagger.model is not None}
     params["simpler_because"] = tagger.simpler_because_
     params["words_per_text"] = tagger.words_per_text_
+    params["fields"] = list(tagger.fields_)
     params["measures"] = None if tagger.measures_ is None else list(tagger.measures_)
     params |= {name: getattr(tagger, f"{name}_") for name in ("n_rows", "fingerprint", "training_seconds")}
     params["history"] = [list(one) for one in tagger.history_]
@@ -421,6 +423,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "model_": model,
         "vocab_": vocab,
         "words_per_text_": state.params.get("words_per_text"),
+        "fields_": tuple(map(str, state.params.get("fields", ()))),
         "label_counts_": counts,
         "n_rows_": state.param("n_rows", int),
         "fingerprint_": state.param("fingerprint", str),

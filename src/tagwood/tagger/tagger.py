@@ -24,6 +24,7 @@ from tagwood import storage
 from tagwood._check import Params, as_list, check_choice, check_float, check_int
 from tagwood.data.dataset import Dataset
 from tagwood.data.feedback import FeedbackRecord
+from tagwood.data.fields import text_of_fields
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import Encoder
@@ -46,6 +47,7 @@ from tagwood.tagger.fitting import (
     Probabilities,
     Progress,
     SetRules,
+    Text,
     default_encoder,
     label_sets,
     learn,
@@ -55,7 +57,7 @@ from tagwood.tagger.group_learning import GroupRule
 from tagwood.tagger.learning import LearnedRows, check_lengths, learn_rows
 from tagwood.tagger.new_labels import NameCurve, NewLabels, Usage
 from tagwood.tagger.overview import overview
-from tagwood.tagger.quality import QUALITIES, budget_of_model, check_costs, choose_model, with_title_weight
+from tagwood.tagger.quality import QUALITIES, budget_of_model, check_costs, choose_model, with_field_weights
 from tagwood.tagger.reasons import Question, explain_tag
 from tagwood.tagger.search import (
     Label,
@@ -120,6 +122,7 @@ class Tagger(Params):
     encoder_, model_, vocab_ : the fitted parts and the label table
     label_counts_ : (n_labels,) number of training rows of each label
     words_per_text_ : median number of words of the training texts; None for models stored without it
+    fields_ : tuple of str, names of the fields of the training texts; empty if they had none
     history_ : list of TaggerUpdate since the last full training
     measures_ : measures of held-out rows, taken before the model was trained on all rows; None without held-out rows
 
@@ -137,6 +140,7 @@ class Tagger(Params):
     label_counts_: NDArray[np.int64]
     n_rows_: int
     words_per_text_: int | None
+    fields_: tuple[str, ...]
     probabilities_: Probabilities | None
     measures_: Measures | None
     simpler_because_: str
@@ -176,7 +180,7 @@ class Tagger(Params):
 
     def fit(
         self,
-        X: Iterable[str] | Dataset,
+        X: Iterable[Text] | Dataset,
         y: Any = None,
         groups: Sequence[Any] | None = None,
         *,
@@ -189,7 +193,8 @@ class Tagger(Params):
         Parameters
         ----------
         X
-            One text per row; or a `Dataset` with texts, which has labels, groups and label table of its own.
+            One text per row, or its named fields: ``{"title": ..., "abstract": ...}``; or a `Dataset` with texts, which
+            has labels, groups and label table of its own. How often each field counts is chosen on held-out rows.
         y
             For each row a collection of label names (or URIs), or of ids; or an (n_rows, n_labels) matrix.
         groups
@@ -208,7 +213,7 @@ class Tagger(Params):
         data = training_data(X, y, groups, vocab)
         base = LinearTree() if self.model is None else self.model
         encoder = default_encoder(base) if self.encoder is None else self.encoder
-        encoder = with_title_weight(encoder, data, self.seed)
+        encoder = with_field_weights(encoder, data, self.seed)
         model, self.simpler_because_ = choose_model(self.effective_quality, base, encoder, data, self.sets, self.seed)
         left = budget_of_model(self.budget, data, self.keep_texts)
         plan = Plan(encoder, model, self.groups, self.sets, self.seed, runner, left)
@@ -227,6 +232,7 @@ class Tagger(Params):
         self.history_ = []
         self.new_labels_ = None if curve is None else self._untrained(curve)
         self.words_per_text_ = median_words(data.texts or ())
+        self.fields_ = tuple(data.fields)
         self.fingerprint_ = data.fingerprint()
         self._prepare()
         self.training_seconds_ = perf_counter() - start
@@ -245,7 +251,7 @@ class Tagger(Params):
 
     def learn(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Text],
         labels: Any,
         *,
         rejected: Any = None,
@@ -280,7 +286,7 @@ class Tagger(Params):
         ['water']
         """
         self._fitted()
-        rows = as_texts(texts)
+        rows = self.as_texts(texts)
         Y, _ = label_sets(labels, self.vocab_)
         wrong = None if rejected is None else label_sets(rejected, self.vocab_)[0]
         names = [FeedbackRecord("", text, "", "", (), ()).key for text in rows] if keys is None else list(keys)
@@ -294,16 +300,16 @@ class Tagger(Params):
             self._prepare()
         return self
 
-    def calibrate(self, texts: Iterable[str], labels: Any) -> Self:
+    def calibrate(self, texts: Iterable[Text], labels: Any) -> Self:
         """Turn scores into probabilities, from texts that the model was not trained on, with all their labels."""
-        ranking = self._fitted().rank(as_texts(texts), CANDIDATES)
+        ranking = self._fitted().rank(self.as_texts(texts), CANDIDATES)
         Y, _ = label_sets(labels, self.vocab_)
         self.probabilities_ = Probabilities.fit(ranking, Y, self.label_counts_[: ranking.n_labels])
         return self
 
     def tag(
         self,
-        texts: str | Iterable[str],
+        texts: Text | Iterable[Text],
         k: int = 5,
         *,
         promise: str | None = None,
@@ -317,7 +323,8 @@ class Tagger(Params):
         Parameters
         ----------
         texts
-            One text or many.
+            One text or many; a model that was trained on named fields also takes these, as a mapping. Missing fields
+            are empty.
         k
             Largest number of labels per text; ignored with a promise.
         promise
@@ -331,7 +338,7 @@ class Tagger(Params):
         language
             Language of the names, where the label table has several.
         """
-        rows = as_texts(texts)
+        rows = self.as_texts(texts)
         review = None
         ranking = self.rank(rows, k if promise is None else CANDIDATES, restrict=restrict, exclude=exclude)
         if promise is not None:
@@ -342,7 +349,7 @@ class Tagger(Params):
 
     def tag_one(
         self,
-        text: str,
+        text: Text,
         k: int = 5,
         *,
         promise: str | None = None,
@@ -352,21 +359,21 @@ class Tagger(Params):
         language: str | None = None,
     ) -> Tags:
         """Return the labels of one text; parameters are those of `tag`."""
-        if not isinstance(text, str):
+        if not isinstance(text, str | Mapping):
             raise InputError("tag_one takes one text", given=type(text).__name__, hint="Use tag for many.")
         options: dict[str, Any] = {"promise": promise, "threshold": threshold, "language": language}
         return self.tag(text, k, restrict=restrict, exclude=exclude, **options)[0]
 
     def rank(
         self,
-        texts: Iterable[str],
+        texts: Text | Iterable[Text],
         k: int = 5,
         *,
         restrict: Labels | None = None,
         exclude: Labels | None = None,
     ) -> Ranking:
         """Return the best `k` labels of each text as a `Ranking` of label ids; see `tag` for the parameters."""
-        search, rows = self._fitted(), as_texts(texts)
+        search, rows = self._fitted(), self.as_texts(texts)
         check_int(k, "k", low=1)
         only = None if restrict is None else make_filter(self.vocab_, restrict)
         out = None if exclude is None else make_filter(self.vocab_, exclude)
@@ -382,6 +389,15 @@ class Tagger(Params):
             return ranking.top(k) if context else ranking
         allowed = allowed_labels(only, out, len(self.vocab_))
         return new.join(search.widened(ranking), rows, k, None if allowed is None else allowed.mask)
+
+    def as_texts(self, texts: Text | Iterable[Text]) -> list[str]:
+        """Return one text or many as a list of strings; a column of pandas, Polars or Arrow is many.
+
+        Named fields, as a mapping, become the text that the model was trained on; fields that the model does not have
+        raise `InputError`.
+        """
+        rows = [texts] if isinstance(texts, str | Mapping) else as_list(texts, "texts")
+        return [text_of_fields(row, self.fields_) if isinstance(row, Mapping) else row for row in rows]
 
     def label_filter(self, labels: Labels, *, unknown: str = "error") -> LabelFilter:
         """Prepare a set of labels for `restrict` and `exclude`, to be used in many calls.
@@ -400,11 +416,11 @@ class Tagger(Params):
         self._fitted()
         return make_filter(self.vocab_, labels, unknown=unknown, suggest=True)
 
-    def predict(self, texts: Iterable[str]) -> sparse.csr_array:
+    def predict(self, texts: Iterable[Text]) -> sparse.csr_array:
         """Return the label sets as an (n_texts, n_labels) array of 0 and 1, by the rule of `sets`."""
         return self.rank_sets(texts).to_sets()
 
-    def rank_sets(self, texts: Iterable[str]) -> Ranking:
+    def rank_sets(self, texts: Iterable[Text]) -> Ranking:
         """Return the label sets of `predict` as a `Ranking` with scores."""
         ranking = self.rank(texts, CANDIDATES)
         if self.probabilities_ is None and fixed_rule(self.sets.rule) is None:
@@ -423,7 +439,7 @@ class Tagger(Params):
             )
         return fixed.apply(ranking)
 
-    def score(self, X: Iterable[str], y: Any) -> float:
+    def score(self, X: Iterable[Text], y: Any) -> float:
         """Return the mean nDCG@5 of the ranking of texts X, given their labels y, as every model does."""
         self._fitted()
         Y, _ = label_sets(y, self.vocab_, on_unknown="skip")
@@ -431,7 +447,7 @@ class Tagger(Params):
 
     def explain(
         self,
-        text: str,
+        text: Text,
         label: Label,
         *,
         k: int = 5,
@@ -459,7 +475,7 @@ class Tagger(Params):
         self._fitted()
         only, out = (None if one is None else make_filter(self.vocab_, one) for one in (restrict, exclude))
         question = Question(k, threshold, only, out, language)
-        return explain_tag(self, text, self.find(label), question, n_similar)
+        return explain_tag(self, self.as_texts(text)[0], self.find(label), question, n_similar)
 
     def senses(self, label: Label, *, language: str | None = None) -> Senses:
         """Return the leaves that hold a label, each with its words, similar labels and training texts there."""
@@ -597,7 +613,7 @@ class Tagger(Params):
         known = int(getattr(self.model_, "n_labels_", len(self.vocab_)))
         return Usage(self.label_counts_, self.n_rows_, known)
 
-    def update(self, X: Iterable[str] | Dataset, y: Any = None, *, old: Dataset | None = None) -> Self:
+    def update(self, X: Iterable[Text] | Dataset, y: Any = None, *, old: Dataset | None = None) -> Self:
         """Learn from new texts at a small part of the cost of `fit`.
 
         Only the classifiers of labels with new texts are trained again; new labels get a place beside similar ones.
@@ -618,7 +634,7 @@ class Tagger(Params):
             data = X
         else:
             Y, table = label_sets(y, self.vocab_, on_unknown="add")
-            data = training_data(as_texts(X), Y, None, table)
+            data = training_data(self.as_texts(X), Y, None, table)
         if data.n_rows == 0:
             return self
         self.update_labels(vocab=data.vocab)
@@ -712,11 +728,6 @@ class Tagger(Params):
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=True), input_tags=InputTags(string=True))
-
-
-def as_texts(texts: str | Iterable[str]) -> list[str]:
-    """Return one text or many as a list; a column of pandas, Polars or Arrow is many."""
-    return [texts] if isinstance(texts, str) else as_list(texts, "texts")
 
 
 def median_words(texts: Sequence[str]) -> int:

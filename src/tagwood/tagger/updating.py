@@ -96,7 +96,7 @@ def joined(old: Dataset, new: Dataset) -> Dataset:
     Y = sparse.csr_array(old.labels)
     Y.resize((Y.shape[0], new.n_labels))
     labels = sparse.csr_array(sparse.vstack([Y, new.labels]))
-    return Dataset(labels, new.vocab, texts=[*(old.texts or ()), *(new.texts or ())])
+    return Dataset(labels, new.vocab, texts=[*(old.texts or ()), *(new.texts or ())], fields=new.fields)
 
 
 def _encoded(tagger: Any, data: Dataset) -> Any:

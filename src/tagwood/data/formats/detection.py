@@ -102,7 +102,7 @@ def _detect_table(path: Path, lines: list[str], options: ReadOptions) -> str | N
     table = sniff_table(lines if first is lines[0] else lines[1:], options)
     if table is not None:
         cells = [cell.strip() for cell in table.header]
-        has_text = bool(options.text_columns) or pick(cells, BODY) or pick(cells, TITLE)
+        has_text = (bool(options.text_columns) and not options.lenient) or pick(cells, BODY) or pick(cells, TITLE)
         if table.n_known > 1 and has_text and pick(cells, options.label_role):
             return "tsv" if table.delimiter == "\t" else "csv"
     filled = [line for line in lines if line.strip()]

@@ -9,7 +9,7 @@ and ``document_id``. Those of the extreme classification repository (XC) are ``u
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from tagwood.data.records import (
     Record,
     find_columns,
     is_valid_text,
-    join_text,
     line_records,
     need_texts,
     pick,
@@ -87,9 +86,9 @@ def parse_object(line: str) -> dict[str, Any]:
     return content
 
 
-def text_of(content: dict[str, Any], chosen: Sequence[str] = ()) -> str:
+def text_of(content: dict[str, Any], options: ReadOptions = ReadOptions()) -> str:  # noqa: B008 (frozen)
     """Return title and text of an object, or the chosen fields, or raise `DataError`."""
-    text = join_text(content, chosen)
+    text = options.text_of(content)
     if text is None:
         names = ", ".join(map(repr, list(content)[:8])) or "no fields"
         raise DataError(f"has no text field among {names}", hint="Name the fields: text_columns (--text-columns).")
@@ -128,7 +127,7 @@ def _parse(content: dict[str, Any], options: ReadOptions) -> Record:
             "a row without labels has an empty list.",
         )
     return Record(
-        text_of(content, options.text_columns),
+        text_of(content, options),
         [] if field is None else labels_of(content[field], options.separator),
         _string(content, pick(content, options.id_role)),
         _string(content, pick(content, options.group_role)),

@@ -27,7 +27,6 @@ from tagwood.data.records import (
     Record,
     choose_columns,
     is_valid_text,
-    join_text,
     need_texts,
 )
 from tagwood.data.vocab_files import clean_uri
@@ -81,7 +80,7 @@ def _record(
         value = None if name is None else content[name]
         return "" if value is None else str(value)
 
-    text = join_text(content, options.text_columns) or ""
+    text = options.text_of(content) or ""
     kept = content if options.keep_columns else None
     return Record(text, labels, cell(columns.id), cell(columns.group), line, kept)
 
@@ -179,6 +178,7 @@ def sniff_table(lines: Sequence[str], options: ReadOptions) -> Sniffed | None:
     """
     names = (*options.text_columns, options.label_column, options.id_column, options.groups)
     chosen = {name.lower().strip() for name in names if name is not None}
+    chosen |= set(ROLES) if options.lenient else set()
     found: list[tuple[tuple[float, ...], Sniffed]] = []
     for mark in DELIMITERS if options.delimiter is None else (options.delimiter,):
         try:

@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from tagwood.data.fields import text_of_fields
 from tagwood.errors import InputError
 from tagwood.models.label_filter import LabelFilter
 from tagwood.service.batching import TagOptions
@@ -26,7 +27,7 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
     """
     state = state_of(request)
     (loaded, other), limits = state.models_for(request.scope["request_id"]), state.settings.limits
-    texts = check_texts(body.texts, limits)
+    texts = given_texts(loaded, body, limits)
     options = _options(loaded, body, limits)._replace(allowed=await _allowed(state, loaded, body))
     if state.settings.log_texts:
         state.log.event("texts", id=request.scope["request_id"], texts=texts)
@@ -36,7 +37,7 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
     if other is not None:
         with contextlib.suppress(ProblemError):  # labels that only one of the models knows: nothing to compare
             others = _options(other, body, limits)._replace(allowed=await _allowed(state, other, body))
-            state.compare(other, texts, others, results)
+            state.compare(other, given_texts(other, body, limits), others, results)
     return {"results": results, "calibrated": loaded.calibrated, "model": loaded.name}
 
 
@@ -53,7 +54,7 @@ async def explain(request: Request, body: ExplainRequest) -> Any:
     """Explain why a label was suggested for a text, or why it was not."""
     state = state_of(request)
     loaded, limits = state.holder.current, state.settings.limits
-    text = check_text(body.text, limits)
+    text = given_text(loaded, body, limits)
     label = loaded.find(body.label, "#/label")
     found = await state.in_thread(
         loaded.tagger.explain,
@@ -82,10 +83,39 @@ async def feedback(request: Request, body: FeedbackRequest) -> Any:
         raise ProblemError("conflict", "This service was started without a file for feedback.")
     for field in ("accepted", "rejected", "added", "untouched"):
         check_count(getattr(body, field), f"#/{field}", limits)
-    record = _feedback_record(loaded, check_text(body.text, limits), body)
+    record = _feedback_record(loaded, given_text(loaded, body, limits), body)
     await state.feedback.append([record])
     state.metrics.add("feedback")
     return {"id": record["id"], "records": 1}
+
+
+def given_texts(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits) -> list[str]:
+    """Return the texts of a request, which are given as such or by their fields."""
+    if (body.texts is None) == (body.fields is None):
+        raise ProblemError.at("#/texts", "Send either 'texts' or 'fields'.")
+    if body.fields is None:
+        return check_texts(body.texts or [], limits)
+    one = isinstance(body.fields, dict)
+    rows = [body.fields] if isinstance(body.fields, dict) else body.fields
+    if not 0 < len(rows) <= limits.texts:
+        raise ProblemError.at("#/fields", f"Send 1 to {limits.texts:,} texts in one request; got {len(rows):,}.")
+    return [_from_fields(loaded, row, limits, "#/fields" if one else f"#/fields/{i}") for i, row in enumerate(rows)]
+
+
+def given_text(loaded: LoadedModel, body: ExplainRequest | FeedbackRequest, limits: RequestLimits) -> str:
+    """Return the text of a request, which is given as such or by its fields."""
+    if (body.text is None) == (body.fields is None):
+        raise ProblemError.at("#/text", "Send either 'text' or 'fields'.")
+    return check_text(body.text or "", limits) if body.fields is None else _from_fields(loaded, body.fields, limits)
+
+
+def _from_fields(loaded: LoadedModel, fields: dict[str, str], limits: RequestLimits, pointer: str = "#/fields") -> str:
+    """Return the text of named fields; raise a problem for those that the model does not have."""
+    try:
+        text = text_of_fields(fields, loaded.tagger.fields_)
+    except InputError as error:
+        raise ProblemError.at(pointer, str(error)) from None
+    return check_text(text, limits, pointer)
 
 
 def check_texts(texts: str | list[str], limits: RequestLimits, *, kind: str = "invalid-request") -> list[str]:
