@@ -86,7 +86,7 @@ def test_requests_have_fields_in_place_of_texts(fitted, tmp_path):
         post("feedback", 201, fields=rows[3], accepted=[0])
         assert text.splitlines()[1] in (tmp_path / "feedback.jsonl").read_text()
         assert client.get("/v1/model").json()["fields"]["keywords"] > 1
-        wrong = post("suggest", 422, fields=[rows[3], {"keyword": "oak"}])
+        wrong = post("suggest", 409, fields=[rows[3], {"keyword": "oak"}])
         assert "'title', 'keywords', 'abstract'" in wrong["detail"]
         assert wrong["errors"][0]["pointer"] == "#/fields/1"
         for body in ({}, {"texts": "oak", "fields": rows[3]}, {"fields": []}, {"fields": {"title": 3}}):

@@ -327,12 +327,12 @@ def _add_limits(components: dict[str, Any], settings: ServiceSettings) -> None:
     limits = settings.limits
     for name in ("SuggestRequest", "ExplainRequest"):
         components[name]["properties"]["k"]["maximum"] = limits.k
-    one, many = components["SuggestRequest"]["properties"]["texts"]["anyOf"][:2]
+    one, many = components["SuggestRequest"]["properties"]["texts"]["anyOf"]
     one["maxLength"] = limits.text_chars
     many |= {"minItems": 1, "maxItems": limits.texts}
     many["items"]["maxLength"] = limits.text_chars
     for name in ("ExplainRequest", "FeedbackRequest"):
-        components[name]["properties"]["text"]["anyOf"][0]["maxLength"] = limits.text_chars
+        components[name]["properties"]["text"]["maxLength"] = limits.text_chars
     components["SuggestRequest"]["properties"]["fields"]["anyOf"][1] |= {"minItems": 1, "maxItems": limits.texts}
     for name, fields in {
         "SuggestRequest": ("restrict", "exclude"),

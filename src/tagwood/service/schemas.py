@@ -55,8 +55,19 @@ Language = Annotated[
 TextFields = Annotated[dict[Annotated[str, Field(max_length=200)], str], Field(max_length=100)]
 
 
-def _example(**values: Any) -> ConfigDict:
-    return ConfigDict(json_schema_extra={"examples": [values]})
+def _example(*one_of: str, **values: Any) -> ConfigDict:
+    """Return the settings of a body with an example; exactly one of the fields `one_of` is required."""
+    required: list[Any] = [{"required": [name]} for name in one_of]
+    return ConfigDict(json_schema_extra={"examples": [values]} | ({"oneOf": required} if required else {}))
+
+
+def _optional(**about: Any) -> Any:
+    """Return a field that may be missing, but not null."""
+
+    def without_default(schema: dict[str, Any]) -> None:
+        del schema["default"]
+
+    return Field(default=None, json_schema_extra=without_default, **about)
 
 
 class RequestBody(BaseModel):
@@ -95,11 +106,12 @@ class ProblemDetails(BaseModel):
 class SuggestRequest(RequestBody):
     """Suggest labels for one or more texts."""
 
-    model_config = _example(texts=["salt water", "moons of Jupiter"], promise="precision>=0.9", exclude=["trees"])
+    model_config = _example(
+        "texts", "fields", texts=["salt water", "moons of Jupiter"], promise="precision>=0.9", exclude=["trees"]
+    )
 
-    texts: str | list[str] | None = Field(default=None, examples=["bark and leaves of old oaks"])
-    fields: TextFields | list[TextFields] | None = Field(
-        default=None,
+    texts: str | list[str] = _optional(examples=["bark and leaves of old oaks"])
+    fields: TextFields | list[TextFields] = _optional(
         description="In place of texts: the named fields of one or more texts, for models that were trained with them "
         "('fields' of the model). Missing ones are empty.",
         examples=[{"title": "Old oaks", "abstract": "Bark and leaves."}],
@@ -197,10 +209,10 @@ class SuggestResponse(BaseModel):
 class ExplainRequest(RequestBody):
     """Explain why a label was suggested for a text, or why it was not."""
 
-    model_config = _example(text="bark and leaves of old oaks", label="trees", k=5)
+    model_config = _example("text", "fields", text="bark and leaves of old oaks", label="trees", k=5)
 
-    text: str | None = None
-    fields: TextFields | None = Field(default=None, description="In place of text: its named fields.")
+    text: str = _optional()
+    fields: TextFields = _optional(description="In place of text: its named fields.")
     label: LabelKey
     k: Count = Field(default=5, description="As in the request to /v1/suggest that is explained.")
     threshold: float | None = Field(default=None, ge=0, le=1)
@@ -242,11 +254,16 @@ class FeedbackRequest(RequestBody):
     """A person's decisions on the labels of a text."""
 
     model_config = _example(
-        text="bark and leaves of old oaks", accepted=["trees"], rejected=[2], added=["leaves of autumn"]
+        "text",
+        "fields",
+        text="bark and leaves of old oaks",
+        accepted=["trees"],
+        rejected=[2],
+        added=["leaves of autumn"],
     )
 
-    text: str | None = None
-    fields: TextFields | None = Field(default=None, description="In place of text: its named fields.")
+    text: str = _optional()
+    fields: TextFields = _optional(description="In place of text: its named fields.")
     accepted: list[LabelKey] = Field(default=[], description="Suggested labels that are right.")
     rejected: list[LabelKey] = Field(default=[], description="Suggested labels that are wrong.")
     added: list[LabelKey] = Field(default=[], description="Not suggested; an unknown name is a proposal.")

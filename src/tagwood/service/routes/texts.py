@@ -94,7 +94,7 @@ def given_texts(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits
     if (body.texts is None) == (body.fields is None):
         raise ProblemError.at("#/texts", "Send either 'texts' or 'fields'.")
     if body.fields is None:
-        return check_texts(body.texts or [], limits)
+        return check_texts(body.texts, limits)
     one = isinstance(body.fields, dict)
     rows = [body.fields] if isinstance(body.fields, dict) else body.fields
     if not 0 < len(rows) <= limits.texts:
@@ -106,7 +106,7 @@ def given_text(loaded: LoadedModel, body: ExplainRequest | FeedbackRequest, limi
     """Return the text of a request, which is given as such or by its fields."""
     if (body.text is None) == (body.fields is None):
         raise ProblemError.at("#/text", "Send either 'text' or 'fields'.")
-    return check_text(body.text or "", limits) if body.fields is None else _from_fields(loaded, body.fields, limits)
+    return check_text(body.text, limits) if body.fields is None else _from_fields(loaded, body.fields, limits)
 
 
 def _from_fields(loaded: LoadedModel, fields: dict[str, str], limits: RequestLimits, pointer: str = "#/fields") -> str:
@@ -114,7 +114,7 @@ def _from_fields(loaded: LoadedModel, fields: dict[str, str], limits: RequestLim
     try:
         text = text_of_fields(fields, loaded.tagger.fields_)
     except InputError as error:
-        raise ProblemError.at(pointer, str(error)) from None
+        raise ProblemError.at(pointer, str(error), "conflict") from None
     return check_text(text, limits, pointer)
 
 
