@@ -29,18 +29,20 @@ test: $(VENV)/.all ## Install with all extras and run the whole test suite
 test-fast: $(VENV)/.all ## The tests without browser and neural training, in less than two minutes
 	$(BIN)/python -m pytest -m "not neural and not browser and not slow" --ignore=tests/e2e src tests
 
-faults: $(VENV)/.all ## Inject faults into every command that writes, and forge model folders of every kind
+faults: $(VENV)/.all ## Inject faults and memory limits into every command, and forge model folders of every kind
 	$(BIN)/python -m tests.faults.injection
+	$(BIN)/python -m tests.faults.memory
 	$(BIN)/python -m tests.faults.zoo build/zoo
 	$(BIN)/python -m tests.faults.forging build/zoo --trials $(or $(TRIALS),5000)
 
 asan: $(VENV)/.all ## Kernel tests and forged model folders under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python -m tests.faults.zoo build/zoo
-	scripts/asan.sh -m pytest tests/kernels
+	scripts/asan.sh -m pytest --hypothesis-profile=ci tests/kernels
 	scripts/asan.sh -m tests.faults.forging build/zoo --trials $(or $(TRIALS),5000)
 
-fuzz: $(VENV)/.all ## Malformed files and options on the command line (CASES=20000)
-	$(BIN)/python -m tests.support.fuzzing --cases $(or $(CASES),20000)
+fuzz: $(VENV)/.all ## Mutated files for every reader (SECONDS=600, or 20,000 files), then the whole command line (CASES=5000)
+	$(BIN)/python -m tests.faults.fuzz $(if $(SECONDS),--seconds $(SECONDS) --start $$RANDOM)
+	$(BIN)/python -m tests.support.fuzzing --cases $(or $(CASES),5000)
 
 soak: $(VENV)/.all ## A service under load with swaps, kills and a full disk (MINUTES=20)
 	$(BIN)/python -m tests.faults.soak --minutes $(or $(MINUTES),20)

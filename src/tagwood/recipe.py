@@ -190,7 +190,7 @@ def parse_recipe(text: str) -> Recipe:
     """Return the recipe of a TOML text."""
     try:
         return Recipe(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError("a recipe must be valid TOML", given=str(error)) from error
 
 
@@ -380,7 +380,7 @@ def _value(text: str) -> Any:
     """Return a TOML value; anything else is text, so that ``sets.rule=f1`` needs no quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 

@@ -12,6 +12,7 @@ import argparse
 import ctypes
 import errno
 import hashlib
+import json
 import os
 import resource
 import shutil
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,12 +56,18 @@ SCENARIOS = (
     Scenario("train", ("train", "data.csv", "-O", "fresh", "-j", "2", "--notes", "new"), "fresh", True),
     Scenario("train --force", ("train", "data.csv", "-O", "model", "-f", "-j", "2", "--notes", "new"), "model", True),
     Scenario("vocab load", ("vocab", "load", "model", "newer.tsv", "--by", "id"), "model", True),
+    Scenario("learn", ("learn", "memory", "corrections.jsonl", "--force"), "memory", True),
+    Scenario("update", ("update", "model", "newer.csv", "--data", "data.csv", "-j", "2"), "model", True),
     Scenario("tune-threshold", ("tune-threshold", "model", "data.csv", "--write"), "model", True),
     Scenario("predict", ("predict", "model", "texts.txt", "-O", "out.jsonl", "--force"), "out.jsonl"),
     Scenario("predict csv", ("predict", "model", "texts.txt", "-O", "new.csv"), "new.csv"),
     Scenario("convert file", ("convert", "data.csv", "pairs.txt", "--to", "pecos", "--force"), "pairs.txt"),
     Scenario("convert folder", ("convert", "data.csv", "folder", "--to", "csr", "--force"), "folder"),
     Scenario("eval", ("eval", "model", "data.csv", "-M", "report.json", "-r", "labels.tsv"), "report.json"),
+    Scenario("impute", ("impute", "boxes.csv", "-O", "imputed.jsonl", "-j", "2", "--force"), "imputed.jsonl"),
+    Scenario(
+        "tune", ("tune", "data.csv", "-O", "tuned", "--ranges", "ranges.toml", "--trials", "2", "-j", "1"), "tuned"
+    ),
     Scenario("feedback", ("feedback",), "feedback.jsonl"),
 )
 
@@ -78,7 +86,7 @@ def prepare(template: Path) -> None:
     sys.path[:0] = [str(Path(__file__).parents[1] / "support")]
     from library import make_library
 
-    from tagwood import LinearTree, Tagger
+    from tagwood import LinearTree, Neighbours, Tagger
     from tagwood.data import Dataset, write_dataset
     from tagwood.tagger.fitting import training_data
 
@@ -87,12 +95,21 @@ def prepare(template: Path) -> None:
     write_dataset(data, template / "data.csv")
     tagger = Tagger(model=LinearTree(threads=1)).fit(texts, labels)
     tagger.save(template / "model", notes="old")
+    Tagger(model=Neighbours(threads=1)).fit(texts, labels).save(template / "memory")
     (template / "newer.tsv").write_text("id\tname\n" + "".join(f"{i}\tname {i}\n" for i in range(len(tagger.vocab_))))
     (template / "texts.txt").write_text("\n".join(texts[:5]) + "\n")
+    rows = list(enumerate(zip(texts[:12], labels[:12], strict=True)))
     other = training_data(texts[:9], labels[:9], None, None)
     for name, form in (("pairs.txt", "pecos"), ("folder", "csr")):
         write_dataset(other, template / name, form)
-    for name in ("out.jsonl", "report.json", "labels.tsv"):
+    write_dataset(other, template / "newer.csv")
+    (template / "boxes.csv").write_text(
+        "text,labels,group\n" + "".join(f"{one},{';'.join(named)},box {row // 3}\n" for row, (one, named) in rows)
+    )
+    (template / "ranges.toml").write_text("[model]\nC = [0.5, 1.0, 2.0]\n")
+    records = [{"id": str(row), "text": text, "accepted": list(named)} for row, (text, named) in rows]
+    (template / "corrections.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    for name in ("out.jsonl", "report.json", "labels.tsv", "imputed.jsonl"):
         (template / name).write_text("old\n")
     (template / "feedback.jsonl").write_text('{"id": "1"}\n')
 
@@ -215,6 +232,8 @@ class Campaign:
         if scenario.is_model:
             return self._judge_model(scenario, place, code)
         found, old, new = state(place), state(self.template), self.new[scenario.name]
+        if scenario.name == "tune":
+            return self._judge_search(scenario, place)
         if scenario.name == "eval":  # two files, each complete
             mixed = all(found.get(name) in (old.get(name), new.get(name)) for name in ("report.json", "labels.tsv"))
             return None if mixed and (code or found == new) else "a half-written report"
@@ -227,6 +246,17 @@ class Campaign:
         )
         return None if moved else f"neither old nor new: {set(found.items()) ^ set(old.items())}"
 
+    def _judge_search(self, scenario: Scenario, place: Path) -> str | None:
+        """A search that was stopped has whole files, and the same command continues it."""
+        best = place / "tuned" / "best.toml"
+        if best.exists():
+            tomllib.loads(best.read_text())
+        again, said = in_child(place, scenario, lambda: None, self.folder / "again")
+        left = litter(place / "tuned")
+        if again or left or not best.exists():
+            return f"cannot be continued: code {again}, {left}, {said.strip()[-200:]}"
+        return None
+
     def _judge_model(self, scenario: Scenario, place: Path, code: int) -> str | None:
         import tagwood
         from tagwood.storage import read_manifest
@@ -237,6 +267,9 @@ class Campaign:
         tagwood.load(target, verify=True)
         if code == 0 and scenario.name.startswith("train") and read_manifest(target).notes != "new":
             return "success, but the old model"
+        before = self.template / scenario.writes
+        if code == 0 and before.exists() and read_manifest(target) == read_manifest(before):
+            return "success, but the model is unchanged"
         return None
 
     def _clean_up(self, scenario: Scenario, place: Path, left: list[str]) -> str | None:
@@ -271,7 +304,7 @@ def state(place: Path) -> dict[str, str]:
     return {
         str(path.relative_to(place)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in files
-        if not str(path.relative_to(place)).startswith(("model/", "fresh/", "."))
+        if not str(path.relative_to(place)).startswith(("model/", "memory/", "fresh/", "."))
     }
 
 
@@ -303,12 +336,17 @@ def run_all(folder: Path, *, quick: bool, memory: int, only: str = "") -> Campai
 
 def inside(*, quick: bool, memory: int, only: str) -> int:
     """Run in this process, which has the shim loaded; return the exit code."""
+
     import tagwood
     import tagwood.cli.convert
     import tagwood.cli.eval
+    import tagwood.cli.impute
+    import tagwood.cli.learn
     import tagwood.cli.predict
     import tagwood.cli.train
+    import tagwood.cli.tune
     import tagwood.cli.tune_threshold
+    import tagwood.cli.update
     import tagwood.cli.vocab
     import tagwood.service.journal  # noqa: F401  imported once, before the forks
 

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -214,7 +215,7 @@ def test_run_folders_of_killed_services_are_removed_by_the_next(tmp_path, monkey
     assert sorted(tmp_path.iterdir()) == sorted([used, new])
 
 
-@pytest.mark.parametrize("way", ["the process", "its imports"])
+@pytest.mark.parametrize("way", ["the process", "its imports", "its memory"])
 def test_workers_that_cannot_start_end_the_service_with_the_reason(models, tmp_path, monkeypatch, way, capfd):
     models[0].save(tmp_path / "model")
     if way == "the process":
@@ -223,11 +224,15 @@ def test_workers_that_cannot_start_end_the_service_with_the_reason(models, tmp_p
             raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
         monkeypatch.setattr(subprocess, "Popen", popen)
-    else:
+    elif way == "its imports":
         monkeypatch.setattr(processes, "_WORKER", "import sys; sys.modules['uvicorn'] = None\n" + processes._WORKER)
+    else:
+        load = "from tagwood.service.state import ModelHolder\ndef fail(self): raise MemoryError('no memory left')\n"
+        monkeypatch.setattr(processes, "_WORKER", load + "ModelHolder.refresh = fail\n" + processes._WORKER)
     assert run(["serve", str(tmp_path / "model"), "--port", "0"]) == 1
     said = capfd.readouterr().err
-    reason = "Resource temporarily unavailable" if way == "the process" else "import of uvicorn halted"
+    reasons = {"the process": "Resource temporarily unavailable", "its imports": "import of uvicorn halted"}
+    reason = reasons.get(way, "MemoryError: no memory left")
     assert said.splitlines()[-1].startswith("error: the workers of the service could not be started; got ")
     assert reason in said.splitlines()[-1]
     assert "Traceback" not in said
@@ -318,6 +323,28 @@ def test_file_numbers_used_again_are_not_taken_for_files_overwritten_in_place(mo
     with pytest.raises(StorageError, match="damaged"):
         holder.refresh()
     assert holder.current is loaded
+
+
+def test_a_replaced_model_closes_its_files_at_once(models, tmp_path):
+    """Without waiting for the garbage collector: a cycle would keep the files of many models open."""
+
+    def load(path):
+        tagger, manifest = Tagger.load_with_manifest(path)
+        return LoadedModel.of(tagger, manifest, run_folder=tmp_path / "run")
+
+    holder = ModelHolder(load, tmp_path / "model")
+    gc.collect()
+    gc.disable()
+    try:
+        open_files = []
+        for number in range(4):
+            models[number % 2].save(tmp_path / "model", overwrite=True)
+            assert holder.refresh()
+            assert holder.current.names.search("tree", 3)
+            open_files.append(len(list(Path("/proc/self/fd").iterdir())))
+    finally:
+        gc.enable()
+    assert len(set(open_files)) == 1
 
 
 def test_any_failure_of_a_reload_is_logged_and_counted_and_the_watch_goes_on(models, tmp_path):

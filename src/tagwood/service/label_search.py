@@ -17,7 +17,6 @@ import shutil
 import unicodedata
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -183,7 +182,7 @@ class LabelNameSearch:
         self._vocab = vocab
         self._counts = counts
         self._tables = [vocab.names, *vocab.languages.values()]
-        self._search = lru_cache(_CACHED_QUERIES)(self._search_folded)
+        self._cache: dict[tuple[str, int], tuple[FoundName, ...]] = {}
 
     def search(self, text: str, limit: int) -> list[FoundName]:
         """Return up to `limit` labels, best first; for an empty query the most frequent ones."""
@@ -202,6 +201,15 @@ class LabelNameSearch:
         order = np.argpartition(-self._counts, top - 1)[:top] if top else np.zeros(0, dtype=np.int64)
         order = order[np.lexsort((order, -self._counts[order]))]
         return [FoundName(int(label), "frequent", self._vocab.name(int(label))) for label in order]
+
+    def _search(self, plain: str, limit: int) -> tuple[FoundName, ...]:
+        """Return a cached answer, or search; `lru_cache` would be a cycle that keeps the files of an old model open."""
+        found = self._cache.get((plain, limit))
+        if found is None:
+            if len(self._cache) >= _CACHED_QUERIES:
+                self._cache.clear()
+            found = self._cache[plain, limit] = self._search_folded(plain, limit)
+        return found
 
     def _search_folded(self, plain: str, limit: int) -> tuple[FoundName, ...]:
         typed = plain.encode()

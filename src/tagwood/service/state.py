@@ -205,6 +205,7 @@ class ServiceState:
         self.candidate = candidate
         self.candidate_holder = candidate_holder
         self.traffic = Traffic(metrics.projects[project])
+        self.failure: Exception | None = None  # why the last load failed, if not because of the folder
 
     def models_for(self, request_id: str) -> tuple[LoadedModel, LoadedModel | None]:
         """Return the model that answers a request, and the one whose answer is compared with it, if any.
@@ -250,6 +251,7 @@ class ServiceState:
 
     async def refresh(self) -> None:
         """Load model folders that changed; a failure of any kind is logged and counted, and the old model stays."""
+        self.failure = None
         for holder in (self.holder, self.candidate_holder):
             if holder is not None:
                 await self._refresh(holder)
@@ -264,7 +266,9 @@ class ServiceState:
                 self.log.event("model", model=loaded.name, project=self.project, **role)
         except Exception as error:  # a full disk, too little memory, no thread: the watch must go on
             self.metrics.add("reload_failures")
-            kind = "" if isinstance(error, TagwoodError) else f"{type(error).__name__}: "
+            kind = ""
+            if not isinstance(error, TagwoodError):
+                self.failure, kind = error, f"{type(error).__name__}: "
             self.log.event("model not loaded", project=self.project, reason=f"{kind}{error}")
 
     async def watch(self) -> None:

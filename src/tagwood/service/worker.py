@@ -25,7 +25,7 @@ import time
 from asyncio import TimerHandle
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -183,7 +183,7 @@ class WorkerServer(uvicorn.Server):
         """Load the models, then accept connections."""
         await self.lifespan.startup()
         if self.lifespan.should_exit or not (self._has_models() or self._states[0].settings.wait_for_model):
-            sys.exit(NO_MODEL)
+            await self._give_up()
         await self._wait_for_models()
         if self.should_exit:
             await self.lifespan.shutdown()
@@ -208,6 +208,15 @@ class WorkerServer(uvicorn.Server):
         """Tell the other workers whether this one has its models."""
         self._metrics.set_ready(self._has_models())
         return await super().on_tick(counter)
+
+    async def _give_up(self) -> NoReturn:
+        """End without a model; a failure that may pass, such as too little memory, is for the supervisor to retry."""
+        if not self.lifespan.should_exit:
+            await self.lifespan.shutdown()
+        for state in self._states:
+            if state.failure is not None:
+                raise state.failure
+        sys.exit(NO_MODEL)
 
     def _has_models(self) -> bool:
         return all(state.holder.current_or_none is not None for state in self._states)

@@ -147,6 +147,8 @@ def tune(
     lower = split.lower_is_better
     with open_study(place, about, ranges, lower_is_better=lower, seed=seed) as study:
         write_file(place / RANGES, ranges.text)
+        if study.trials():  # a process that was stopped may have found the best settings without writing them
+            search.write_best(study)
         for _ in range(most):
             if each is not None:
                 each(search.found(study))
@@ -195,8 +197,12 @@ class _Search:
             return True
         study.tell(number, value, monotonic() - start)
         if study.trials()[0].number == number:
-            write_file(self.folder / BEST, self.found(study).to_toml())
+            self.write_best(study)
         return True
+
+    def write_best(self, study: Study) -> None:
+        """Write the recipe of the best trial."""
+        write_file(self.folder / BEST, self.found(study).to_toml())
 
     def found(self, study: Study) -> Tuned:
         """Return the trials so far."""

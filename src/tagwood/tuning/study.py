@@ -120,7 +120,7 @@ def parse_ranges(text: str) -> Ranges:
     """Return the ranges of a TOML text."""
     try:
         sections = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError("ranges must be valid TOML", given=str(error)) from error
     Recipe({name: dict.fromkeys(keys) if isinstance(keys, dict) else keys for name, keys in sections.items()})
     ranges = {
@@ -294,19 +294,32 @@ def _optuna() -> Any:
     return optuna
 
 
+class _HeldLock:
+    """The lock of a journal whose folder is locked already; optuna's own locks are files whose renaming can fail."""
+
+    def acquire(self) -> bool:
+        """Return that the lock is held."""
+        return True
+
+    def release(self) -> None:
+        """Keep the lock of the folder."""
+
+
 def _load(optuna: Any, folder: Path, *, lower_is_better: bool) -> Any:
     from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+    from optuna.storages.journal import JournalFileBackend
     from optuna.trial import TrialState
 
     path = folder / JOURNAL
     _repair(path)
     try:
-        storage = JournalStorage(JournalFileBackend(str(path), JournalFileOpenLock(str(path))))
+        storage = JournalStorage(JournalFileBackend(str(path), _HeldLock()))  # type: ignore[arg-type]
         direction = "minimize" if lower_is_better else "maximize"
         study = optuna.create_study(storage=storage, study_name=_NAME, direction=direction, load_if_exists=True)
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             study.tell(trial.number, state=TrialState.FAIL)  # left by a process that was stopped
+    except OSError:  # a full disk, for example
+        raise
     except Exception as error:  # of any kind, if optuna did not write the file
         raise InputError(
             f"{path} must be the journal of a search",
@@ -317,8 +330,7 @@ def _load(optuna: Any, folder: Path, *, lower_is_better: bool) -> Any:
 
 
 def _repair(path: Path) -> None:
-    """Remove an unfinished last line and a lock that a killed process left; the folder is locked by this process."""
-    Path(f"{path}.lock").unlink(missing_ok=True)
+    """Remove an unfinished last line that a killed process left; the folder is locked by this process."""
     if path.is_file():
         content = path.read_bytes()
         if content and not content.endswith(b"\n"):
