@@ -10,6 +10,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from model_factories import CASES
 
@@ -42,6 +43,26 @@ def test_every_kind_of_model_has_a_golden_folder():
     missing = [name for name in CASES if not (GOLDEN / name.lower().replace(", ", "-").replace(" ", "-")).is_dir()]
     assert missing == []
     assert sum(path.stat().st_size for path in GOLDEN.rglob("*")) < 1_000_000
+
+
+def test_a_folder_whose_rows_were_filled_up_with_labels_of_score_0_gives_the_stored_answers(tmp_path):
+    """Linear trees once returned labels without training rows; folders of that time are still verified."""
+    shutil.copytree(GOLDEN / "tagger-names", tmp_path / "model")
+    path = tmp_path / "model" / "golden.safetensors"
+    raw = path.read_bytes()
+    arrays = {name: forging.map_tensor(raw, tensor).copy() for name, tensor in forging.read_header(raw).items()}
+    rows = arrays["expected_indptr"].size - 1
+    arrays["expected_indptr"] = 5 * np.arange(rows + 1)
+    for name, last in (("labels", 4), ("scores", 0)):
+        full = np.insert(arrays[f"expected_{name}"].reshape(rows, 4), 4, last, axis=1)
+        arrays[f"expected_{name}"] = full.ravel()
+    path.unlink()
+    forging.write_tensors(path, arrays)
+    value = json.loads((tmp_path / "model" / "manifest.json").read_bytes())
+    for name, record in value["golden"]["arrays"].items():
+        record["shape"] = list(arrays[name].shape)
+    forging.reseal(tmp_path / "model", value)
+    assert tagwood.load(tmp_path / "model", verify=True).vocab_.name(4) == "never used"
 
 
 def test_other_answers_and_later_formats_are_refused_with_the_right_sentence(tmp_path):

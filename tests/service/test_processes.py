@@ -261,13 +261,19 @@ def test_a_worker_killed_before_it_reads_its_job_is_replaced(models, tmp_path, m
     assert len(started) == 2
 
 
+def replace_manifest(folder, content):
+    """Replace the manifest in one step, so that it is read once before and once after."""
+    (folder.parent / "new.json").write_bytes(content)
+    (folder.parent / "new.json").replace(folder / "manifest.json")
+
+
 def test_a_worker_restarted_beside_a_damaged_folder_leaves_requests_to_the_others(models, tmp_path):
     folder = tmp_path / "model"
     models[0].save(folder)
     service = Service(folder, "--workers", "2", "--reload-seconds", "0.05")
     try:
         right = (folder / "manifest.json").read_bytes()
-        (folder / "manifest.json").write_bytes(right[:-30])
+        replace_manifest(folder, right[:-30])
         service.wait_for(lambda: len(service.events("model not loaded")) == 2)
         os.kill(service.worker_pids()[0], signal.SIGKILL)
         service.wait_for(lambda: len(service.events("model not loaded")) == 3)
@@ -275,7 +281,7 @@ def test_a_worker_restarted_beside_a_damaged_folder_leaves_requests_to_the_other
         assert set(answers) == {200}
         assert len(service.events("ready")) == 2  # those of the beginning
         assert "tagwood_ready_workers 1.0" in ask(service.address, "/metrics")[1].decode()
-        (folder / "manifest.json").write_bytes(right)
+        replace_manifest(folder, right)
         service.wait_for(lambda: len(service.events("ready")) == 3)
         assert service.events("ready")[-1]["models"] != [None]
     finally:
@@ -288,14 +294,14 @@ def test_the_only_worker_restarted_beside_a_damaged_folder_waits_for_the_right_o
     service = Service(folder, "--reload-seconds", "0.05")
     try:
         right = (folder / "manifest.json").read_bytes()
-        (folder / "manifest.json").write_bytes(right[:-30])
+        replace_manifest(folder, right[:-30])
         os.kill(service.worker_pids()[0], signal.SIGKILL)
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(ask, service.address, "/v1/suggest", {"texts": "oak"})
             service.wait_for(lambda: service.events("model not loaded"))
-            (folder / "manifest.json").write_bytes(right)
+            replace_manifest(folder, right)
             assert waiting.result()[0] == 200
-        (folder / "manifest.json").write_bytes(right[:-30])
+        replace_manifest(folder, right[:-30])
         os.kill(service.worker_pids()[0], signal.SIGKILL)
         status, said = ask(service.address, "/v1/suggest", {"texts": "oak"})  # after the worker's patience
         assert (status, json.loads(said)["title"]) == (503, "No model is loaded yet")

@@ -65,6 +65,24 @@ def test_a_failing_disk_gives_one_sentence_with_the_path_and_leaves_the_old_file
     assert names(tmp_path) == ["a.txt"]
 
 
+def test_a_new_name_that_the_disk_does_not_confirm_is_an_error_that_says_so(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    real = publish.sync_folder
+
+    def fail(folder):
+        if folder == tmp_path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(folder)
+
+    monkeypatch.setattr(publish, "sync_folder", fail)
+    with pytest.raises(StorageError, match=r"it was written, but the disk did not confirm that it is stored") as caught:
+        write_file(path, "new")
+    assert "unchanged" not in str(caught.value)
+    assert path.read_text() == "new"
+    assert names(tmp_path) == ["a.txt"]
+
+
 def test_everything_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     events = []
     real = os.fsync

@@ -43,7 +43,7 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
         yield staged
         sync_folder(staged)
         _publish(staged, target, overwrite=overwrite)
-        sync_folder(target.parent)
+        _confirm(target)
         _remove_stale(target)
 
 
@@ -68,7 +68,7 @@ def replace_path(
                 _publish_folder(staged / target.name, target, set(companions))
             else:
                 _publish_files(staged, target, set(companions))
-            sync_folder(target.parent)
+            _confirm(target)
             _remove_stale(target)
 
 
@@ -297,6 +297,18 @@ def _remove_tree(folder: Path) -> None:
     for _ in range(2):  # again after a failure that passes, such as too many open files
         if folder.exists():
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _confirm(target: Path) -> None:
+    """Flush the new name of a target to disk; the target is in its place then, which a failure must say."""
+    try:
+        sync_folder(target.parent)
+    except OSError as error:
+        raise StorageError(
+            f"it was written, but the disk did not confirm that it is stored ({error.strerror or error})",
+            path=target,
+            hint=f"{disk_hint(error)} Then write it again.",
+        ) from error
 
 
 def sync_folder(folder: Path) -> None:
