@@ -1,12 +1,13 @@
 """What training, prediction and serving on Ray cost, and whether bits and rows stay right: see docs/scale.md.
 
-``python -m benchmarks.scale bits|kills|predict|serve|simulate``; every part prints one JSON object. All run on this
-machine; times are CPU seconds of all processes, since the machine may be shared.
+``python -m benchmarks.scale bits|kills|disk|predict|serve|simulate``; every part prints one JSON object. All run on
+this machine; times are CPU seconds of all processes, since the machine may be shared.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import hashlib
 import itertools
@@ -159,6 +160,71 @@ def kill_driver(n_rows: int) -> dict[str, Any]:
         return {"parts kept by killed drivers": kept, "resumed model has the same bytes": files[0] == files[1]}
 
 
+def write_long_texts(path: Path, n_rows: int, n_labels: int = 5000, n_words: int = 150_000, length: int = 700) -> None:
+    """Write rows of `length` words each, some of them of the row's three labels, the others by a power law."""
+    import numpy as np
+
+    chance = np.random.default_rng(0)
+    letters = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", dtype=np.uint8)
+    table = np.full((n_words, 8), ord(" "), dtype=np.uint8)
+    table[:, :7] = letters[chance.integers(26, size=(n_words, 7))]
+    topics = chance.integers(n_words, size=(n_labels, 60))
+    with path.open("wb") as file:
+        for _ in range(n_rows):
+            labels = np.unique((n_labels * chance.random(3) ** 1.5).astype(int))
+            own = topics[chance.choice(labels, length // 5), chance.integers(60, size=length // 5)]
+            common = (n_words * chance.random(length - own.size) ** 2).astype(int)
+            text = table[np.concatenate([own, common])].tobytes().decode().strip()
+            file.write(f'{{"text": "{text}", "labels": {json.dumps([f"label {one}" for one in labels])}}}\n'.encode())
+
+
+def run_measured(command: list[str]) -> dict[str, Any]:
+    """Run a command; return its CPU seconds and, from its own status, its memory."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    peaks = {"VmHWM": 0, "RssAnon": 0, "RssFile": 0}
+    status = Path(f"/proc/{process.pid}/status")
+    while process.poll() is None:
+        with contextlib.suppress(OSError):
+            lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            peaks = {name: max(most, int(lines.get(name, "0").split()[0])) for name, most in peaks.items()}
+        time.sleep(0.02)
+    assert process.stderr is not None
+    said = process.stderr.read().decode()
+    if process.returncode:
+        raise SystemExit(said)
+    return {**{f"{name} MB": round(most * 1024 / 1e6) for name, most in peaks.items()}, "said": said.splitlines()}
+
+
+def measure_disk(n_rows: int, limit: str) -> dict[str, Any]:
+    """Train the same rows in memory and from files within a limit; compare memory, CPU time and bytes."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        write_long_texts(folder / "rows.jsonl", n_rows)
+        program = str(Path(sys.executable).with_name("tagwood"))
+        settings = ["--quality", "fast", "--no-refit", "--set", "features.ngrams=[1, 1]", "-j", "2"]
+        command = [program, "train", str(folder / "rows.jsonl"), *settings, "-O"]
+        found: dict[str, Any] = {
+            "rows": n_rows,
+            "limit": limit,
+            "text MB": (folder / "rows.jsonl").stat().st_size / 1e6,
+        }
+        work = ["--max-ram", limit, "--work-dir", str(folder / "work")]
+        for name, options in (("memory", []), ("files", work)):
+            before = os.times()
+            found[name] = run_measured([*command, str(folder / name), *options])
+            after = os.times()
+            spent = after.children_user + after.children_system - before.children_user - before.children_system
+            found[name]["cpu seconds"] = round(spent, 1)
+        files = [(folder / name / "arrays.safetensors").read_bytes() for name in ("memory", "files")]
+        return found | {
+            "model MB": len(files[0]) / 1e6,
+            "same bytes": files[0] == files[1],
+            "cpu, files to memory": found["files"]["cpu seconds"] / found["memory"]["cpu seconds"],
+        }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def write_titles(folder: Path, n_rows: int) -> None:
     import pyarrow as pa
     from pyarrow import parquet
@@ -305,9 +371,10 @@ def draw(bars: list[tuple[str, float]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
-    parser.add_argument("part", choices=["bits", "kills", "predict", "serve", "simulate"])
+    parser.add_argument("part", choices=["bits", "kills", "disk", "predict", "serve", "simulate"])
     parser.add_argument("--set", default="eurlex57k", choices=[*SETS, "synthetic"])
     parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--limit", default="256MB", help="memory limit of disk")
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--seconds-per-visit", type=float, default=4e-7)
     parser.add_argument("--figure", type=Path)
@@ -315,6 +382,7 @@ def main() -> None:
     found = {
         "bits": lambda: measure_bits(given.set, given.rows),
         "kills": lambda: measure_kills(given.trials, given.rows),
+        "disk": lambda: measure_disk(given.rows, given.limit),
         "predict": lambda: measure_prediction(given.rows),
         "serve": lambda: measure_serving(given.rows),
         "simulate": lambda: measure_simulation(given.seconds_per_visit, given.figure),

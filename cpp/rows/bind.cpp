@@ -1,5 +1,6 @@
 // Python bindings of the kernels in rows/.
 #include <algorithm>
+#include <functional>
 
 #include "core/binding.hpp"
 #include "rows/rows.hpp"
@@ -44,9 +45,32 @@ CsrOut py_top_k_rows(In<int64_t> indptr, In<int32_t> indices, In<float> data, in
   return {out_indptr.give(), out_indices.give(), out_data.give()};
 }
 
+// The rows keep their numbers: all others are empty in the result.
+CsrOut py_take_rows(In<int64_t> indptr, In<int32_t> indices, In<float> data, In<int32_t> rows, bool mapped) {
+  const CsrView x = view(indptr, indices, data, 0);
+  const std::span<const int32_t> taken(rows.data(), rows.shape(0));
+  if (std::adjacent_find(taken.begin(), taken.end(), std::greater_equal<>()) != taken.end() ||
+      (!taken.empty() && (taken.front() < 0 || taken.back() >= x.n_rows)))
+    throw nb::value_error("take_rows: rows must rise from 0 to the number of rows");
+  Filled<int64_t> out_indptr(x.n_rows + 1);
+  int64_t *starts = out_indptr.data();
+  std::fill(starts, starts + x.n_rows + 1, 0);
+  for (const int32_t row : taken)
+    starts[row + 1] = x.row_size(row);
+  for (int64_t row = 0; row < x.n_rows; ++row)
+    starts[row + 1] += starts[row];
+  Filled<int32_t> out_indices(starts[x.n_rows]);
+  Filled<float> out_data(starts[x.n_rows]);
+  {
+    nb::gil_scoped_release release;
+    take_rows(x, taken, mapped, out_indices.data(), out_data.data());
+  }
+  return {out_indptr.give(), out_indices.give(), out_data.give()};
+}
+
 CsrOut py_label_centroids(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_features,
                           In<int64_t> label_indptr, In<int32_t> label_rows, In<float> label_weights,
-                          int64_t max_features, int threads) {
+                          int64_t max_features, int threads, bool mapped) {
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
   const CsrView labels = view(label_indptr, label_rows, label_weights, x.n_rows);
   Filled<int64_t> out_indptr(labels.n_rows + 1);
@@ -54,7 +78,7 @@ CsrOut py_label_centroids(In<int64_t> x_indptr, In<int32_t> x_indices, In<float>
   {
     nb::gil_scoped_release release;
     starts[0] = 0;
-    centroid_sizes(x, labels, max_features, threads, starts + 1);
+    centroid_sizes(x, labels, max_features, threads, mapped, starts + 1);
     for (int64_t label = 0; label < labels.n_rows; ++label)
       starts[label + 1] += starts[label];
   }
@@ -62,7 +86,7 @@ CsrOut py_label_centroids(In<int64_t> x_indptr, In<int32_t> x_indices, In<float>
   Filled<float> out_data(starts[labels.n_rows]);
   {
     nb::gil_scoped_release release;
-    label_centroids(x, labels, threads, starts, out_indices.data(), out_data.data());
+    label_centroids(x, labels, threads, mapped, starts, out_indices.data(), out_data.data());
   }
   return {out_indptr.give(), out_indices.give(), out_data.give()};
 }
@@ -173,11 +197,15 @@ void bind_rows(nb::module_ &m) {
   m.def("top_k_rows", &py_top_k_rows,
         "The k largest entries of each row, largest first; ties go to the smaller column.", arg("indptr").noconvert(),
         arg("indices").noconvert(), arg("data").noconvert(), arg("k"), arg("threads"));
+  m.def("take_rows", &py_take_rows,
+        "Some rows (rising) of a CSR matrix under their own numbers: all other rows are empty.",
+        arg("indptr").noconvert(), arg("indices").noconvert(), arg("data").noconvert(), arg("rows").noconvert(),
+        arg("mapped") = false);
   m.def("label_centroids", &py_label_centroids,
         "Per label the weighted sum of its rows of X, scaled to norm 1; the `max_features` largest entries.",
         arg("x_indptr").noconvert(), arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"),
         arg("label_indptr").noconvert(), arg("label_rows").noconvert(), arg("label_weights").noconvert(),
-        arg("max_features"), arg("threads"));
+        arg("max_features"), arg("threads"), arg("mapped") = false);
   m.def("rows_distinct", &py_rows_distinct, "Whether no row contains a label twice.", arg("indptr").noconvert(),
         arg("labels").noconvert());
   m.def("match_rows", &py_match_rows,

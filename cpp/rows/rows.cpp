@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "core/pages.hpp"
 #include "core/parallel.hpp"
 
 namespace tagwood {
@@ -90,18 +91,35 @@ void top_k_rows(const CsrView &rows, int threads, const int64_t *out_indptr, int
   });
 }
 
-void centroid_sizes(const CsrView &x, const CsrView &labels, int64_t max_features, int threads, int64_t *sizes) {
+void take_rows(const CsrView &x, std::span<const int32_t> rows, bool mapped, int32_t *out_indices, float *out_data) {
+  PagesRead pages(x, mapped);
+  for (const int32_t row : rows) {
+    const auto indices = x.row_indices(row);
+    const auto data = x.row_data(row);
+    out_indices = std::copy(indices.begin(), indices.end(), out_indices);
+    out_data = std::copy(data.begin(), data.end(), out_data);
+    pages.read(row);
+  }
+  pages.release();
+}
+
+void centroid_sizes(const CsrView &x, const CsrView &labels, int64_t max_features, int threads, bool mapped,
+                    int64_t *sizes) {
   std::vector<std::vector<int32_t>> marks(std::max(1, threads));
   parallel_chunks(labels.n_rows, threads, 512, [&](int64_t begin, int64_t end, int thread) {
     auto &mark = marks[thread];
     mark.resize(x.n_cols, -1);
     for (int64_t label = begin; label < end; ++label) {
       int64_t size = 0;
-      for (const int32_t row : labels.row_indices(label))
+      PagesRead pages(x, mapped);
+      for (const int32_t row : labels.row_indices(label)) {
         for (const int32_t feature : x.row_indices(row)) {
           size += mark[feature] != static_cast<int32_t>(label);
           mark[feature] = static_cast<int32_t>(label);
         }
+        pages.read(row);
+      }
+      pages.release();
       sizes[label] = std::min(size, max_features);
     }
   });
@@ -115,12 +133,13 @@ struct CentroidSum {
   std::vector<int32_t> mark;    // label that last touched a feature
   std::vector<int32_t> touched; // features of the current label
 
-  void add_label(const CsrView &x, const CsrView &labels, int64_t label) {
+  void add_label(const CsrView &x, const CsrView &labels, int64_t label, bool mapped) {
     sum.resize(x.n_cols);
     mark.resize(x.n_cols, -1);
     touched.clear();
     const auto rows = labels.row_indices(label);
     const auto weights = labels.row_data(label);
+    PagesRead pages(x, mapped);
     for (size_t r = 0; r < rows.size(); ++r) {
       const auto features = x.row_indices(rows[r]);
       const auto values = x.row_data(rows[r]);
@@ -133,7 +152,9 @@ struct CentroidSum {
         }
         sum[f] += weights[r] * values[i];
       }
+      pages.read(rows[r]);
     }
+    pages.release();
   }
 
   // Keeps the `room` largest features, in rising order.
@@ -152,13 +173,13 @@ struct CentroidSum {
 
 } // namespace
 
-void label_centroids(const CsrView &x, const CsrView &labels, int threads, const int64_t *out_indptr,
+void label_centroids(const CsrView &x, const CsrView &labels, int threads, bool mapped, const int64_t *out_indptr,
                      int32_t *out_indices, float *out_data) {
   std::vector<CentroidSum> sums(std::max(1, threads));
   parallel_chunks(labels.n_rows, threads, 256, [&](int64_t begin, int64_t end, int thread) {
     CentroidSum &s = sums[thread];
     for (int64_t label = begin; label < end; ++label) {
-      s.add_label(x, labels, label);
+      s.add_label(x, labels, label, mapped);
       s.cut(out_indptr[label + 1] - out_indptr[label]);
       double norm = 0;
       for (const int32_t f : s.touched)

@@ -20,12 +20,17 @@ bool rows_valid(const CsrView &rows, int64_t stored);
 // Keeps the largest entries of each row. out_indptr (n_rows + 1) holds the running sum of min(k, row size).
 void top_k_rows(const CsrView &rows, int threads, const int64_t *out_indptr, int32_t *out_indices, float *out_data);
 
-// Sizes of the centroids: the number of different features over the rows of each label, at most max_features.
-void centroid_sizes(const CsrView &x, const CsrView &labels, int64_t max_features, int threads, int64_t *sizes);
+// Copies some rows of x, in rising order; `mapped`: x is in files whose pages are released when they have been copied.
+void take_rows(const CsrView &x, std::span<const int32_t> rows, bool mapped, int32_t *out_indices, float *out_data);
+
+// Sizes of the centroids: the number of different features over the rows of each label, at most max_features. With
+// `mapped`, pages of x are released when they have been read.
+void centroid_sizes(const CsrView &x, const CsrView &labels, int64_t max_features, int threads, bool mapped,
+                    int64_t *sizes);
 
 // Fills the centroids at out_indptr; `labels` holds one row per label: the rows of x it stands on, with weights.
 // Where a label has more features than there is room for, the largest are kept (ties: the smaller feature).
-void label_centroids(const CsrView &x, const CsrView &labels, int threads, const int64_t *out_indptr,
+void label_centroids(const CsrView &x, const CsrView &labels, int threads, bool mapped, const int64_t *out_indptr,
                      int32_t *out_indices, float *out_data);
 
 // What is wrong with a line of text; the messages for users are in Python.

@@ -96,7 +96,7 @@ TrainedOut py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float
                            In<int64_t> positive_begin, In<int64_t> positive_end, In<int32_t> positives,
                            In<float> positive_weights, In<float> row_weights, In<int64_t> seeds, int loss, double cost,
                            double bias, double tolerance, int max_sweeps, double threshold, int weight_type,
-                           uint64_t seed, int threads) {
+                           uint64_t seed, int threads, int64_t chunk_entries, bool mapped) {
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
   const TrainTasks tasks{row_begin.data(),
                          row_end.data(),
@@ -117,7 +117,9 @@ TrainedOut py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float
                              threshold,
                              static_cast<WeightType>(weight_type),
                              seed,
-                             threads};
+                             threads,
+                             chunk_entries,
+                             mapped};
   std::vector<TrainedBlock> blocks;
   {
     nb::gil_scoped_release release;
@@ -387,7 +389,8 @@ void bind_tree(nb::module_ &m) {
         arg("output_ptr").noconvert(), arg("positive_begin").noconvert(), arg("positive_end").noconvert(),
         arg("positives").noconvert(), arg("positive_weights").noconvert(), arg("row_weights").noconvert(),
         arg("seeds").noconvert(), arg("loss"), arg("cost"), arg("bias"), arg("tolerance"), arg("max_sweeps"),
-        arg("threshold"), arg("weight_type"), arg("seed"), arg("threads"));
+        arg("threshold"), arg("weight_type"), arg("seed"), arg("threads"), arg("chunk_entries") = 0,
+        arg("mapped") = false);
   m.def("pack_blocks", &py_pack_blocks, "Pack given weights block by block; the same arrays as `train_blocks`.",
         arg("entry_ptr").noconvert(), arg("features").noconvert(), arg("columns").noconvert(),
         arg("values").noconvert(), arg("n_columns").noconvert(), arg("n_features"), arg("weight_type"));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/pages.hpp"
 #include "core/parallel.hpp"
 
 namespace tagwood {
@@ -113,8 +114,9 @@ void number_by_count(Workspace &ws) {
   std::swap(features, ws.by_count);
 }
 
-// Copies the block's rows into the compact space with the most frequent features first.
-void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOptions &o, Workspace &ws) {
+// Copies the block's rows into the compact space with the most frequent features first. Where rows are
+// read in chunks, features are numbered and norms computed, but nothing is copied.
+void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOptions &o, bool chunked, Workspace &ws) {
   auto &local = ws.rows;
   ws.local_of.resize(x.n_cols, -1);
   ws.position_of.resize(x.n_rows, -1);
@@ -122,7 +124,8 @@ void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOpti
   local.feature_of.clear();
   ws.counts.clear();
   int64_t stored = 0;
-  for (int64_t i = 0; i < n; ++i)
+  PagesRead pages(x, o.mapped);
+  for (int64_t i = 0; i < n; ++i) {
     for (const int32_t feature : x.row_indices(rows[i])) {
       int32_t &id = ws.local_of[feature];
       if (id < 0) {
@@ -133,25 +136,41 @@ void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOpti
       ++ws.counts[id];
       ++stored;
     }
+    pages.read(rows[i]);
+  }
+  pages.release();
   number_by_count(ws);
   local.ptr.assign(1, 0);
-  local.features.resize(stored);
-  local.values.resize(n);
+  local.features.resize(chunked ? 0 : stored);
+  local.values.resize(chunked ? 0 : n);
   local.squared_norm.resize(n);
   int64_t at = 0;
   for (int64_t i = 0; i < n; ++i) {
     const auto features = x.row_indices(ws.row_of[i]);
     const auto values = x.row_data(ws.row_of[i]);
     double norm = o.bias * o.bias;
-    local.values[i] = values.data();
-    for (size_t t = 0; t < features.size(); ++t) {
-      local.features[at++] = static_cast<uint32_t>(ws.local_of[features[t]]);
-      norm += static_cast<double>(values[t]) * values[t];
-    }
-    local.ptr.push_back(at);
+    for (const float value : values)
+      norm += static_cast<double>(value) * value;
     local.squared_norm[i] = static_cast<float>(norm);
     ws.position_of[ws.row_of[i]] = static_cast<int32_t>(i);
+    if (chunked) {
+      pages.read(rows[i]);
+      continue;
+    }
+    local.values[i] = values.data();
+    for (const int32_t feature : features)
+      local.features[at++] = static_cast<uint32_t>(ws.local_of[feature]);
+    local.ptr.push_back(at);
   }
+  pages.release();
+}
+
+// Number of stored features of some rows.
+int64_t count_entries(const CsrView &x, std::span<const int32_t> rows) {
+  int64_t entries = 0;
+  for (const int32_t row : rows)
+    entries += x.row_size(row);
+  return entries;
 }
 
 } // namespace
@@ -162,11 +181,12 @@ BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t 
 
 BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t block, std::span<const int32_t> rows,
                              const TrainOptions &o, Workspace &ws)
-    : tasks_(tasks), o_(o), ws_(ws), hash_bits_(feature_bits(x.n_cols)), first_output_(tasks.output_ptr[block]),
+    : x_(x), tasks_(tasks), o_(o), ws_(ws), hash_bits_(feature_bits(x.n_cols)), first_output_(tasks.output_ptr[block]),
       n_outputs_(tasks.output_ptr[block + 1] - tasks.output_ptr[block]),
       random_(o.seed ^ mix(static_cast<uint64_t>(tasks.seeds[block]))) {
   n_rows_ = static_cast<int64_t>(rows.size());
-  copy_rows(x, rows.data(), n_rows_, o, ws);
+  chunked_ = o.chunk_entries > 0 && count_entries(x, rows) > o.chunk_entries;
+  copy_rows(x, rows.data(), n_rows_, o, chunked_, ws);
   lanes_ = n_outputs_ <= 4 ? 4 : n_outputs_ <= 8 ? 8 : 16;
   const size_t n_weights = ws.rows.feature_of.size() * lanes_;
   if (n_weights + 16 > ws.weights_capacity) {
@@ -281,7 +301,80 @@ void BlockTraining::free_all(Lanes &free) {
 void BlockTraining::shuffle_and_sweep() {
   for (int64_t i = static_cast<int64_t>(ws_.sequence.size()) - 1; i > 0; --i)
     std::swap(ws_.sequence[i], ws_.sequence[random_.below(i + 1)]);
-  sweep(ws_, state_, lanes_, o_.loss);
+  chunked_ ? sweep_chunks() : sweep(ws_, state_, lanes_, o_.loss);
+}
+
+// One sweep in the order of ws.sequence, with the rows of the next visits in memory: the same operations, and so the
+// same bits, as with all rows in memory.
+void BlockTraining::sweep_chunks() {
+  float largest[kMaxLanes] = {}, smallest[kMaxLanes] = {};
+  const auto n_visits = static_cast<int64_t>(ws_.sequence.size());
+  for (int64_t begin = 0, end = 0; begin < n_visits; begin = end) {
+    int64_t entries = 0;
+    for (; end < n_visits; ++end) {
+      const int64_t size = x_.row_size(ws_.row_of[ws_.sequence[end]]);
+      if (end > begin && entries + size > o_.chunk_entries)
+        break;
+      entries += size;
+    }
+    load_chunk(begin, end, entries);
+    sweep(ws_.chunk, state_, lanes_, o_.loss);
+    for (int64_t visit = begin; visit < end; ++visit)
+      std::copy_n(ws_.chunk.alpha + (visit - begin) * lanes_, lanes_, ws_.alpha + ws_.sequence[visit] * lanes_);
+    for (int lane = 0; lane < lanes_; ++lane) {
+      largest[lane] = std::max(largest[lane], state_.largest[lane]);
+      smallest[lane] = std::min(smallest[lane], state_.smallest[lane]);
+    }
+  }
+  std::copy_n(largest, lanes_, state_.largest);
+  std::copy_n(smallest, lanes_, state_.smallest);
+  state_.costs = costs_;
+}
+
+// Copies the rows of visits begin .. end into ws.chunk, in the order of the visits; x is read in its own order.
+void BlockTraining::load_chunk(int64_t begin, int64_t end, int64_t entries) {
+  const int64_t n = end - begin;
+  LaneArrays &chunk = ws_.chunk;
+  chunk.rows.ptr.resize(n + 1);
+  chunk.rows.features.resize(entries);
+  chunk.rows.values.resize(n);
+  chunk.rows.squared_norm.resize(n);
+  chunk.positive.resize(n);
+  chunk.sequence.resize(n);
+  std::iota(chunk.sequence.begin(), chunk.sequence.end(), 0);
+  ws_.chunk_values.resize(entries);
+  ws_.chunk_alpha.resize(n * lanes_ + 16);
+  ws_.chunk_costs.resize(costs_ ? n * lanes_ + 16 : 0);
+  chunk.weights = ws_.weights;
+  chunk.alpha = aligned(ws_.chunk_alpha.data());
+  float *const costs = costs_ ? aligned(ws_.chunk_costs.data()) : nullptr;
+  state_.costs = costs;
+  chunk.rows.ptr[0] = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t place = ws_.sequence[begin + i], at = chunk.rows.ptr[i];
+    chunk.rows.ptr[i + 1] = at + x_.row_size(ws_.row_of[place]);
+    chunk.rows.values[i] = ws_.chunk_values.data() + at;
+    chunk.rows.squared_norm[i] = ws_.rows.squared_norm[place];
+    chunk.positive[i] = ws_.positive[place];
+    std::copy_n(ws_.alpha + place * lanes_, lanes_, chunk.alpha + i * lanes_);
+    if (costs)
+      std::copy_n(costs_ + place * lanes_, lanes_, costs + i * lanes_);
+  }
+  auto &order = ws_.chunk_order;
+  order.assign(chunk.sequence.begin(), chunk.sequence.end());
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return ws_.sequence[begin + a] < ws_.sequence[begin + b]; });
+  PagesRead pages(x_, o_.mapped);
+  for (const int32_t i : order) {
+    const int32_t row = ws_.row_of[ws_.sequence[begin + i]];
+    uint32_t *to = chunk.rows.features.data() + chunk.rows.ptr[i];
+    for (const int32_t feature : x_.row_indices(row))
+      *to++ = static_cast<uint32_t>(ws_.local_of[feature]);
+    const auto values = x_.row_data(row);
+    std::copy(values.begin(), values.end(), ws_.chunk_values.data() + chunk.rows.ptr[i]);
+    pages.read(row);
+  }
+  pages.release();
 }
 
 // Puts the next outputs into free lanes, whose weights are zero; returns how many there were.

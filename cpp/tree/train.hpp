@@ -40,6 +40,9 @@ struct TrainOptions {
   WeightType weight_type = WeightType::float16;
   uint64_t seed = 0;
   int threads = 1;
+  // Blocks with more stored features are read from x anew in every sweep, so many at a time; 0 copies all blocks.
+  int64_t chunk_entries = 0;
+  bool mapped = false; // x is a map of files: pages that have been read are released (see core/pages.hpp)
 };
 
 // What to train: block b sees the rows rows[row_begin[b]:row_end[b]] and has the outputs
@@ -143,6 +146,10 @@ struct Workspace : LaneArrays {
   size_t weights_capacity = 0;
   std::vector<float> alpha_storage, cost_storage;
   std::vector<Weight> kept, spare;
+  // The next rows of a sweep over a block that is read in chunks, in the order in which they are visited.
+  LaneArrays chunk;
+  std::vector<float> chunk_values, chunk_alpha, chunk_costs;
+  std::vector<int32_t> chunk_order; // their visits, by place in the block
 };
 
 // Training of one block: all its outputs see the same rows.
@@ -184,14 +191,18 @@ private:
   bool even_positives() const;
   void free_all(Lanes &free);
   void shuffle_and_sweep();
+  void sweep_chunks();
+  void load_chunk(int64_t begin, int64_t end, int64_t entries);
   bool settled(int lane) const { return state_.largest[lane] - state_.smallest[lane] <= o_.tolerance; }
   int fill(const Lanes &free, int64_t &next);
   void start(int lane, int64_t output);
   void empty(const Lanes &full);
 
+  const CsrView &x_;
   const TrainTasks &tasks_;
   const TrainOptions &o_;
   Workspace &ws_;
+  bool chunked_ = false; // rows are read in chunks
   int hash_bits_;
   int64_t first_output_, n_outputs_;
   int64_t n_rows_ = 0;

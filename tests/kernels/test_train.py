@@ -94,9 +94,11 @@ class Blocks:
         per_output = rng.uniform(0.5, 2, len(sizes)).astype(np.float32)
         return np.repeat(per_output, sizes) if weights == "outputs" else NO_WEIGHTS
 
-    def train(self, loss=0, cost=1.0, bias=1.0, tolerance=1e-4, threshold=0.0, dtype="float32", seed=0, threads=1):
+    def train(
+        self, loss=0, cost=1.0, bias=1.0, tolerance=1e-4, threshold=0.0, dtype="float32", seed=0, threads=1, chunk=0
+    ):
         seeds = np.arange(len(self.seen), dtype=np.int64)
-        options = (loss, cost, bias, tolerance, 3000, threshold, DTYPES.index(dtype), seed, threads)
+        options = (loss, cost, bias, tolerance, 3000, threshold, DTYPES.index(dtype), seed, threads, chunk)
         return _kernels.train_blocks(*self.X, *self.tasks, seeds, *options)
 
     def weights(self, dtype="float32", **options):
@@ -234,6 +236,15 @@ def test_a_block_does_not_depend_on_its_neighbours_or_on_threads(loss):
     all_W, all_b = reference_blocks.read_trained(alone, blocks.output_ptr, blocks.n_features, "float16")
     np.testing.assert_array_equal(W, all_W[:40])
     np.testing.assert_array_equal(b, all_b[:40])
+
+
+@pytest.mark.parametrize("loss", [0, 1])
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("chunk", [1, 40, 100])
+def test_rows_that_are_read_in_chunks_give_the_same_bits(loss, weights, chunk):
+    blocks = Blocks(n_rows=60, outputs=(20, 3), weights=weights)
+    for whole, chunked in zip(blocks.train(loss=loss), blocks.train(loss=loss, chunk=chunk), strict=True):
+        np.testing.assert_array_equal(whole, chunked)
 
 
 def test_the_seed_decides_the_order_of_visits():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from tagwood.cli import common
 from tagwood.cli.reading import DataArgument, Reading, need_texts, read_rows, say_report, with_reading
+from tagwood.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from tagwood.data import Dataset
     from tagwood.planning import DataFigures, Forecast, Value
+    from tagwood.planning.disk import DiskNeeds
     from tagwood.planning.operating_points import Limits, Point
     from tagwood.recipe import Recipe
 
@@ -45,7 +47,8 @@ def plan(
     """Forecast memory, time, model size, depth and latency of each quality before training.
 
     With limits, the highest quality within them is chosen; if there is none, settings of a smaller tree that lose the
-    least precision.
+    least precision. With --max-ram, also whether tagwood train --max-ram --work-dir would train in memory or from
+    files, and what that needs.
     """
     from tagwood.storage.publish import check_target
 
@@ -57,13 +60,22 @@ def plan(
     rows, report = read_rows(data, reading, data_format, vocab, on_unknown, docs_limit)
     need_texts(rows, data[0])
     say_report(report, brief=True)
-    known, point = choose(rows, start, limits)
+    way = None if limits.peak_bytes is None else find_way(rows, start, limits.peak_bytes)
+    try:
+        known, point = choose(rows, start, limits)
+    except InputError:
+        if way is None or way.way != "files":
+            raise
+        limits = type(limits)()  # memory is no limit there
+        known, point = choose(rows, start.override(["model.quality=fast"]), limits)
     if write is not None:
         write_recipe(point.recipe, write, force)
     if json:
-        common.print_json(facts_of(point, known))
+        common.print_json(facts_of(point, known) | {"train": None if way is None else way._asdict()})
         return
     common.print_data(forecast_table(known, point))
+    if way is not None:
+        common.say(way.sentence(max_ram or ""))
     chosen = point.recipe.tagger().effective_quality
     changed = ", ".join(point.changes)
     if changed:
@@ -74,6 +86,60 @@ def plan(
         common.say(f"{write}: use it with tagwood train {data[0]} --recipe {write}")
     elif changed:
         common.say("Write these settings with --write recipe.toml, or pass each one to train with --set.")
+
+
+class Way(NamedTuple):
+    """How tagwood train --max-ram --work-dir would train: in "memory", from "files", or not at all ("refused").
+
+    `memory_bytes` is what that needs, for "refused" at least; `disk_bytes` and `cpu_seconds` are those of "files".
+    """
+
+    way: str
+    memory_bytes: float
+    disk_bytes: float = 0.0
+    cpu_seconds: float = 0.0
+    reason: str = ""
+
+    def sentence(self, limit: str) -> str:
+        """Return the way in words."""
+        from tagwood._check import show_amount, show_time
+
+        memory = f"about {show_amount(self.memory_bytes)} of memory"
+        if self.way == "memory":
+            return f"train --max-ram {limit} trains in memory: {memory}."
+        if self.way == "refused":
+            return f"train --max-ram {limit} --work-dir DIR is refused: {self.reason}"
+        return (
+            f"train --max-ram {limit} --work-dir DIR trains quality fast from files: at least {memory}, "
+            f"{show_amount(self.disk_bytes)} of disk, about {show_time(self.cpu_seconds)} of CPU time."
+        )
+
+
+def find_way(rows: Dataset, recipe: Recipe, limit: float) -> Way:
+    """Return how a training within a memory limit (bytes) goes."""
+    from tagwood._check import show_amount
+    from tagwood.planning.forecast import used_bytes
+
+    in_memory = predictor(rows)(recipe).peak_bytes.expected
+    if in_memory <= limit:
+        return Way("memory", in_memory)
+    try:
+        _, needs = disk_way(rows, recipe, used_bytes() - text_bytes(rows), in_memory)
+    except InputError as error:
+        return Way("refused", in_memory, reason=str(error))
+    costs = (needs.least_bytes, needs.disk_bytes, needs.cpu_seconds)
+    if needs.least_bytes > limit:
+        return Way("refused", *costs, f"it needs at least {show_amount(needs.least_bytes)} of memory.")
+    return Way("files", *costs)
+
+
+def text_bytes(rows: Dataset) -> float:
+    """Return the memory of the texts of rows, in memory or not."""
+    from tagwood.data.stored_texts import StoredTexts
+
+    texts = rows.texts or ()
+    n_bytes = texts.n_bytes if isinstance(texts, StoredTexts) else sum(map(len, texts))
+    return 1.2 * n_bytes + 60 * len(texts)
 
 
 def choose(rows: Dataset, recipe: Recipe, limits: Limits) -> tuple[dict[str, Forecast], Point]:
@@ -92,13 +158,42 @@ def choose(rows: Dataset, recipe: Recipe, limits: Limits) -> tuple[dict[str, For
     return known, choose_quality(recipe, limits, predict, own if named else QUALITIES[-1])
 
 
-def predictor(rows: Dataset) -> Callable[[Recipe], Forecast]:
-    """Return a function that forecasts the training of a recipe; the data are measured once for each encoder."""
+def disk_way(rows: Dataset, recipe: Recipe, used: float, in_memory: float | None = None) -> tuple[Recipe, DiskNeeds]:
+    """Return the recipe with quality fast, and what training it from files needs.
+
+    `used` are the bytes of a process that has read labels only. `InputError` for what is trained in memory only.
+    """
+    from tagwood._check import check_threads, show_amount
+    from tagwood.planning import figures_for, forecast_training
+    from tagwood.planning.disk import disk_needs, has_disk_way
+    from tagwood.planning.forecast import parts_of
+
+    named = recipe.sections.get("model", {}).get("quality")
+    fast = recipe.override(["model.quality=fast"]) if named is None else recipe
+    tagger = fast.tagger()
+    if not has_disk_way(tagger):
+        what = f"quality {named}" if named not in (None, "fast") else "this model"
+        needed = "" if in_memory is None else f" (about {show_amount(in_memory)})"
+        raise InputError(
+            f"{what} must be trained with all features in memory{needed}",
+            given="a smaller limit",
+            hint="Allow more, or use --quality fast, a linear tree on TF-IDF features, which is trained from files.",
+        )
+    figures, threads = figures_for(rows, tagger), check_threads(parts_of(tagger)[1].threads)
+    forecast = forecast_training(figures, tagger, used_bytes=used)
+    return fast, disk_needs(figures, tagger, forecast, used, threads)
+
+
+def predictor(rows: Dataset, used: float | None = None) -> Callable[[Recipe], Forecast]:
+    """Return a function that forecasts the training of a recipe; the data are measured once for each encoder.
+
+    `used` are the bytes of a process that holds the data; default those of this process.
+    """
     from tagwood.planning import forecast_training
     from tagwood.planning.forecast import figures_for, used_bytes
     from tagwood.planning.qualities import forecast_quality
 
-    used = used_bytes()
+    used = used_bytes() if used is None else used
     known: dict[str, DataFigures] = {}
 
     def predict(changed: Recipe) -> Forecast:

@@ -202,15 +202,22 @@ def read_rows(
     docs_limit: int | None,
     groups: str | None = None,
     group_labels: Path | None = None,
+    files: Path | None = None,
 ) -> tuple[Dataset, ReadReport]:
-    """Read a dataset that must have labels; labels of groups may come from another file."""
+    """Read a dataset that must have labels; labels of groups may come from another file.
+
+    With `files`, texts are written to that folder as they are read, and are not in memory.
+    """
     from tagwood.data import read_vocab
+    from tagwood.data.stored_texts import TextWriter
 
     table = None if vocab is None else read_vocab(vocab)
     if group_labels is not None:
         rows, report = _read_group_rows(data, reading, group_labels, data_format, groups, table)
     else:
-        rows, report = reading.read(data, data_format, vocab=table, on_unknown=on_unknown, groups=groups)
+        writer = None if files is None else TextWriter(files)
+        options: dict[str, Any] = {"on_unknown": on_unknown, "groups": groups, "writer": writer}
+        rows, report = reading.read(data, data_format, vocab=table, **options)
     return labelled_rows(rows, data[0], docs_limit), report
 
 

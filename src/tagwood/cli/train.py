@@ -75,7 +75,13 @@ def train(
     data_format: common.FormatOption = None,
     docs_limit: common.DocsLimitOption = None,
     jobs: common.JobsOption = None,
-    max_ram: Annotated[str | None, typer.Option(help="Memory limit, such as 4GB; the free memory by default.")] = None,
+    max_ram: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory limit, such as 4GB; the free memory by default. With --work-dir, data that need more are "
+            "trained from files there."
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -86,7 +92,10 @@ def train(
     ] = False,
     work_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder for finished parts, on storage that all machines share; implies --resume."),
+        typer.Option(
+            help="Folder for finished parts, and for texts and features that exceed --max-ram; on storage that all "
+            "machines share. Implies --resume."
+        ),
     ] = None,
     cluster: common.ClusterOption = None,
     time: Annotated[
@@ -105,7 +114,8 @@ def train(
 ) -> None:
     """Train a model on texts, or features, and their labels.
 
-    Training that would not fit into memory according to the forecast (see tagwood plan) is refused before it starts.
+    Training that would not fit into memory according to the forecast (see tagwood plan) is refused before it starts;
+    with --max-ram and --work-dir, texts and features are then read from files, which gives the same model.
     With --time, --max-size or --max-latency, a lower quality than asked for is trained if the forecast exceeds a limit.
     The model folder appears when it is complete, or not at all.
     """
@@ -120,27 +130,40 @@ def train(
     tagger = chosen.tagger()
     check_replaceable(output, overwrite=force)
     allowed = None if max_ram is None else _memory_limit(max_ram)
-    rows, report = read_rows(data, reading, data_format, vocab, on_unknown, docs_limit, groups, group_labels)
+    streams = allowed is not None and work_dir is not None
+    streams &= all(one is None for one in (groups, group_labels, corrections, with_feedback))
+    files = work_dir if streams else None
+    rows, report = read_rows(data, reading, data_format, vocab, on_unknown, docs_limit, groups, group_labels, files)
     say_report(report)
     say_skipped(reading)
     if corrections is not None:
         rows = _with_corrections(rows, corrections)
     if rows.texts is None:
+        if files is not None:
+            remove_files(files)
         facts = train_features(rows, tagger, output, quality, notes, force=force)
         common.print_json(facts | {"reading": report.to_dict()}) if json else say_features(facts)
         return
     decided = None if with_feedback is None else FeedbackForTraining.read(with_feedback, rows, output)
     if decided is not None:
         rows = decided.rows
+    if files is not None and allowed is not None:
+        rows, chosen = choose_way(rows, chosen, allowed, files, force=force)
     tagger = within_budget(rows, chosen)
-    check_memory(rows, tagger, allowed, force=force)
+    from_files = is_in_files(rows)
+    if not from_files:
+        check_memory(rows, tagger, allowed, force=force)
     parts = work_dir or output.with_name(f"{output.name}.parts") if resume or work_dir is not None else None
-    with training_runner(cluster, parts, jobs) as runner, common.stages("Training") as advance:
+    with (
+        training_runner(cluster, parts, jobs, together=from_files) as runner,
+        common.stages("Training") as advance,
+    ):
         tagger.fit(rows, progress=advance, runner=runner)
     if decided is not None:
         decided.finish(tagger, output, even_if_worse=even_if_worse)
     folder = tagger.save(output, notes=notes, overwrite=force)
     if parts is not None:
+        remove_files(parts)
         ShardStore(parts).remove()
     facts = summarise(tagger, folder)
     if json:
@@ -150,8 +173,13 @@ def train(
 
 
 @contextmanager
-def training_runner(cluster: str | None, parts: Path | None, jobs: int | None) -> Iterator[Runner | None]:
-    """Yield what trains models in parts: on a cluster, or here with finished parts in a folder; None for neither."""
+def training_runner(
+    cluster: str | None, parts: Path | None, jobs: int | None, *, together: bool = False
+) -> Iterator[Runner | None]:
+    """Yield what trains models in parts: on a cluster, or here with finished parts in a folder; None for neither.
+
+    `together`: here, one part at a time.
+    """
     from tagwood.storage.shards import ShardStore
 
     store = None if parts is None else ShardStore(parts)
@@ -160,7 +188,7 @@ def training_runner(cluster: str | None, parts: Path | None, jobs: int | None) -
     if cluster is None:
         from tagwood.models.tasks import LocalRunner
 
-        yield None if store is None else LocalRunner(store, jobs)
+        yield None if store is None else LocalRunner(store, jobs, together=together)
         return
     from tagwood.scale import RayRunner, connect
 
@@ -318,6 +346,66 @@ def check_memory(rows: Dataset, tagger: Tagger, allowed: float | None, *, force:
                 given=f"about {show_amount(peak)}",
                 hint=f"tagwood plan DATA --max-ram {limit / 1e6:.0f}MB finds settings; --force trains anyway.",
             )
+
+
+def is_in_files(rows: Dataset) -> bool:
+    """Whether the texts of rows, and so their features, are in files."""
+    from tagwood.data.stored_texts import StoredTexts
+
+    return isinstance(rows.texts, StoredTexts)
+
+
+def choose_way(rows: Dataset, recipe: Recipe, limit: float, files: Path, *, force: bool) -> tuple[Dataset, Recipe]:
+    """Return rows and recipe for training within a memory limit (bytes): in memory, or from files where it must be.
+
+    `rows` have their texts in files. Only quality fast is trained from files: `InputError` for another one that the
+    recipe names, for a limit that is too small, and for a disk without enough free space.
+    """
+    import dataclasses
+    import shutil
+
+    from tagwood._check import check_threads, show_amount, show_time
+    from tagwood.cli.plan import disk_way, predictor, text_bytes
+    from tagwood.data.stored_texts import StoredTexts, WorkFolder
+    from tagwood.planning.forecast import has_forecast, parts_of, used_bytes
+
+    assert isinstance(rows.texts, StoredTexts)
+    tagger = recipe.tagger()
+    in_memory = None
+    if has_forecast(tagger):
+        in_memory = predictor(rows, used_bytes() + text_bytes(rows))(recipe).peak_bytes.expected
+    if in_memory is None or in_memory <= limit:
+        return dataclasses.replace(rows, texts=list(rows.texts)), recipe
+    fast, needs = disk_way(rows, recipe, used_bytes(), in_memory)
+    if needs.least_bytes > limit and not force:
+        raise InputError(
+            f"--max-ram must be at least {show_amount(needs.least_bytes)} to train these data from files",
+            given=show_amount(limit),
+            hint="Allow more; or fewer features (--set features.max_features=N) or rows (--docs-limit).",
+        )
+    free = shutil.disk_usage(files).free
+    if needs.disk_bytes > free and not force:
+        raise InputError(
+            f"--work-dir must have about {show_amount(needs.disk_bytes)} of free space",
+            given=f"{show_amount(free)} in {files}",
+            hint="Choose another disk, or free some space.",
+        )
+    common.say(
+        f"In memory, training would need about {show_amount(in_memory)}: quality fast is trained from files in {files} "
+        f"({show_amount(needs.disk_bytes)}, about {show_time(needs.cpu_seconds)} of CPU time)."
+    )
+    threads = check_threads(parts_of(fast.tagger())[1].threads)
+    work = WorkFolder(files, needs.work_bytes(limit, threads))
+    return dataclasses.replace(rows, texts=rows.texts.with_work(work)), fast
+
+
+def remove_files(folder: Path) -> None:
+    """Remove the texts and features that a training from files has written."""
+    from tagwood.data.stored_texts import FILE
+    from tagwood.features.stored import remove_rows
+
+    remove_rows(folder)
+    (folder / FILE).unlink(missing_ok=True)
 
 
 def summarise(tagger: Tagger, folder: Path) -> dict[str, Any]:

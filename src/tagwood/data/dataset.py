@@ -17,6 +17,7 @@ from scipy import sparse
 
 from tagwood._check import as_list, check_float, check_int
 from tagwood._sparse import check_features, check_labels, csr_parts
+from tagwood.data.stored_texts import StoredTexts
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError
 
@@ -32,7 +33,7 @@ class Dataset:
     vocab
         The label table with n_labels labels. Default: labels without names.
     texts
-        One text per row, or None.
+        One text per row, perhaps in a file (`StoredTexts`), or None.
     features
         (n_rows, n_features) sparse or dense matrix, kept as a float32 CSR array, or None.
     groups
@@ -121,14 +122,13 @@ class Dataset:
             chosen = np.arange(self.n_rows)[wanted if wanted.size else np.zeros(0, dtype=np.int64)]
         except IndexError as error:
             raise InputError(f"rows must be numbers below {self.n_rows:,} or a mask", given=str(error)) from error
-        order = chosen.tolist()
         return replace(
             self,
             labels=self.labels[chosen],
             features=None if self.features is None else self.features[chosen],
-            texts=_pick(self.texts, order),
-            groups=_pick(self.groups, order),
-            ids=_pick(self.ids, order),
+            texts=_pick(self.texts, chosen),
+            groups=_pick(self.groups, chosen),
+            ids=_pick(self.ids, chosen),
             filter_pairs=None if self.filter_pairs is None else self.filter_pairs[chosen],
             rejected=None if self.rejected is None else self.rejected[chosen],
         )
@@ -182,7 +182,9 @@ class Dataset:
             raise InputError(f"{what} must have one entry for each of the {self.n_rows:,} rows", given=f"{given:,}")
 
 
-def _strings(column: Iterable[str], what: str) -> list[str]:
+def _strings(column: Iterable[str], what: str) -> Sequence[str]:
+    if isinstance(column, StoredTexts):
+        return column
     if isinstance(column, str):
         raise InputError(f"{what} must be one string per row", given="a single string")
     strings = column if isinstance(column, list) else as_list(column, what)
@@ -192,8 +194,10 @@ def _strings(column: Iterable[str], what: str) -> list[str]:
     return strings
 
 
-def _pick(column: Sequence[str] | None, order: list[int]) -> list[str] | None:
-    return None if column is None else [column[row] for row in order]
+def _pick(column: Sequence[str] | None, rows: NDArray[np.int64]) -> Sequence[str] | None:
+    if isinstance(column, StoredTexts):
+        return column.pick(rows)
+    return None if column is None else [column[row] for row in rows.tolist()]
 
 
 def _hash_matrix(digest: Any, what: str, matrix: sparse.csr_array) -> None:

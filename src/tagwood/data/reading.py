@@ -24,6 +24,7 @@ from tagwood.data.formats.detection import TABLE_ENDINGS, ending
 from tagwood.data.formats.documents import is_document
 from tagwood.data.records import DatasetBuilder, ReadOptions, Record
 from tagwood.data.report import FileReport, ReadReport, shown
+from tagwood.data.stored_texts import TextWriter
 from tagwood.data.vocab import LabelVocab
 from tagwood.data.vocab_files import read_vocab, write_vocab
 from tagwood.errors import DataError, InputError
@@ -55,6 +56,7 @@ def read_dataset(
     delimiter: str | None = None,
     encoding: str | None = None,
     report: ReadReport | None = None,
+    writer: TextWriter | None = None,
 ) -> Dataset:
     """Read a dataset in any of the `FORMATS`.
 
@@ -93,6 +95,8 @@ def read_dataset(
         Encoding of text files; default: detected.
     report
         Filled with what was used and what was left out.
+    writer
+        Takes the texts, for data larger than memory: the dataset then reads them from its file, and has no row ids.
     """
     bad = skip_bad if isinstance(skip_bad, BadLines) else BadLines(skip=skip_bad)
     check_choice(on_unknown, "on_unknown", ["error", "add", "skip"])
@@ -109,6 +113,7 @@ def read_dataset(
         label_column=label_column,
         id_column=id_column,
         delimiter=delimiter,
+        writer=writer,
         report=ReadReport() if report is None else report,
     )
     sources = find_sources(path, format, options)

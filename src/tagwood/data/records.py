@@ -26,6 +26,7 @@ from tagwood.data.fields import join_fields
 from tagwood.data.files import BadLines, decoded_lines, parsed_lines
 from tagwood.data.label_ids import is_dense
 from tagwood.data.report import FileReport, ReadReport, shown
+from tagwood.data.stored_texts import TextWriter
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 
@@ -120,6 +121,7 @@ class ReadOptions:
     delimiter: str | None = None
     keep_columns: bool = False
     lenient: bool = False  # text columns may be missing: if all are, texts are found as if none were named
+    writer: TextWriter | None = None  # takes the texts, which are then not in memory
     file: FileReport = field(default_factory=FileReport)  # filled by the reader, like the report
     report: ReadReport = field(default_factory=ReadReport)
 
@@ -336,7 +338,7 @@ class DatasetBuilder:
         self._bad = options.bad
         self._report = options.report
         self._ids = LabelIds(options.vocab, options.on_unknown, words=words)
-        self._texts: list[str] = []
+        self._texts: list[str] | TextWriter = [] if options.writer is None else options.writer
         self._fields = tuple(options.text_columns)
         self._names: list[str] = []
         self._groups: list[str] = []
@@ -354,8 +356,11 @@ class DatasetBuilder:
             self._flat.extend(known)
             self._ends.append(len(self._flat))
             self._texts.append(record.text)
-            self._names.append(record.id)
-            self._groups.append(record.group)
+            if isinstance(self._texts, list):
+                self._names.append(record.id)
+                self._groups.append(record.group)
+            elif record.group:
+                raise DataError("groups need all texts in memory", path=path, hint="Train without --max-ram.")
             self.lines.append(record.line)
             file.rows += 1
             self._report.rows_lost_labels += bool(record.labels) and not known
@@ -369,7 +374,7 @@ class DatasetBuilder:
         data = Dataset(
             matrix,
             vocab,
-            texts=self._texts,
+            texts=self._texts if isinstance(self._texts, list) else self._texts.finish(),
             groups=groups if any(groups) else None,
             ids=names if any(names) else None,
             fields=self._fields,

@@ -3,12 +3,13 @@
 Decisions. Features are numbered by falling document frequency (ties by key), so that `max_features` is a prefix and
 frequent features are close in memory. N-grams have 64-bit keys; a collision merges two of them. Texts are read twice,
 once to count the keys and once to spell the chosen n-grams, so that memory is 16 bytes per distinct n-gram and the
-spelling of the features only. The result does not depend on the number of threads.
+spelling of the features only. The result does not depend on the number of threads. `encode_to_files` gives the same
+bits with counts and features in files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
@@ -28,15 +29,28 @@ from tagwood._check import (
 )
 from tagwood._sparse import CsrParts
 from tagwood.data.fields import split_fields
+from tagwood.data.stored_texts import StoredTexts, WorkFolder
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import PackedTexts, char_tables, check_texts, packed_chunks
+from tagwood.features.stored import (
+    ENTRY_BYTES,
+    PREFIX,
+    CountFiles,
+    RowWriter,
+    StoredRows,
+    open_rows,
+    writing_rows,
+)
 from tagwood.storage import State, storable, unpack_strings
+from tagwood.storage.shards import ShardStore, digest
 
 Lengths = tuple[int, int, int, int, int]
 
 _ANALYZERS: Final = ("word", "char", "word+char")
 _MAX_NGRAM: Final = 20
 _MAX_FIELD_WEIGHT: Final = 10
+_NOTHING: Final = (np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))  # counts of no n-grams
+_COUNT_BYTES: Final = 64  # of an n-gram while runs of counts are merged
 _ROWS_FOR_THREADS: Final = 64  # fewer texts use one thread; even looking up the number of cores takes time
 
 
@@ -228,6 +242,28 @@ class TfidfEncoder(Params):
         encoder._terms_ = _terms_of(state, encoder._analysis_.hash_bits)
         return encoder
 
+    def fit_to_files(self, texts: Iterable[str], writer: RowWriter, files: CountFiles) -> Self:
+        """Learn from texts, which are read twice, and write their features; the same bits as `fit_transform`."""
+        self.check_params()
+        analysis, threads = self.analysis(), check_threads(self.threads)
+        rows = self._weighted(check_texts(texts))
+
+        def write(chunk: PackedTexts, terms: Terms) -> None:
+            writer.add(self._encode(chunk, analysis, terms))
+
+        self._terms_ = learn_terms(rows, analysis, self.term_limits(), threads, write, files)
+        self._analysis_ = analysis
+        if analysis.hash_bits:
+            for chunk in packed_chunks(rows, char_tables(analysis.fold).folds):
+                write(chunk, self._terms_)
+        return self
+
+    def restore(self, state: State) -> Self:
+        """Take over what an encoder with the same parameters has learned."""
+        fitted = type(self).from_state(state)
+        self._analysis_, self._terms_ = fitted._analysis_, fitted._terms_
+        return self
+
     def _spelled(self) -> Terms:
         """Return the terms, or raise `InputError` where they are hashed and have no spelling."""
         terms = self._fitted()
@@ -252,7 +288,8 @@ class TfidfEncoder(Params):
         weights = self.field_weights
         if weights is None or max(weights) == 1:
             return texts
-        return [_repeated(text, weights) if "\n" in text else text for text in texts]
+        weighted = WeightedTexts(texts, weights)
+        return weighted if isinstance(texts, StoredTexts) else list(weighted)
 
     def _encode(self, chunk: PackedTexts, analysis: Analysis, terms: Terms) -> CsrParts:
         rows = _kernels.tfidf_rows(
@@ -303,6 +340,17 @@ class TfidfEncoder(Params):
         )
 
 
+class WeightedTexts:
+    """Texts whose fields are repeated, as often as they are read."""
+
+    def __init__(self, texts: Iterable[str], weights: Sequence[int]) -> None:
+        self._texts, self._weights = texts, weights
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self._texts:
+            yield _repeated(text, self._weights) if "\n" in text else text
+
+
 def _repeated(text: str, weights: Sequence[int]) -> str:
     r"""Return a text with each field as often as its weight says.
 
@@ -315,6 +363,28 @@ def _repeated(text: str, weights: Sequence[int]) -> str:
     if fields is None:
         return text
     return "\n".join(line for line, weight in zip(fields, weights, strict=True) for _ in range(weight))
+
+
+def encode_to_files(encoder: Any, texts: StoredTexts, work: WorkFolder) -> StoredRows:
+    """Fit an encoder on texts and write their features to files; a later start finds them there.
+
+    The encoder and the features have the bits that `fit_transform` gives in memory.
+    """
+    if not isinstance(encoder, TfidfEncoder):
+        expected = "features are written to files by a TfidfEncoder"
+        raise InputError(expected, given=type(encoder).__name__, hint="Train with other encoders in memory.")
+    key = digest("features", encoder, texts.fingerprint)
+    place, store = work.path / f"{PREFIX}{key}", ShardStore(work.path)
+    most = max(1, work.max_bytes // ENTRY_BYTES)
+    if place.exists() and key in store:
+        encoder.restore(store.read(key))
+        return open_rows(place, most, verify=True)
+    counts = CountFiles(work.path / "counts", work.max_bytes // _COUNT_BYTES)
+    with writing_rows(place) as writer, counts:
+        encoder.fit_to_files(texts, writer, counts)
+        writer.finish(encoder.n_features, key)
+    store.write(key, encoder.state())
+    return open_rows(place, most)
 
 
 def _check_lengths(value: Any, name: str) -> tuple[int, int]:
@@ -359,27 +429,32 @@ def learn_terms(
     limits: TermLimits,
     threads: int,
     also: Callable[[PackedTexts, Terms], None] | None = None,
+    files: CountFiles | None = None,
 ) -> Terms:
     """Count, choose and spell the terms of `texts`.
 
     `texts` may be a stream when hashing; otherwise it is read twice. `also` is called in the second pass with each
-    chunk and the terms, which are not spelled yet; it saves the caller a third pass.
+    chunk and the terms, which are not spelled yet; it saves the caller a third pass. `files` take counts that do not
+    fit into memory.
     """
     folds = char_tables(analysis.fold).folds
-    keys, counts, n_texts = count_ngrams(packed_chunks(texts, folds), analysis, threads)
+    keys, counts, n_texts = count_ngrams(packed_chunks(texts, folds), analysis, threads, files)
     if n_texts == 0:
         raise InputError("texts must have at least one text", given="none")
     low, high = _thresholds(limits, n_texts)
-    kept = (counts >= low) & (counts <= high)
-    if not kept.any():
+    if files is None:
+        kept, n_keys = (counts >= low) & (counts <= high), keys.size
+        keys, counts = keys[kept], counts[kept]
+    else:
+        keys, counts, n_keys = files.merged(low, high)
+    if not keys.size:
         raise InputError(
             f"at least one n-gram must occur in {low:g} to {high:g} of the {n_texts:,} texts",
-            given=f"{keys.size:,} n-grams, none of them in that many",
+            given=f"{n_keys:,} n-grams, none of them in that many",
             hint="Lower min_df, raise max_df, or check that the texts are not empty.",
         )
     if analysis.hash_bits:
-        return _hashed_terms(keys[kept], counts[kept], n_texts, limits, analysis.hash_bits)
-    keys, counts = keys[kept], counts[kept]
+        return _hashed_terms(keys, counts, n_texts, limits, analysis.hash_bits)
     order = np.lexsort((keys, -counts))[: limits.max_features]
     slots = _kernels.build_vocabulary(keys[order])
     bare = Terms(slots, _idf(counts[order], n_texts), np.empty(0, np.uint8), np.zeros(1, np.int64), n_texts)
@@ -388,13 +463,14 @@ def learn_terms(
 
 
 def count_ngrams(
-    chunks: Iterable[PackedTexts], analysis: Analysis, threads: int
+    chunks: Iterable[PackedTexts], analysis: Analysis, threads: int, files: CountFiles | None = None
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
-    """Return the keys of all n-grams in rising order, the number of texts with each, and the number of texts."""
+    """Return the keys of all n-grams in rising order, the number of texts with each, and the number of texts.
+
+    With `files`, all counts are there in the end, and no keys are returned.
+    """
     tables = char_tables(analysis.fold)
-    heap: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = [
-        (np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
-    ]
+    heap = [_NOTHING]
     n_texts = 0
     for chunk in chunks:
         n_texts += chunk.offsets.size - 1
@@ -402,9 +478,22 @@ def count_ngrams(
         # Like a binary counter: runs of similar size are merged, so that each count moves only log(chunks) times.
         while len(heap) > 1 and heap[-2][0].size <= 2 * heap[-1][0].size:
             heap.append(_kernels.merge_counts(*heap.pop(), *heap.pop()))
+        if files is not None and sum(keys.size for keys, _ in heap) > files.most:
+            files.add(*_merged(heap))
+    counted = _merged(heap)
+    if files is None:
+        return *counted, n_texts
+    files.add(*counted)
+    return *_NOTHING, n_texts
+
+
+def _merged(heap: list[tuple[NDArray[np.uint64], NDArray[np.int64]]]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return all counts as one run, and leave an empty one."""
     while len(heap) > 1:
         heap.append(_kernels.merge_counts(*heap.pop(), *heap.pop()))
-    return *heap[0], n_texts
+    whole = heap.pop()
+    heap.append(_NOTHING)
+    return whole
 
 
 def _thresholds(limits: TermLimits, n_texts: int) -> tuple[float, float]:

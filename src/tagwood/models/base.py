@@ -176,7 +176,7 @@ def check_training_data(X: Any, Y: Any) -> tuple[CsrParts, sparse.csr_array]:
     features = csr_parts(check_features(X))
     if features.n_rows == 0 or features.n_cols == 0:
         raise InputError("X must have at least one row and one feature", given=f"{features.n_rows} rows")
-    return features, _some_labels(check_labels(Y, n_rows=features.n_rows))
+    return features, check_some_labels(check_labels(Y, n_rows=features.n_rows))
 
 
 def check_text_rows(texts: Iterable[str], Y: Any) -> tuple[list[str], sparse.csr_array]:
@@ -188,10 +188,11 @@ def check_text_rows(texts: Iterable[str], Y: Any) -> tuple[list[str], sparse.csr
     if labels.shape[0] != len(rows):
         expected = f"Y must have one row for each of the {len(rows):,} texts"
         raise InputError(expected, given=f"{labels.shape[0]:,} rows")
-    return rows, _some_labels(labels)
+    return rows, check_some_labels(labels)
 
 
-def _some_labels(Y: sparse.csr_array) -> sparse.csr_array:
+def check_some_labels(Y: sparse.csr_array) -> sparse.csr_array:
+    """Return label sets, or raise `InputError` if all are empty."""
     if Y.nnz == 0:
         raise InputError("Y must hold at least one label", given="none", hint="Check that the label column was read.")
     return Y

@@ -270,7 +270,7 @@ class Disentangled(TreeRanker):
         if matcher is None or not seen:
             matched = match_unseen_rows(training, tree, looked, width if auto else None)
         else:
-            matched = matcher.leaves(training.X, looked, training.threads)[0]
+            matched = matcher.leaves(training.loaded, looked, training.threads)[0]
         new = self._reassign(tree, Y, matched, width)
         new_training = training
         if last and brings_matched:
@@ -342,7 +342,7 @@ def match_unseen_rows(
     rows, solver, entries = training.rows_of_nodes(tree), training.solver, training.weights
     second_half = np.random.default_rng(training.seed).permutation(training.X.n_rows) % 2
     found = _kernels.match_unseen(
-        *_largest_features(training.X, training.threads),
+        *_largest_features(training.loaded, training.threads),
         rows.ptr,
         rows.rows,
         rows.weights if entries.weighted else np.empty(0, np.float32),

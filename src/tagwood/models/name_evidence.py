@@ -68,7 +68,7 @@ class WordCounts(NamedTuple):
     @classmethod
     def of(cls, texts: Sequence[str], language: str | None) -> WordCounts | None:
         """Count the words of an even sample of texts; None where they have none."""
-        some = list(texts)[:: max(1, -(-len(texts) // _COUNTED))]
+        some = list(texts[:: max(1, -(-len(texts) // _COUNTED))])
         try:
             words = WordSequences.learn(some, min(2, len(some)))
         except InputError:

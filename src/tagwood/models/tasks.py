@@ -69,11 +69,14 @@ class LocalRunner:
         Where finished parts are written and looked up; None keeps nothing.
     threads
         Parts computed at a time, each by one thread; default all cores.
+    together
+        Compute one part at a time, by all threads, so that the memory of one part suffices.
     """
 
-    def __init__(self, store: ShardStore | None = None, threads: int | None = None) -> None:
+    def __init__(self, store: ShardStore | None = None, threads: int | None = None, *, together: bool = False) -> None:
         self.store = store
         self.threads = threads
+        self.together = together
 
     def run(self, job: Job, progress: Progress | None = None) -> list[State]:
         """Return the results of all parts, in their order."""
@@ -81,8 +84,9 @@ class LocalRunner:
 
     def _compute(self, job: Job, missing: list[tuple[int, str]]) -> Iterator[tuple[int, State | None]]:
         threads = check_threads(self.threads)
-        each = max(1, threads // len(missing))  # a job of few parts uses the threads inside them
-        with ThreadPoolExecutor(min(threads, len(missing))) as pool:
+        at_once = 1 if self.together else min(threads, len(missing))
+        each = max(1, threads // at_once)  # a job of few parts uses the threads inside them
+        with ThreadPoolExecutor(at_once) as pool:
             waiting = {pool.submit(compute_part, job, place, key, self.store, each): place for place, key in missing}
             try:
                 for done in as_completed(waiting):

@@ -21,6 +21,7 @@ from scipy import sparse
 
 from tagwood import _kernels
 from tagwood.data.dataset import Dataset
+from tagwood.data.stored_texts import StoredTexts
 from tagwood.errors import InputError
 from tagwood.features.base import char_tables, packed_chunks
 from tagwood.features.tfidf import TfidfEncoder, count_ngrams
@@ -256,5 +257,6 @@ def measure_figures(
     rows = max(1, round(share * data.n_rows))
     texts = measure_texts(data.texts, encoder, rows, random, threads)
     labels = measure_labels(data, encoder, texts, rows / data.n_rows, TREE_FEATURES, random)
-    characters = float(sum(map(len, data.texts))) * rows / data.n_rows
+    total = data.texts.n_bytes if isinstance(data.texts, StoredTexts) else sum(map(len, data.texts))
+    characters = float(total) * rows / data.n_rows
     return DataFigures(rows, characters, texts, labels, data.groups is not None)

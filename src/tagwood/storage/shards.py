@@ -118,6 +118,8 @@ class ShardStore:
 def digest(*values: Any) -> str:
     """Return a hash of arrays, numbers, texts, and tuples, dicts and dataclasses of them; threads do not count.
 
+    What has a `fingerprint` of its own is hashed by it.
+
     Examples
     --------
     >>> digest(np.arange(3)) == digest(np.arange(3)), digest(np.arange(3)) == digest(np.arange(3.0)), len(digest(1))
@@ -140,6 +142,8 @@ def _add(found: Any, value: Any) -> None:
         found.update(str(len(value)).encode())
         for item in value:
             _add(found, item)
+    elif isinstance(getattr(value, "fingerprint", None), str):
+        found.update(value.fingerprint.encode())
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [field.name for field in dataclasses.fields(value) if field.name not in _NOT_HASHED]
         _add(found, {name: getattr(value, name) for name in fields})

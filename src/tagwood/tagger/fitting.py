@@ -23,11 +23,12 @@ from tagwood.data.dataset import Dataset
 from tagwood.data.fields import field_names, text_of_fields
 from tagwood.data.label_ids import compact_columns, id_rows
 from tagwood.data.records import LabelIds, label_matrix
+from tagwood.data.stored_texts import StoredTexts
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 from tagwood.features.base import Encoder, takes_texts
 from tagwood.features.concat import ConcatEncoder
-from tagwood.features.tfidf import TfidfEncoder
+from tagwood.features.tfidf import TfidfEncoder, encode_to_files
 from tagwood.groups import GroupedLabels, Imputed, keep_closest, share_within
 from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
@@ -364,7 +365,7 @@ def _name_curve(data: Dataset, parts: Parts, held: HeldOutRows | None) -> NameCu
     language = matchers[0].language if matchers else None
     own = knows_new_labels(parts.model) or data.vocab.names is None
     names = [] if own else data.vocab.label_names()
-    return NameCurve.fit(list(data.texts or ()), names, trained, language, None if own else held)
+    return NameCurve.fit(data.texts or (), names, trained, language, None if own else held)
 
 
 def measure(ranking: Ranking, Y: sparse.csr_array) -> Measures:
@@ -422,7 +423,9 @@ def _split_groups(data: Dataset, n_held: int, seed: int) -> tuple[Dataset, Datas
 def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     """Fit copies of the plan's encoder and model on a dataset with texts."""
     encoder, model = fresh(plan.encoder), fresh(plan.model)
-    texts = list(data.texts or ())
+    texts = data.texts or ()
+    if not isinstance(texts, StoredTexts):
+        texts = list(texts)
     shares = isinstance(model, Ensemble) and model.encoder is not None  # it fits the encoder for all its members
     X = None if shares else _encode(encoder, texts, report)
     accepted = inspect.signature(model.fit).parameters
@@ -458,9 +461,11 @@ def _names_to_learn(data: Dataset, model: Any) -> list[list[str]]:
     return [own if has_rows else [] for own, has_rows in zip(names, used.tolist(), strict=True)]
 
 
-def _encode(encoder: Any, texts: list[str], report: Progress) -> Any:
-    """Fit an encoder and return the features of the texts."""
+def _encode(encoder: Any, texts: Sequence[str], report: Progress) -> Any:
+    """Fit an encoder and return the features of the texts; in files, if the texts are."""
     report("features", 0.0)
+    if isinstance(texts, StoredTexts) and texts.work is not None:
+        return encode_to_files(encoder, texts, texts.work)
     once = getattr(encoder, "fit_transform", None)
     return once(texts) if once is not None else encoder.fit(texts).transform(texts)
 

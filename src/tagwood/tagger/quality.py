@@ -9,6 +9,7 @@ is decided on held-out rows (see `tagwood.models.ensemble.trial`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from time import process_time
@@ -134,14 +135,14 @@ def with_field_weights(encoder: Encoder, data: Dataset, seed: int) -> Encoder:
     """
     if not isinstance(encoder, TfidfEncoder) or encoder.field_weights is not None or data.groups is not None:
         return encoder
-    texts, n_fields = list(data.texts or ()), len(data.fields) or 2
-    parts = [split_fields(text, n_fields) for text in texts]
-    has_fields = np.array([part is not None for part in parts], dtype=np.bool_)
+    texts, n_fields = data.texts or (), len(data.fields) or 2
+    has_fields = np.array([split_fields(text, n_fields) is not None for text in texts], dtype=np.bool_)
     rows = np.flatnonzero(has_fields & (np.diff(data.labels.indptr) > 0))
     if n_fields < 2 or rows.size < _FEWEST_ROWS or (not data.fields and has_fields.mean() < _MOST_TITLED):
         return encoder
     rows = np.random.default_rng(seed).permutation(rows)[:_FIELD_ROWS]
-    longest = int(np.argmax(np.sum([[len(field) for field in parts[row] or ()] for row in rows], axis=0)))
+    lengths = [[len(field) for field in split_fields(texts[row], n_fields) or ()] for row in rows.tolist()]
+    longest = int(np.argmax(np.sum(lengths, axis=0)))
     trial = _WeightTrial(encoder, *data.rows(rows).split(0.2, seed=seed))
     weights = [1] * n_fields
     best = trial.rank(weights)
@@ -174,7 +175,7 @@ def budget_of_model(budget: Budget, data: Dataset, keep_texts: int) -> Budget:
     """Return what a budget leaves for the model: the label table and kept texts take their part of the size."""
     if budget.bytes is None:
         return budget
-    texts = list(data.texts or ())[:_TIMED_TEXTS]
+    texts = (data.texts or ())[:_TIMED_TEXTS]
     kept = min(keep_texts, data.n_rows) * np.mean([min(len(text), _KEPT_CHARACTERS) for text in texts] or [0])
     names = sum(len(name) + 8 for name in data.vocab.names or ())
     return replace(budget, size=max(1.0, budget.bytes - float(kept) - names))
@@ -186,7 +187,7 @@ class _Fitted(Protocol):
     def tag_one(self, text: str) -> Any: ...
 
 
-def check_costs(tagger: _Fitted, budget: Budget, texts: list[str]) -> None:
+def check_costs(tagger: _Fitted, budget: Budget, texts: Sequence[str]) -> None:
     """Raise `InputError` if a fitted Tagger is larger or slower than a budget allows.
 
     Members that are over the budget were left out before.

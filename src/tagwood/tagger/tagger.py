@@ -236,7 +236,7 @@ class Tagger(Params):
         self.fingerprint_ = data.fingerprint()
         self._prepare()
         self.training_seconds_ = perf_counter() - start
-        check_costs(self, self.budget, list(data.texts or ()))
+        check_costs(self, self.budget, data.texts or ())
         return self
 
     @property

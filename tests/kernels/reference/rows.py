@@ -55,6 +55,14 @@ def top_k_rows(indptr: _I64, indices: _I32, data: _F32, k: int, threads: int) ->
     )
 
 
+def take_rows(indptr: _I64, indices: _I32, data: _F32, rows: _I32) -> tuple[_I64, _I32, _F32]:
+    """Return some rows under their own numbers; all others are empty."""
+    sizes = np.zeros(indptr.size, dtype=np.int64)
+    sizes[rows + 1] = np.diff(indptr)[rows]
+    kept = np.isin(np.repeat(np.arange(indptr.size - 1), np.diff(indptr)), rows)
+    return np.cumsum(sizes), indices[kept], data[kept]
+
+
 def label_centroids(
     x_indptr: _I64,
     x_indices: _I32,

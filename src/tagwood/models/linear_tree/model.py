@@ -25,10 +25,12 @@ from tagwood import _kernels
 from tagwood._check import check_choice, check_float, check_int, check_threads
 from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts, feature_parts
 from tagwood.errors import InputError
+from tagwood.features.stored import StoredRows
 from tagwood.models.base import (
     FittedModel,
     Progress,
     check_pairs,
+    check_some_labels,
     check_training_data,
     ignore_progress,
 )
@@ -119,7 +121,8 @@ class TreeRanker(FittedModel):
         Parameters
         ----------
         X
-            (n_rows, n_features) sparse or dense features; rows of norm 1 work best.
+            (n_rows, n_features) sparse or dense features; rows of norm 1 work best. `StoredRows` are read from their
+            files as they are needed.
         y
             (n_rows, n_labels) label sets: a sparse or dense 0/1 matrix, or the label ids of each row.
         tree
@@ -139,12 +142,12 @@ class TreeRanker(FittedModel):
         self.check_params()
         base, threads = self.base_tree(), check_threads(self.threads)
         report = progress or ignore_progress
-        features, labels = check_training_data(X, y)
+        features, labels = self._training_rows(X, y)
         weights = entry_weights(labels, sample_weight, base.rare_label_weight)
         sweep: TreeSweep | None = None
         lam: float | None = None
         if tree is None:
-            if base.tree == "auto":
+            if base.tree == "auto" and isinstance(features, CsrParts):
                 given = {"label_features": label_features, "sample_weight": sample_weight}
                 sweep = choose_tree(base, features, labels, progress=progress, **given)
             lam = float(base.lam) if sweep is None else sweep.lam
@@ -167,6 +170,8 @@ class TreeRanker(FittedModel):
             for number, one in enumerate(check_trees(tree, base.n_trees, labels.shape[1]))
         ]
         ready = self.plan_trees(plans, labels, progress, runner)
+        if runner is None and isinstance(features, StoredRows):
+            runner = LocalRunner(threads=threads, together=True)
         if runner is None:
             fitted = [plan.training.train(plan.tree, progress, plan.known) for plan in ready]
         else:
@@ -174,6 +179,20 @@ class TreeRanker(FittedModel):
         self.trees_, self.lam_, self.sweep_ = fitted, lam, sweep
         self.n_features_, self.n_labels_ = features.n_cols, labels.shape[1]
         return self
+
+    def _training_rows(self, X: Any, y: Any) -> tuple[CsrParts | StoredRows, sparse.csr_array]:
+        """Return checked features and label sets; features in files must be for a tree that is trained from them."""
+        if not isinstance(X, StoredRows):
+            return check_training_data(X, y)
+        base = self.base_tree()
+        if type(self) is not LinearTree or base.tree == "auto" or base.solver.negatives != "teacher":
+            raise InputError(
+                "features in files are for a LinearTree with a tree that is given or 'interpolated' and negatives "
+                "'teacher'",
+                given=f"{type(self).__name__}, tree={base.tree!r}, negatives={base.solver.negatives!r}",
+                hint="Train other models in memory.",
+            )
+        return X, check_some_labels(check_labels(y, n_rows=X.n_rows))
 
     def copy_fit(self, other: TreeRanker) -> Self:
         """Take over what another model has learned."""

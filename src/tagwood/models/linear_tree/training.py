@@ -7,12 +7,16 @@ negatives a node is also trained on the rows that the levels above send to it, s
 With a `Runner`, the tree is cut into parts of at most a certain work: single large nodes, and runs of neighbouring
 subtrees. Where it is cut depends on tree and rows alone. The classifiers of a node do not depend on which others are
 trained with it, so the parts join to the same bits as one training of all.
+
+Features may be `StoredRows`, in files: a part then reads its own rows into memory, and a node with more rows than fit
+reads them anew in every sweep, in the order in which it would visit them in memory. The bits are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +28,7 @@ from tagwood._check import check_choice, check_float, check_int
 from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
 from tagwood.features.base import centroid_parts
+from tagwood.features.stored import StoredRows, stored_centroids
 from tagwood.models.base import Progress
 from tagwood.models.linear_tree.weights import (
     BLOCK_OUTPUTS,
@@ -192,11 +197,15 @@ class TreeShape(NamedTuple):
     max_leaf_size: int
 
 
-def shaping_features(features: CsrParts, label_rows: CsrParts, given: Any, threads: int) -> sparse.csr_array:
+def shaping_features(
+    features: CsrParts | StoredRows, label_rows: CsrParts, given: Any, threads: int
+) -> sparse.csr_array:
     """Return (n_labels, any) features to group labels by: those given, or the mean of each label's rows."""
     n_labels = label_rows.n_rows
     if given is None:
         limit = min(_TREE_FEATURES, max(64, _TREE_ENTRIES // n_labels))
+        if isinstance(features, StoredRows):
+            return stored_centroids(features, label_rows, limit, threads).to_scipy()
         return centroid_parts(features, label_rows, limit, threads).to_scipy()
     V = check_features(given, name="label_features")
     if V.shape[0] != n_labels:
@@ -204,7 +213,7 @@ def shaping_features(features: CsrParts, label_rows: CsrParts, given: Any, threa
     return V
 
 
-def shape_labels(shared: tuple[CsrParts, CsrParts], part: None, threads: int) -> State:
+def shape_labels(shared: tuple[CsrParts | StoredRows, CsrParts], part: None, threads: int) -> State:
     """Compute the features to group labels by, as a task with one part."""
     return State("LabelFeatures", arrays=csr_parts(shaping_features(*shared, None, threads)).arrays())
 
@@ -245,7 +254,7 @@ class TreeTraining:
     Parameters
     ----------
     X
-        (n_rows, n_features) features.
+        (n_rows, n_features) features, in memory or in files.
     weights
         Y transposed, with the weights of its entries and rows.
     copy_rows
@@ -255,7 +264,7 @@ class TreeTraining:
         (n_labels, n_rows) rows for which each label is known to be wrong, or None.
     """
 
-    X: CsrParts
+    X: CsrParts | StoredRows
     weights: EntryWeights
     C: float
     solver: Solver
@@ -263,6 +272,12 @@ class TreeTraining:
     threads: int
     copy_rows: CsrParts | None = None
     rejected: CsrParts | None = None
+
+    @property
+    def loaded(self) -> CsrParts:
+        """The features, for steps that need all of them in memory."""
+        assert isinstance(self.X, CsrParts)
+        return self.X
 
     def train(
         self, tree: LabelTree, progress: Progress | None = None, known: TrainedBlocks | None = None
@@ -288,7 +303,7 @@ class TreeTraining:
         seen = teacher
         if self.solver.negatives != "teacher" and nodes[0] != 0:
             matcher = self.assemble(tree, trained)
-            seen = with_matched_rows(teacher, matcher, self.X, nodes, _MATCHER_WIDTH, self.threads)
+            seen = with_matched_rows(teacher, matcher, self.loaded, nodes, _MATCHER_WIDTH, self.threads)
         return seen if self.rejected is None else with_rejected_rows(seen, tree, self.rejected, self.X.n_rows)
 
     def train_matcher(self, tree: LabelTree) -> TreeWeights:
@@ -349,8 +364,9 @@ class TreeTraining:
         else:
             ptr, rows = teacher.ptr, teacher.rows
             weights = teacher.weights if self.weights.weighted else np.empty(0, np.float32)
+        X, chunk = (self.X.parts, self.X.max_entries) if isinstance(self.X, StoredRows) else (self.X, 0)
         trained = _kernels.train_blocks(
-            *self.X,
+            *X,
             seen.ptr[block_nodes],
             seen.ptr[block_nodes + 1],
             seen.rows,
@@ -370,6 +386,8 @@ class TreeTraining:
             WEIGHT_DTYPES[self.solver.weights],
             self.seed,
             self.threads,
+            chunk,
+            chunk > 0,
         )
         return TrainedBlocks(block_nodes, trained[:-1])  # the last one counts sweeps
 
@@ -419,7 +437,7 @@ class NodesToTrain(NamedTuple):
 def train_part(shared: tuple[NodesToTrain, ...], part: PartOfTree, threads: int) -> State:
     """Train the nodes of a part; the result has a piece for each level, inner nodes and leaves apart."""
     training, tree, seen, teacher, known = shared[part.number]
-    training = replace(training, threads=threads)
+    training = replace(training, X=rows_in_memory(training.X, seen, part, tree), threads=threads)
     inner, filled = np.diff(tree.child_ptr) > 0, np.diff(tree.label_ptr) > 0
     pieces = {}
     for level, nodes in enumerate(part.levels(tree)):
@@ -428,6 +446,17 @@ def train_part(shared: tuple[NodesToTrain, ...], part: PartOfTree, threads: int)
             if mine.size:
                 pieces[f"{kind}_{level}"] = training.train_nodes(tree, mine, seen, teacher).state()
     return State("PartOfTree", parts=pieces)
+
+
+def rows_in_memory(
+    X: CsrParts | StoredRows, seen: NodeRows, part: PartOfTree, tree: LabelTree
+) -> CsrParts | StoredRows:
+    """Return features with those of the rows of a part in memory, unless they are too many: then as they are."""
+    if not isinstance(X, StoredRows):
+        return X
+    levels = [seen.rows[seen.ptr[nodes[0]] : seen.ptr[nodes[-1] + 1]] for nodes in part.levels(tree)]
+    rows = np.unique(np.concatenate(levels))
+    return X.take(rows) if int(X.sizes[rows].sum()) <= X.max_entries else X
 
 
 def train_in_parts(plans: Sequence[TreePlan], runner: Runner, progress: Progress | None) -> list[TreeWeights]:
@@ -459,6 +488,7 @@ def _cut(
     """Cut all nodes of a tree, or those of one level, into parts; return them with their work."""
     costs = training.costs(tree, rows, np.arange(tree.n_nodes))
     limit = max(int(costs.sum()) // _MOST_PARTS, _LEAST_PART)
+    entries, most = stored_entries(training.X, rows)
     whole = nodes.size == tree.n_nodes
     if whole:
         for node in range(tree.n_nodes - 1, 0, -1):  # the work of a node and all below it
@@ -470,10 +500,11 @@ def _cut(
         first, last = stack.pop()
         begin = first
         for node in range(first, last):
-            if begin < node and int(costs[begin : node + 1].sum()) > limit:
+            run = slice(begin, node + 1)
+            if begin < node and (int(costs[run].sum()) > limit or int(entries[run].sum()) > most):
                 parts.append((PartOfTree(number, begin, node, whole), int(costs[begin:node].sum())))
                 begin = node
-            if costs[node] > limit:
+            if costs[node] > limit or entries[node] > most:
                 parts.append((PartOfTree(number, node, node + 1, False), int(own[node])))
                 begin = node + 1
                 if whole:
@@ -481,6 +512,17 @@ def _cut(
         if begin < last:
             parts.append((PartOfTree(number, begin, last, whole), int(costs[begin:last].sum())))
     return parts
+
+
+def stored_entries(X: CsrParts | StoredRows, rows: NodeRows) -> tuple[NDArray[np.int64], int]:
+    """Return the stored features of each node's rows, and how many fit into memory; all, if they are there already."""
+    entries = np.zeros(rows.ptr.size - 1, dtype=np.int64)
+    if not isinstance(X, StoredRows):
+        return entries, 1
+    sizes = X.sizes
+    for node, (begin, end) in enumerate(pairwise(rows.ptr.tolist())):
+        entries[node] = sizes[rows.rows[begin:end]].sum()
+    return entries, X.max_entries
 
 
 def _joined_pieces(results: list[State]) -> list[TrainedBlocks]:
