@@ -40,6 +40,22 @@ def test_the_largest_entries_are_those_of_the_twin(problem, k, threads):
 
 
 @quick
+@given(matrices())
+def test_some_rows_are_taken_under_their_numbers(problem):
+    X, _, rng = problem
+    rows = np.flatnonzero(rng.random(X[0].size - 1) < 0.5).astype(np.int32)
+    for found, wanted in zip(_kernels.take_rows(*X, rows), reference.take_rows(*X, rows), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("rows", [[1, 0], [0, 0], [-1], [3]])
+def test_rows_to_take_must_rise_and_exist(rows):
+    X = np.zeros(4, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32)
+    with pytest.raises(ValueError, match="rows must rise"):
+        _kernels.take_rows(*X, np.array(rows, dtype=np.int32))
+
+
+@quick
 @given(matrices(), st.integers(1, 8), st.integers(1, 9), st.integers(1, 3))
 def test_label_centroids_are_those_of_the_twin(problem, n_labels, max_features, threads):
     X, n_features, rng = problem

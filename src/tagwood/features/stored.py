@@ -9,6 +9,7 @@ all that its content depends on, and its files have checksums, which are compare
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -71,6 +72,7 @@ class StoredRows:
 
     def take(self, rows: NDArray[np.integer[Any]]) -> CsrParts:
         """Return rows (rising) in memory, under their own numbers: all others are empty."""
+        return_memory()  # of the rows before
         taken = _kernels.take_rows(*self.parts[:3], rows.astype(np.int32), True)
         return CsrParts(*taken, self.n_cols)
 
@@ -103,6 +105,13 @@ def open_rows(folder: Path, max_entries: int, *, verify: bool = False) -> Stored
 def _checksum(path: Path) -> str:
     with path.open("rb") as file:
         return hash_file(file.fileno(), os.fstat(file.fileno()).st_size, 1).sha256
+
+
+def return_memory() -> None:
+    """Return freed memory to the system, where the C library keeps it for later: glibc does, tens of megabytes."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 class RowWriter:

@@ -39,6 +39,7 @@ from tagwood.features.stored import (
     RowWriter,
     StoredRows,
     open_rows,
+    return_memory,
     writing_rows,
 )
 from tagwood.storage import State, storable, unpack_strings
@@ -384,6 +385,7 @@ def encode_to_files(encoder: Any, texts: StoredTexts, work: WorkFolder) -> Store
         encoder.fit_to_files(texts, writer, counts)
         writer.finish(encoder.n_features, key)
     store.write(key, encoder.state())
+    return_memory()
     return open_rows(place, most)
 
 
@@ -447,6 +449,7 @@ def learn_terms(
         keys, counts = keys[kept], counts[kept]
     else:
         keys, counts, n_keys = files.merged(low, high)
+        return_memory()
     if not keys.size:
         raise InputError(
             f"at least one n-gram must occur in {low:g} to {high:g} of the {n_texts:,} texts",

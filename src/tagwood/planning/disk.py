@@ -30,6 +30,8 @@ _LARGEST_NODE_FEATURE = 100  # a feature of the root: 16 lanes, a quarter to spa
 _SPELLED_FEATURE = 80  # a feature while its spelling is collected
 _VISIT = 16  # a row of a node, while the rows of nodes are collected
 _SPLIT_COPY = 400e6  # most of the label features that are copied while labels are split
+_SAMPLED_TEXTS, _SAMPLED_WORD = 3000, 350  # texts whose words are counted for new labels, and bytes of such a word
+_PAGES = 20e6  # of files that have been read and not yet released
 _CHUNK = 50e6  # texts of a chunk, their n-grams and their features
 _SPARE = 1.1  # memory that the allocator has not returned
 _LEAST_WORK = 16e6  # for features: less would read the files too often
@@ -80,13 +82,16 @@ def disk_needs(figures: DataFigures, tagger: Tagger, forecast: Forecast, used_by
     vocabulary = encoder_bytes(tagger, texts.n_features)
     label_features = 8 * labels.tree_features
     model_bytes = forecast.model_bytes.expected
-    always = used_bytes + _PAIR * labels.pairs + _ROW * figures.rows + vocabulary
+    sample = _SAMPLED_TEXTS * figures.characters / figures.rows
+    sample += _SAMPLED_WORD * min(texts.n_features, _SAMPLED_TEXTS * texts.per_row)
+    always = used_bytes + _PAGES + _PAIR * labels.pairs + _ROW * figures.rows + vocabulary
     stages = (
         _CHUNK + _SPELLED_FEATURE * texts.n_features,
         2 * label_features + 12 * threads * texts.n_features,
         label_features + min(label_features, _SPLIT_COPY) + 12 * threads * texts.n_features,
         _VISIT * visits + _LARGEST_NODE_ROW * figures.rows + _LARGEST_NODE_FEATURE * threads * texts.n_features,
         _VISIT / 2 * visits + 2.5 * model_bytes,
+        model_bytes + sample,
     )
     features = 8 * figures.rows * texts.per_row
     disk = figures.characters + features + 16 * texts.distinct + label_features + 2 * model_bytes

@@ -28,6 +28,7 @@ from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 from tagwood.features.base import Encoder, takes_texts
 from tagwood.features.concat import ConcatEncoder
+from tagwood.features.stored import return_memory
 from tagwood.features.tfidf import TfidfEncoder, encode_to_files
 from tagwood.groups import GroupedLabels, Imputed, keep_closest, share_within
 from tagwood.metrics import evaluate
@@ -55,6 +56,7 @@ Text = str | Mapping[str, str | None]  # a text, or its named fields
 
 _FEWEST_MEASURED = 20  # held-out rows: measures of fewer would be mere chance
 MEASURES = ["P@1", "P@3", "P@5", "nDCG@5", "R@10"]  # of held-out rows
+_BLOCK = 500  # texts of files that are encoded together
 CANDIDATES = 50  # labels per text from which sets are chosen
 MARGIN = 0.2  # a label is certain for a row if the cosines of the others in its group are lower by this share
 WORTH_REFITTING = 0.02  # share of held-out rows above which the model is trained again on all rows
@@ -327,7 +329,7 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
     if held is None:
         return Learned(parts, None, None, _name_curve(data, parts, None))
     report("probabilities", 0.0)
-    ranking = LabelSearch(parts.encoder, parts.model, data.vocab).rank(list(held.texts or ()), CANDIDATES)
+    ranking = rank_in_blocks(LabelSearch(parts.encoder, parts.model, data.vocab), held.texts or (), CANDIDATES)
     truth, measures = held.labels, None
     if held.groups is None:
         measures = measure(ranking, truth)
@@ -338,11 +340,22 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
         counts = np.bincount(parts.Y.indices, minlength=ranking.n_labels)
         probabilities = Probabilities.fit(ranking, truth, counts)
         ranking = cast(Calibrator, probabilities.calibrator).transform(ranking)
-    curve = _name_curve(data, parts, HeldOutRows(list(held.texts or ()), ranking, check_labels(truth)))
+    curve = _name_curve(data, parts, HeldOutRows(held.texts or (), ranking, check_labels(truth)))
     if plan.sets.refit and held.n_rows > WORTH_REFITTING * data.n_rows:
         again = plan._replace(model=settled(parts.model), groups=parts.groups)
         parts = fit_parts(again, data, lambda stage, share: report(f"{stage}, all rows", share))
     return Learned(parts, probabilities, measures, curve)
+
+
+def rank_in_blocks(search: LabelSearch, texts: Sequence[str], k: int) -> Ranking:
+    """Rank labels for texts; those of files are read and encoded some hundreds at a time."""
+    if not isinstance(texts, StoredTexts):
+        return search.rank(list(texts), k)
+    return_memory()  # of the training
+    blocks = [search.rank(texts[begin : begin + _BLOCK], k) for begin in range(0, len(texts), _BLOCK)]
+    sizes = np.concatenate([np.diff(block.indptr) for block in blocks])
+    labels, scores = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("labels", "scores"))
+    return Ranking(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), labels, scores, blocks[0].n_labels)
 
 
 def _learn_ensemble(data: Dataset, plan: Plan, report: Progress) -> Learned:

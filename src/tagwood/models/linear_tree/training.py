@@ -28,7 +28,7 @@ from tagwood._check import check_choice, check_float, check_int
 from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
 from tagwood.features.base import centroid_parts
-from tagwood.features.stored import StoredRows, stored_centroids
+from tagwood.features.stored import StoredRows, return_memory, stored_centroids
 from tagwood.models.base import Progress
 from tagwood.models.linear_tree.weights import (
     BLOCK_OUTPUTS,
@@ -454,6 +454,7 @@ def rows_in_memory(
     """Return features with those of the rows of a part in memory, unless they are too many: then as they are."""
     if not isinstance(X, StoredRows):
         return X
+    return_memory()  # of the part before
     levels = [seen.rows[seen.ptr[nodes[0]] : seen.ptr[nodes[-1] + 1]] for nodes in part.levels(tree)]
     rows = np.unique(np.concatenate(levels))
     return X.take(rows) if int(X.sizes[rows].sum()) <= X.max_entries else X
