@@ -1,9 +1,10 @@
 """Label disentanglement on our data: fused labels, number of copies, real sets, cost, dense features.
 
 ``python -m experiments.disentanglement real seeds --data tibkat-gnd-en`` adds these parts to earlier results; without
-arguments it only writes the page. fused: §5.1 and Figure 2. difficulty: its modes over several fusions. copies: 1 to 6
-(Figure 3). real: Table 4 with PSP@k and the random baseline (A.8). dense: TF-IDF beside MiniLM embeddings (Table 3).
-seeds: six seeds, and test rows without near-duplicates. time: Table 5, which needs a quiet machine.
+arguments it only writes the page. ``--quick`` runs the parts, or all but dense and time, on a few rows of one set.
+fused: §5.1 and Figure 2. difficulty: its modes over several fusions. copies: 1 to 6 (Figure 3). real: Table 4 with
+PSP@k, the random baseline (A.8) and other controls. dense: TF-IDF beside MiniLM embeddings (Table 3). seeds: several
+seeds, and test rows without near-duplicates. time: Table 5, which needs a quiet machine.
 """
 
 from __future__ import annotations
@@ -46,13 +47,17 @@ MODELS: dict[str, Callable[[], LinearTree]] = {
     "copies=2, any": lambda: Disentangled(merge="any", threads=1),
     "copies=auto": lambda: Disentangled(copies="auto", threads=1),
     "no copies, leaves of copies=2": lambda: LinearTree(threads=1, **Disentangled().tree_shape()),
+    # Its first tree has half the arity and twice the leaf size of this base: exactly the leaves of "base".
+    "copies=2, leaves of base": lambda: Disentangled(LinearTree(arity=32, max_leaf_size=200), threads=1),
 }
+PARTS = ("fused", "difficulty", "copies", "real", "seeds", "dense", "time")
 FIGURE2 = ("copies=2", "random")
 TABLE4 = (
     "no copies, leaves of copies=2",
     "copies=1",
     "copies=2, no update",
     "copies=2",
+    "copies=2, leaves of base",
     "copies=2, any",
     "copies=2, all rows",
     "copies=2, paper's assignment",
@@ -206,12 +211,12 @@ def real(rows: Rows, part: str = "real", names: tuple[str, ...] = TABLE4) -> Ite
         yield {"part": part, "set": rows.name, **runs.against_base(name)}
 
 
-def seeds(rows: Rows, numbers: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> Iterator[dict[str, Any]]:
+def seeds(rows: Rows, count: int) -> Iterator[dict[str, Any]]:
     """Yield gains over the base with several seeds, on all test rows and on one row of each label set."""
     names = ("base", "copies=2", "copies=auto")
     rankings: dict[str, list[Ranking]] = {name: [] for name in names}
     for name in names:
-        for number in numbers:
+        for number in range(count):
             model = MODELS[name]().set_params(seed=number).fit(rows.X, rows.Y)
             rankings[name].append(model.rank(rows.X_test, k=5))
     for title, kept in (("all", np.arange(rows.Y_test.shape[0])), ("one of each label set", distinct(rows))):
@@ -219,7 +224,7 @@ def seeds(rows: Rows, numbers: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> Iterator
         for name in names[1:]:
             gains = compare_seeds(rows.Y_test[kept], some["base"], some[name], metrics=METRICS[:3])
             facts = {"part": "seeds", "set": rows.name, "features": title, "model": name}
-            yield {**facts, "test_rows": int(kept.size), **gains}
+            yield {**facts, "test_rows": int(kept.size), "seeds": count, **gains}
 
 
 def timed(rows: Rows, repeats: int, models: list[str]) -> Iterator[dict[str, Any]]:
@@ -249,7 +254,7 @@ def timed(rows: Rows, repeats: int, models: list[str]) -> Iterator[dict[str, Any
 
 def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for name in args.data:
-        rows = read_set(name)
+        rows = read_set(name, args.quick)
         if "fused" in args.what:
             yield from fused(rows, args.k, args.modes)
         if "difficulty" in args.what:
@@ -259,7 +264,7 @@ def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         if "real" in args.what:
             yield from real(rows, names=tuple(args.models))
         if "seeds" in args.what:
-            yield from seeds(rows)
+            yield from seeds(rows, args.seeds)
         if "time" in args.what:
             yield from timed(rows, args.repeats, args.models)
     if "dense" in args.what:
@@ -273,21 +278,25 @@ def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = PAGE.parser(__doc__)
+    parser = PAGE.parser(__doc__, quick=True)
     parser.add_argument(
         "what",
         nargs="*",
-        choices=["fused", "difficulty", "copies", "real", "seeds", "dense", "time"],
+        choices=list(PARTS),
         default=[],
     )
     parser.add_argument("--data", nargs="+", default=list(SETS))
     parser.add_argument("--k", nargs="+", type=int, default=list(range(2, 9)))
     parser.add_argument("--modes", nargs="+", default=list(MODES))
     parser.add_argument("--models", nargs="+", default=list(TABLE4), help="beside the base, for real and time")
+    parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--repeats", type=int, default=3, help="of timed fits")
     parser.add_argument("--dense-data", default="tate-subjects")
     parser.add_argument("--rows", type=int, default=12_000, help="training rows with embeddings")
     args = parser.parse_args()
+    if args.quick:
+        args.what = args.what or [part for part in PARTS if part not in ("dense", "time")]
+        args.data, args.k, args.seeds, args.repeats, args.rows = args.data[:1], [2], 2, 1, 200
     for row in run(args):
         print(json.dumps(row, ensure_ascii=False), flush=True)
         PAGE.save(args.out, replace_row(PAGE.load(args.out, []), row, KEY))

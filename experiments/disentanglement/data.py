@@ -38,10 +38,10 @@ class Rows:
     unfused: sparse.csr_array | None = None
 
 
-def read_set(name: str) -> Rows:
-    """Return a set of the benchmarks."""
+def read_set(name: str, quick: bool = False) -> Rows:
+    """Return a set of the benchmarks, or a few rows of it."""
     known = {problem.name: problem for problem in [*real_problems(), *amazon_problems()]}
-    problem = known[name]
+    problem = known[name].quick() if quick else known[name]
     problem.prepare(repository_file=False)
     X, Y, X_test, Y_test = (
         sparse.csr_array(sparse.load_npz(problem.folder / f"{part}.npz")).astype(np.float32)

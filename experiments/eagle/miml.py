@@ -21,7 +21,7 @@ from tagwood.neural.miml import MimlNetwork
 from tagwood.neural.training import Training
 
 IMAGES = ("mnist", "fashion-mnist")
-RATES, SHARPNESS = (3e-3, 1e-2, 3e-2), (1.0, 3.0, 10.0)
+RATES, SHARPNESS = (3e-3, 1e-2, 3e-2, 1e-1, 3e-1), (1.0, 3.0, 10.0)
 # Attention, and contrast of the label embeddings: 0 is the paper's.
 METHODS = {
     "Deep-MIML": ("none", 0.0),
@@ -125,19 +125,23 @@ def fit(name: str, size: int, method: str, seed: int, rate: float, tau: float) -
     }
 
 
-def table3(store: dict[str, dict[str, Any]], name: str) -> Iterator[Job]:
-    """Measure every setting with all seeds; which one counts is decided by held-out rows (`chosen`)."""
-    for size in _SETS[name]:
+def table3(store: dict[str, dict[str, Any]], name: str, quick: bool = False) -> Iterator[Job]:
+    """Measure every setting with all seeds; which one counts is decided by held-out rows (`chosen`).
+
+    The highest learning rate is far above the best one: the choice is not at the edge of what was tried.
+    """
+    n_seeds, rates, sharpness = (1, RATES[:1], SHARPNESS[:1]) if quick else (N_SEEDS, RATES, SHARPNESS)
+    for size in _SETS[name][: 1 if quick else None]:
         tag = f"{name}|{size}"
-        for rate in RATES:
-            for seed in range(N_SEEDS):
+        for rate in rates:
+            for seed in range(n_seeds):
                 yield (
                     f"table3|{tag}|Deep-MIML|{rate:g}|{seed}",
                     lambda s=size, seed=seed, r=rate: fit(name, s, "Deep-MIML", seed, r, 0.0),
                 )
         for method in list(METHODS)[1:]:
-            for tau in SHARPNESS:
-                for seed in range(N_SEEDS):
+            for tau in sharpness:
+                for seed in range(n_seeds):
                     yield (
                         f"table3|{tag}|{method}|{tau:g}|{seed}",
                         lambda s=size, m=method, seed=seed, t=tau, tag=tag: fit(

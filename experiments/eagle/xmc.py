@@ -56,6 +56,8 @@ SETS = {
     "debian-depends": [Part(15_000, 1)],
     "delicious": [Part(12_920, 1)],
 }
+QUICK_ROWS = 600
+QUICK = {"eurlex57k": [Part(QUICK_ROWS, 1)]}
 FIGURE4_ROWS = 4_000
 DEPTH = 8
 
@@ -126,11 +128,11 @@ def part_name(name: str, part: Part) -> str:
     return name if part.share == 1.0 else f"{name}, terms on at most {100 * part.share:g} % of the rows"
 
 
-def background() -> Iterator[Job]:
+def background(n_rows: int | None = None) -> Iterator[Job]:
     """Try the paper's algorithm when features that many rows share are left out."""
 
     def run(share: float, method: str) -> dict[str, Any]:
-        problem = load("eurlex57k", SETS["eurlex57k"][0].n_rows)
+        problem = load("eurlex57k", n_rows or SETS["eurlex57k"][0].n_rows)
         problem = problem if share == 1.0 else problem.without_common(share)
         found = measure(problem, make_groups(problem, "R-10", 0), METHODS[method])
         return {**found, "mean_cosine": problem.mean_cosine()}
@@ -140,14 +142,14 @@ def background() -> Iterator[Job]:
             yield f"background|eurlex57k|R-10|{share:g}|{method}", lambda s=share, m=method: run(s, m)
 
 
-def figure4() -> Iterator[Job]:
+def figure4(n_rows: int | None = None) -> Iterator[Job]:
     """Group size, clustering depth, and noise in the clustering."""
 
     def run(rule: str, noise: float, method: str) -> dict[str, Any]:
-        problem = load("eurlex57k", FIGURE4_ROWS)
+        problem = load("eurlex57k", n_rows or FIGURE4_ROWS)
         return measure(problem, make_groups(problem, rule, 0, noise), METHODS[method])
 
-    yield "figure4|oracle|oracle|0|Oracle", lambda: oracle(load("eurlex57k", FIGURE4_ROWS))
+    yield "figure4|oracle|oracle|0|Oracle", lambda: oracle(load("eurlex57k", n_rows or FIGURE4_ROWS))
     axes = [("size", f"R-{g}", g, 0.0) for g in (2, 4, 10, 20, 50)]
     axes += [("depth", f"C-{d}", d, 0.0) for d in (6, 8, 10, 11)]
     axes += [("noise", "C-8", noise, noise) for noise in (0.0, 0.25, 0.5, 0.75, 1.0)]

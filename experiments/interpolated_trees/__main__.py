@@ -4,7 +4,8 @@
 without arguments all parts on all sets, some hours on two cores. Figure 1: how few labels cover the rows. Figures 2
 and 3: precision against expected depth of the linear tree along λ, with four ways to count f̃. Figure 4: coding trees
 against interpolated ones with one label a leaf. Synthetic: trees over 500,000 labels. ``--latency`` measures times
-instead and needs a quiet machine. Earlier results are kept; ``--report`` only writes the page.
+instead and needs a quiet machine. ``--quick`` takes 2,000 rows of two sets. Earlier results are kept; ``--report`` only
+writes the page.
 """
 
 from __future__ import annotations
@@ -161,11 +162,12 @@ def run_latency(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for name in args.data:
         if name in SHAPES:
             yield from measure_latency(name, args.rows, args.threads, args.seeds)
-    yield from measure_builds(args.labels, args.threads, args.seeds)
+    if args.builds:
+        yield from measure_builds(args.labels, args.threads, args.seeds)
 
 
 def main() -> None:
-    parser = PAGE.parser(__doc__)
+    parser = PAGE.parser(__doc__, quick=True)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default all")
     parser.add_argument("--data", nargs="+", default=list(SETS))
     parser.add_argument("--arity", nargs="+", type=int, default=[2, 16])
@@ -176,10 +178,14 @@ def main() -> None:
     parser.add_argument("--labels", type=int, default=500_000, help="of the synthetic set")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--latency", action="store_true", help="measure times instead")
+    parser.add_argument("--builds", action="store_true", help="with --latency: the time to build trees, too")
     parser.add_argument("--report", action="store_true", help="only write the page")
     args = parser.parse_args()
     if unknown := set(args.parts) - set(PARTS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
+    if args.quick:
+        args.rows, args.seeds, args.variants, args.labels = 2_000, 1, False, 20_000
+        args.data = args.data if len(args.data) < len(SETS) else ["tate-subjects", "debian-depends"]
     if not args.report:
         for row in run_latency(args) if args.latency else run(args):
             print(json.dumps(row, ensure_ascii=False), flush=True)

@@ -27,12 +27,15 @@ class Problem:
 
     def __init__(self, name: str, n_rows: int | None, threads: int, encoder: TfidfEncoder | None = None) -> None:
         self.name, self.threads = name, threads
+        self.encoder: TfidfEncoder | None = None
+        self.test_texts: list[str] = []
         train, test = read_splits(name)
         if train.texts is None:
             self.X, self.X_test = normalize_rows(train.features), normalize_rows(test.features)
         else:
-            encoder = TfidfEncoder(ngrams=(1, 1), threads=threads) if encoder is None else encoder
-            self.X, self.X_test = encoder.fit_transform(train.texts), encoder.transform(test.texts)
+            self.encoder = TfidfEncoder(ngrams=(1, 1), threads=threads) if encoder is None else encoder
+            self.X, self.X_test = self.encoder.fit_transform(train.texts), self.encoder.transform(test.texts)
+            self.test_texts = list(test.texts or ())
         self.Y, self.Y_test = train.labels, test.labels
         if n_rows is not None:
             self.X, self.Y = self.X[:n_rows], self.Y[:n_rows]

@@ -110,23 +110,23 @@ def _cut(part: Dataset, labels: np.ndarray, words: int) -> Part:
     return Part([" ".join(texts[row].split()[:words]) for row in rows], Y[rows])
 
 
-def _tate_names() -> Callable[[str], str]:
+def tate_names() -> Callable[[str], str]:
     with gzip.open(SHARED / "tate-subjects" / "labels.tsv.gz", "rt") as lines:
         names = dict(line.rstrip("\n").split("\t")[:2] for line in lines)
     return lambda key: names.get(key, key)
 
 
-def _eurovoc_names() -> Callable[[str], str]:
+def eurovoc_names() -> Callable[[str], str]:
     names = json.loads((SHARED / "eurlex57k" / "eurovoc_labels.json").read_text())
     return lambda key: names[key]["label"] if key in names else key
 
 
-def _plain_names() -> Callable[[str], str]:
+def plain_names() -> Callable[[str], str]:
     return lambda key: key.replace("-", " ").replace(".", " ").replace("_", " ")
 
 
 NAMES: dict[str, Callable[[], Callable[[str], str]]] = {
-    "cooking-stackexchange": _plain_names,
-    "eurlex57k": _eurovoc_names,
-    "tate-subjects": _tate_names,
+    "cooking-stackexchange": plain_names,
+    "eurlex57k": eurovoc_names,
+    "tate-subjects": tate_names,
 }

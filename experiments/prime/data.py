@@ -73,7 +73,7 @@ class LabelledTexts:
 def read_set(name: str, n_train: int | None = None, n_test: int | None = None) -> LabelledTexts:
     """Return a set cut to its size in `SIZES`, or to another one."""
     sizes = SIZES[name]
-    names = _label_texts(SHARED / name)
+    names = label_texts(name)
     ids = {key: place for place, key in enumerate(names)}
     random = np.random.default_rng(0)
     parts = []
@@ -124,8 +124,9 @@ def label_matrix(rows: list[list[int]], n_labels: int) -> sparse.csr_array:
     return check_labels(sparse.csr_array((np.ones(indices.size, dtype=np.float32), indices, indptr), shape=shape))
 
 
-def _label_texts(folder: Path) -> dict[str, str]:
+def label_texts(name: str) -> dict[str, str]:
     """Return the text of each label id; GND subjects in English where there is an English name."""
+    folder = SHARED / name
     if (folder / "labels.jsonl.gz").exists():  # a package: its name and its title
         return {row["id"]: f"{row['id']} {row['title']}" for row in _lines(folder / "labels.jsonl.gz")}
     path = next(folder.glob("labels*.tsv.gz"))

@@ -1,9 +1,9 @@
-"""What neural models share: torch's process-wide settings, weights as arrays of a `State`, checks of settings."""
+"""What neural models share: torch's settings, devices and precision, weights as arrays of a `State`, checks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,44 @@ from torch import nn
 from tagwood._check import check_stored_finite, check_threads
 from tagwood.errors import InputError
 from tagwood.storage import State
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+
+
+def check_device(device: str) -> str:
+    """Return a device; raise `InputError` if torch does not have it."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            "device must be available to torch",
+            given=f"{device!r} ({str(error).splitlines()[0][:80]})",
+            hint="Use device='cpu'.",
+        ) from error
+    return device
+
+
+def mixed_precision(device: str, precision: str) -> AbstractContextManager[Any]:
+    """Compute matrix products in bfloat16 for a while, if `precision` says so; ``"auto"``: on GPUs that support it.
+
+    Examples
+    --------
+    >>> layer, row = torch.nn.Linear(2, 2), torch.ones(1, 2)
+    >>> with mixed_precision("cpu", "auto"):
+    ...     layer(row).dtype
+    torch.float32
+    >>> with mixed_precision("cpu", "bfloat16"):
+    ...     layer(row).dtype
+    torch.bfloat16
+    """
+    kind = torch.device(device).type
+    half = precision == "bfloat16" or (precision == "auto" and kind == "cuda" and torch.cuda.is_bf16_supported())
+    return torch.autocast(kind, torch.bfloat16, enabled=half)
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[Any]:
+    """Compute in float32 for a while: scores and losses inside of a mixed precision."""
+    return torch.autocast(device.type, enabled=False)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from torch import nn
 from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError, StorageError, TagwoodError
 from tagwood.models.base import Progress
+from tagwood.neural.torch_state import PRECISIONS, check_device, mixed_precision
 from tagwood.storage.publish import replace_path
 
 Rows = NDArray[np.int64]
@@ -68,6 +69,9 @@ class Training:
         Time between checkpoints if `fit` is given a folder; 0 writes one after every step.
     device
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
+    precision
+        Precision of the network's matrix products: ``"float32"``; ``"bfloat16"``; ``"auto"``: bfloat16 on GPUs that
+        support it. Weights, scores and losses are float32 in any case.
     """
 
     epochs: int = 10
@@ -80,6 +84,7 @@ class Training:
     patience: int = 0
     checkpoint_minutes: float = 10.0
     device: str = "cpu"
+    precision: str = "auto"
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
@@ -92,14 +97,8 @@ class Training:
         check_float(self.clip, "clip", low=0.0)
         check_int(self.patience, "patience", low=0)
         check_float(self.checkpoint_minutes, "checkpoint_minutes", low=0.0)
-        try:
-            torch.empty(0, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            raise InputError(
-                "device must be available to torch",
-                given=f"{self.device!r} ({str(error).splitlines()[0][:80]})",
-                hint="Use device='cpu'.",
-            ) from error
+        check_device(self.device)
+        check_choice(self.precision, "precision", PRECISIONS)
 
 
 @dataclass
@@ -273,7 +272,8 @@ class _Run:
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.learning_rate * factor
         self.optimizer.zero_grad(set_to_none=True)
-        found = self.step(self.module, rows)
+        with mixed_precision(self.settings.device, self.settings.precision):
+            found = self.step(self.module, rows)
         found.backward()  # type: ignore[no-untyped-call]
         loss = float(found.detach())
         if not math.isfinite(loss):

@@ -22,6 +22,7 @@ from tagwood.neural.encoders import text_encoder
 from tagwood.neural.encoders.pretrained import PretrainedModule, minilm_folder, read_bert
 from tagwood.neural.encoders.text_encoder import suitable_encoder
 from tagwood.neural.encoders.tokens import TokenRows, tokenize, train_tokenizer
+from tagwood.neural.prime.settings import RATES
 from tagwood.storage import State
 
 TEXTS = [
@@ -360,7 +361,7 @@ def test_a_model_takes_the_suitable_encoder_and_its_rate():
     english = [f"{text} and the history of bread" for text in texts[:60]]
     model.fit(english, labels[:60], label_texts=["the history of bread"] * (1 + max(map(max, labels[:60]))))
     assert (model.encoder_.encoder, model.encoder_.trained) == ("minilm", "head")
-    assert model.settings_.training.learning_rate == 5e-4
+    assert model.settings_.training.learning_rate == RATES["head"]
 
 
 @pytest.mark.parametrize("kind", ["small", "bag", "minilm"])

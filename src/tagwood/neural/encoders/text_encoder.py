@@ -20,7 +20,8 @@ Decisions
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -36,10 +37,12 @@ from tagwood.errors import InputError, MissingExtraError, NotFittedError
 from tagwood.features.base import check_texts
 from tagwood.neural.encoders.modules import (
     BagModule,
+    EncoderInputs,
     EncoderModule,
     FrozenRows,
     HeadModule,
     StateMemory,
+    TopModule,
     TransformerModule,
     TransformerShape,
 )
@@ -53,7 +56,7 @@ from tagwood.neural.encoders.tokens import (
     tokenize,
     train_tokenizer,
 )
-from tagwood.neural.torch_state import torch_threads
+from tagwood.neural.torch_state import PRECISIONS, check_device, mixed_precision, torch_threads
 from tagwood.storage import State, storable
 
 if TYPE_CHECKING:
@@ -61,8 +64,7 @@ if TYPE_CHECKING:
 
 KINDS = ("minilm", "small", "bag")
 FROM_SCRATCH = ("small", "bag")  # encoders with random initial weights
-TRAINED = ("all", "head")
-PRECISIONS = ("float32", "bfloat16")
+TRAINED = ("all", "top", "head")
 _BLOCK = 16384  # texts embedded together
 _LARGEST = 1e15  # number in a vector whose square float32 can hold with room for a sum
 _TINY = 1e-12  # norm below which a vector is not scaled
@@ -96,11 +98,15 @@ class TextEncoder(Params):
     vocabulary
         Maximum number of tokens of the tokenizer that is trained for ``"small"`` and ``"bag"``.
     trained
-        What a model that trains the encoder may change: ``"all"`` weights, or a ``"head"`` of one hidden layer behind
-        pretrained weights, which then see each text only once: for training without a GPU.
+        What a model that trains the encoder may change: ``"all"`` weights; the ``"top"`` two layers of a pretrained
+        BERT model; or a ``"head"`` of one hidden layer behind pretrained weights. Of the last two, the frozen weights
+        see each text only once: for training without a GPU.
     precision
-        Precision of the matrix products in `transform`: ``"float32"``, or ``"bfloat16"``, which is faster only on
-        processors that support it (AVX512-BF16, AMX); with AVX2 alone, minilm took eight times as long.
+        Precision of the matrix products in `transform`: ``"float32"``; ``"bfloat16"``, which is faster only on
+        hardware that supports it (GPUs, AVX512-BF16, AMX; with AVX2 alone, minilm took eight times as long); or
+        ``"auto"``: bfloat16 on GPUs that support it.
+    device
+        Where texts are embedded: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``. It is not stored with a model.
     seed, threads
         Seed of random weights; number of torch threads, default all cores.
 
@@ -129,7 +135,8 @@ class TextEncoder(Params):
         max_length: int = 64,
         vocabulary: int = 30_000,
         trained: str = "all",
-        precision: str = "float32",
+        precision: str = "auto",
+        device: str = "cpu",
         seed: int = 0,
         threads: int | None = None,
     ) -> None:
@@ -140,6 +147,7 @@ class TextEncoder(Params):
         self.vocabulary = vocabulary
         self.trained = trained
         self.precision = precision
+        self.device = device
         self.seed = seed
         self.threads = threads
 
@@ -159,6 +167,14 @@ class TextEncoder(Params):
                 with torch.random.fork_rng(devices=[]):
                     torch.manual_seed(self.seed)
                     module = HeadModule(module)
+            elif self.trained == "top" and not isinstance(module, TopModule):
+                if not isinstance(module, TransformerModule):
+                    raise InputError(
+                        "trained='top' needs the weights of a BERT model, such as 'minilm'",
+                        given=repr(str(self.encoder)),
+                        hint="Use trained='head'.",
+                    )
+                module = TopModule(module)
         self.tokenizer_, self._module = tokenizer, module.eval()
         return self
 
@@ -178,12 +194,15 @@ class TextEncoder(Params):
         self._check_fitted()
         return tokenize(self.tokenizer_, check_texts(texts))
 
-    def inputs(self, texts: Iterable[str]) -> TokenRows | FrozenRows:
-        """Return the inputs of `module` in training: tokens, or the outputs of a frozen network."""
+    def inputs(self, texts: Iterable[str]) -> EncoderInputs:
+        """Return the inputs of `module` in training: tokens, or what the frozen part of the network makes of them."""
         tokens, module = self.tokens(texts), self.module
+        if isinstance(module, TopModule):
+            with self._evaluating(module):
+                return module.freeze(tokens)
         return FrozenRows(self._states(tokens)) if isinstance(module, HeadModule) else tokens
 
-    def embed(self, rows: TokenRows | FrozenRows) -> NDArray[np.float32]:
+    def embed(self, rows: EncoderInputs) -> NDArray[np.float32]:
         """Return (n, n_features) rows of norm 1, zeros for rows without tokens."""
         if isinstance(self.module, HeadModule) and isinstance(rows, TokenRows) and self.memory is not None:
             rows = FrozenRows(self._states(rows))
@@ -236,10 +255,12 @@ class TextEncoder(Params):
             f"weight_{place}": np.ascontiguousarray(value.detach().cpu().numpy())
             for place, value in enumerate(weights.values())
         }
-        body = self.module.frozen if isinstance(self.module, HeadModule) else self.module
+        body = self.module
+        if isinstance(body, HeadModule | TopModule):
+            body = body.frozen if isinstance(body, HeadModule) else body.network
         shape, config = getattr(body, "shape", None), getattr(body, "config", None)
         params = {
-            "init": self.get_params(deep=False) | {"encoder": str(self.encoder)},
+            "init": self.stored_params(),
             "tokenizer": self.tokenizer_.to_str(),
             "dimension": self.module.dimension,
             "shape": None if shape is None else asdict(shape),
@@ -247,6 +268,11 @@ class TextEncoder(Params):
             "names": list(weights),
         }
         return State("TextEncoder", params=params, arrays=arrays)
+
+    def stored_params(self) -> dict[str, Any]:
+        """Return the parameters that are stored: all but the device, which another machine may not have."""
+        params = self.get_params(deep=False) | {"encoder": str(self.encoder)}
+        return {name: value for name, value in params.items() if name != "device"}
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -265,23 +291,26 @@ class TextEncoder(Params):
             return self._outputs(body, tokens)
         return self.memory.states(tokens, lambda new: self._outputs(body, new))
 
-    def _outputs(self, module: EncoderModule, inputs: TokenRows | FrozenRows) -> NDArray[np.float32]:
+    def _outputs(self, module: EncoderModule, inputs: EncoderInputs) -> NDArray[np.float32]:
         """Return the vectors of a network in evaluation mode."""
-        was_training = module.training
-        module.eval()
         found = np.zeros((len(inputs), module.dimension), dtype=np.float32)
-        device = next(module.parameters()).device.type
-        half = self.precision == "bfloat16"
-        with (
-            torch_threads(self.threads),
-            torch.inference_mode(),
-            torch.autocast(device, torch.bfloat16, enabled=half),
-        ):
+        with self._evaluating(module):
             for begin in range(0, len(inputs), _BLOCK):
                 rows = np.arange(begin, min(begin + _BLOCK, len(inputs)))
                 found[rows] = module(inputs.take(rows)).float().cpu().numpy()
-        module.train(was_training)
         return found
+
+    @contextmanager
+    def _evaluating(self, module: EncoderModule) -> Iterator[None]:
+        """Put a network on the device and into evaluation mode, without gradients; a training moves it by itself."""
+        was_training = module.training
+        module.eval()
+        if self.device != "cpu" and next(module.parameters()).device.type == "cpu":
+            module.to(self.device)
+        device = next(module.parameters()).device.type
+        with torch_threads(self.threads), torch.inference_mode(), mixed_precision(device, self.precision):
+            yield
+        module.train(was_training)
 
     def _new_module(self, tokenizer: Tokenizer, texts: list[str]) -> EncoderModule:
         size = tokenizer.get_vocab_size()
@@ -322,13 +351,14 @@ class TextEncoder(Params):
         check_int(self.max_length, "max_length", low=3, high=8192)
         check_int(self.vocabulary, "vocabulary", low=300, high=1_000_000)
         check_choice(self.trained, "trained", TRAINED)
-        if self.trained == "head" and self.encoder in FROM_SCRATCH:
+        if self.trained != "all" and self.encoder in FROM_SCRATCH:
             raise InputError(
-                "trained='head' needs an encoder with pretrained weights",
+                f"trained={self.trained!r} needs an encoder with pretrained weights",
                 given=repr(self.encoder),
                 hint="Use 'minilm' or a folder, or trained='all'.",
             )
         check_choice(self.precision, "precision", PRECISIONS)
+        check_device(self.device)
         check_int(self.seed, "seed", low=0, high=(1 << 63) - 1)
         check_threads(self.threads)
 
@@ -413,6 +443,8 @@ def _stored_module(state: State, n_tokens: int) -> EncoderModule:
     if any(str(name).startswith("frozen.") for name in names):
         with torch.device("meta"):
             module = HeadModule(module)
+    elif any(str(name).startswith("network.") for name in names) and isinstance(module, TransformerModule):
+        module = TopModule(module)
     own = module.state_dict()
     if names != list(own):
         raise InputError("the stored weights must be those of the encoder's network", given=f"{names[:2]}...")

@@ -33,6 +33,7 @@ from scipy.optimize import linear_sum_assignment
 from torch.autograd.function import once_differentiable
 
 from tagwood.errors import InputError
+from tagwood.neural.torch_state import full_precision
 
 SCHEMES = ("all", "first-n")
 STEPS = ("all", "matched")
@@ -94,7 +95,9 @@ def set_loss(
     0.4593
     """
     vectors = embeddings.detach() if embeddings is not None and options.transport else None
-    loss: torch.Tensor = _SetLoss.apply(logits, vectors, targets, empty, options)  # type: ignore[no-untyped-call]
+    with full_precision(logits.device):
+        exact = logits.float() if logits.dtype == torch.bfloat16 else logits
+        loss: torch.Tensor = _SetLoss.apply(exact, vectors, targets, empty, options)  # type: ignore[no-untyped-call]
     return loss
 
 

@@ -190,6 +190,8 @@ class PrototypeModel(FittedModel):
         with torch_threads(threads):
             encoder = self._initial_encoder([*rows, *names])
             memory = encoder.memory
+            if encoder.device == "cpu":  # frozen weights see the texts where the training takes place
+                encoder.device = self.resolved_settings(encoder).training.device
             settings, self.trials_ = self.choose_settings(rows, labels, names, encoder, progress)
             whole = PrototypeData(encoder.inputs(rows), encoder.inputs(names), labels, rows)
             data = whole
@@ -370,8 +372,7 @@ class PrototypeModel(FittedModel):
         if isinstance(self.preset, PrototypeSettings):
             init["preset"] = asdict(self.preset)
         if isinstance(self.encoder, TextEncoder):
-            params = self.encoder.get_params(deep=False)
-            init["encoder"] = {**params, "encoder": str(self.encoder.encoder)}
+            init["encoder"] = self.encoder.stored_params()
         else:
             init["encoder"] = str(self.encoder)
         return State(

@@ -33,8 +33,7 @@ from scipy import sparse
 from torch import nn
 from torch.nn.functional import normalize
 
-from tagwood.neural.encoders.modules import FrozenRows
-from tagwood.neural.encoders.tokens import TokenRows
+from tagwood.neural.encoders.modules import EncoderInputs
 from tagwood.neural.prime.settings import Prototype
 
 HIDE = 0.1  # share of the labels of a step that are represented by their text alone, as new labels will be
@@ -205,9 +204,9 @@ class PrototypeModule(nn.Module):
         centred = share if settings.centroids != "none" else 0.0
         self.network = None if text_alone else PrototypeNetwork(dimension, centred)
 
-    def forward(self, tokens: TokenRows | FrozenRows) -> torch.Tensor:
+    def forward(self, tokens: EncoderInputs) -> torch.Tensor:
         """Return (n, dimension) embeddings of texts, of norm 1."""
-        return normalize(self.encoder(tokens), dim=-1)
+        return normalize(self.encoder(tokens).float(), dim=-1)
 
     def prototypes(
         self,

@@ -19,7 +19,7 @@ CENTROIDS = ("momentum", "leave-one-out", "none")
 CLUSTERS = ("queries", "texts")
 MARGINS = ("fixed", "dynamic")
 UNCERTAIN = ("pull", "invert")
-RATES = {"scratch": 3e-3, "head": 5e-4, "all": 2e-4}  # learning rate by what is trained
+RATES = {"scratch": 3e-3, "head": 1e-5, "top": 2e-5, "all": 2e-4}  # learning rate by what is trained
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,9 @@ class Batching:
 class PrototypeTraining(Training):
     """`Training` with the defaults of `PrototypeModel`.
 
-    A `learning_rate` of 0 takes the default of the encoder: 0.003 from scratch, 0.0005 for a head, 0.0002 if all
-    pretrained weights are trained.
+    A `learning_rate` of 0 takes the default of the encoder: 0.003 from scratch; 0.00001 for a head and 0.00002 for the
+    top layers of pretrained weights, which start from untrained prototypes (higher rates lost on held-out rows); 0.0002
+    if all pretrained weights are trained.
     """
 
     epochs: int = 20

@@ -33,14 +33,14 @@ from tagwood.features.base import label_centroids
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.metrics import compare, evaluate
 from tagwood.models.base import Progress
-from tagwood.neural.encoders.modules import FrozenRows
+from tagwood.neural.encoders.modules import EncoderInputs
 from tagwood.neural.encoders.text_encoder import TextEncoder
-from tagwood.neural.encoders.tokens import TokenRows
 from tagwood.neural.prime.batches import Drawn, Positives, QueryBatches, cluster_queries, cluster_rows
 from tagwood.neural.prime.label_index import LabelIndex
 from tagwood.neural.prime.loss import Pairs, Scores, prototype_loss, softmax_loss
 from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, QueryMemory, entries_of
 from tagwood.neural.prime.settings import PrototypeLoss, PrototypeSettings
+from tagwood.neural.torch_state import full_precision
 from tagwood.neural.training import History, Rows, train
 from tagwood.ranking import Ranking
 
@@ -96,8 +96,8 @@ def best_candidate(Y: sparse.csr_array, rankings: dict[str, Ranking]) -> tuple[s
 class PrototypeData:
     """Training queries and labels as the encoder reads them, the label sets of the queries, and their texts."""
 
-    queries: TokenRows | FrozenRows
-    labels: TokenRows | FrozenRows
+    queries: EncoderInputs
+    labels: EncoderInputs
     Y: sparse.csr_array
     texts: list[str]
 
@@ -225,6 +225,12 @@ class PrototypeStep:
         drawn = self.positives.draw(moments)
         queries = module(self.data.queries.take(drawn.rows))
         texts = module(self.data.labels.take(drawn.labels))
+        with full_precision(queries.device):
+            return self._loss(module, moments, drawn, queries, texts)
+
+    def _loss(
+        self, module: nn.Module, moments: Rows, drawn: Drawn, queries: torch.Tensor, texts: torch.Tensor
+    ) -> torch.Tensor:
         pairs = Pairs(*(part.to(queries.device) for part in drawn.pairs))
         scores = Scores(queries @ texts.T)
         parts: PrototypeModule = module  # type: ignore[assignment]
@@ -268,7 +274,7 @@ class PrototypeStep:
         return softmax_loss(own, everything[query], wrong[query])
 
 
-def all_prototypes(module: PrototypeModule, labels: TokenRows | FrozenRows) -> torch.Tensor:
+def all_prototypes(module: PrototypeModule, labels: EncoderInputs) -> torch.Tensor:
     """Return the prototypes of all labels in the module's present state, without gradients."""
     found, was_training = [], module.training
     module.eval()
@@ -281,9 +287,7 @@ def all_prototypes(module: PrototypeModule, labels: TokenRows | FrozenRows) -> t
     return torch.cat(found)
 
 
-def label_prototypes(
-    module: PrototypeModule, encoder: TextEncoder, labels: TokenRows | FrozenRows
-) -> NDArray[np.float32]:
+def label_prototypes(module: PrototypeModule, encoder: TextEncoder, labels: EncoderInputs) -> NDArray[np.float32]:
     """Return the (n_labels, dimension) prototypes of all training labels in the module's present state."""
     texts = torch.from_numpy(encoder.embed(labels))
     device = module.vector_of.device
