@@ -279,12 +279,7 @@ def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     parser = PAGE.parser(__doc__, quick=True)
-    parser.add_argument(
-        "what",
-        nargs="*",
-        choices=list(PARTS),
-        default=[],
-    )
+    parser.add_argument("what", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; none: only write the page")
     parser.add_argument("--data", nargs="+", default=list(SETS))
     parser.add_argument("--k", nargs="+", type=int, default=list(range(2, 9)))
     parser.add_argument("--modes", nargs="+", default=list(MODES))
@@ -294,6 +289,8 @@ def main() -> None:
     parser.add_argument("--dense-data", default="tate-subjects")
     parser.add_argument("--rows", type=int, default=12_000, help="training rows with embeddings")
     args = parser.parse_args()
+    if unknown := set(args.what) - set(PARTS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
     if args.quick:
         args.what = args.what or [part for part in PARTS if part not in ("dense", "time")]
         args.data, args.k, args.seeds, args.repeats, args.rows = args.data[:1], [2], 2, 1, 200

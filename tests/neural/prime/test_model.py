@@ -271,6 +271,25 @@ def test_classifiers_on_frozen_embeddings_and_the_ensemble(tmp_path, problem, fi
     assert fitted.with_classifiers(texts, labels, LinearTree(max_leaf_size=7, threads=1)).tree_.max_leaf_size == 7
 
 
+def test_classifiers_choose_their_own_cost_on_held_out_rows(fitted, monkeypatch):
+    texts, labels, _ = word_pairs()
+    tried = []
+    fit = LinearTree.fit
+
+    def noted(self, X, y, **options):
+        tried.append((self.C, X.shape[0]))
+        return fit(self, X, y, **options)
+
+    monkeypatch.setattr(LinearTree, "fit", noted)
+    found = fitted.with_classifiers(texts, labels)
+    n_rows = len(texts)
+    assert [C for C, rows in tried if rows == n_rows - n_rows // 5] == [1.0, 8.0, 64.0]
+    assert tried[-1] == (found.tree_.C, n_rows)
+    tried.clear()
+    few = fitted.with_classifiers(texts[:40], labels[:40])
+    assert tried == [(few.tree_.C, 40)]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -59,6 +59,8 @@ _MAX_LABELS = 50  # labels per row that `predict` returns
 _SAMPLE = 1000  # training rows from which its threshold is learned
 _HELD_OUT = 0.1  # share of the rows held out for early stopping
 _MAX_HELD_OUT = 2000
+_COSTS = (1.0, 8.0, 64.0)  # C that are tried for the classifiers
+_COST_ROWS = 5000  # rows that it is chosen on
 _ONE_LEAF = 1000  # labels up to which the tree of `PrototypeClassifiers` is a single leaf
 
 
@@ -282,7 +284,8 @@ class PrototypeModel(FittedModel):
     def with_classifiers(self, X: Iterable[str], y: Any, tree: LinearTree | None = None) -> PrototypeClassifiers:
         """Return linear classifiers on the frozen embeddings of these rows, PRIME (W).
 
-        They know all labels of this model, also those without rows. `tree` has their settings.
+        They know all labels of this model, also those without rows. `tree` has their settings; by default its C is
+        chosen on held-out rows.
         """
         self._check_fitted()
         rows, labels = check_text_rows(X, y)
@@ -293,8 +296,25 @@ class PrototypeModel(FittedModel):
             leaf = self.n_labels_ if self.n_labels_ <= _ONE_LEAF else 100
             solver = Solver(threshold=0.0, weights="float32")
             tree = LinearTree(max_leaf_size=leaf, solver=solver, seed=self.seed, threads=self.threads)
+            tree.set_params(C=self._choose_cost(rows, labels, tree))
         classifiers = PrototypeClassifiers(self.encoder_, tree)
         return classifiers.fit(rows, labels, label_features=self.index_.vectors)
+
+    def _choose_cost(self, rows: list[str], Y: sparse.csr_array, tree: LinearTree) -> float:
+        """Return the C with the best nDCG@5 on held-out rows: embeddings are dense and need another one than TF-IDF."""
+        usable = np.flatnonzero(np.diff(Y.indptr))
+        if usable.size < FEWEST_ROWS:
+            return float(tree.C)
+        order = np.random.default_rng([self.seed, 60]).permutation(usable)[:_COST_ROWS]
+        held, rest = np.split(order, [order.size // 5])
+        X_held, X_rest = np.split(self.encode([rows[row] for row in order]), [held.size])
+        found = {}
+        for C in _COSTS:
+            model = LinearTree(**{**tree.get_params(deep=False), "C": C})
+            model.fit(X_rest, check_labels(Y[rest]), label_features=self.index_.vectors)
+            report = evaluate_ranking(check_labels(Y[held]), model.rank(X_held, k=5), metrics=["nDCG@5"])
+            found[C] = float(report["nDCG@5"])
+        return max(found, key=lambda C: found[C])
 
     def settled(self) -> Self:
         """Return an unfitted copy with the encoder and settings that were chosen, to train without trials."""
