@@ -77,10 +77,12 @@ def check_features(X: Any, *, n_features: int | None = None, name: str = "X") ->
 
 
 def feature_parts(X: Any, n_features: int) -> CsrParts:
-    """Return the kernel arrays of user features; fast for a canonical CSR matrix.
+    """Return the kernel arrays of user features; fast for a canonical CSR matrix, and for those of an encoder.
 
     One pass in native code checks the matrix; only if that fails, `check_features` repairs it or raises an error.
     """
+    if isinstance(X, CsrParts) and X.n_cols == n_features:
+        return X
     if isinstance(X, sparse.csr_array | sparse.csr_matrix) and X.shape[1] == n_features and X.dtype == np.float32:
         indptr, indices, data = X.indptr, X.indices, X.data
         if indices.dtype == np.int32 and indptr.size == X.shape[0] + 1:

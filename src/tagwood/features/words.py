@@ -82,9 +82,10 @@ class WordSequences:
         for chunk in packed_chunks(check_texts(texts), tables.folds):
             n_threads = 1 if chunk.offsets.size <= _ROWS_FOR_THREADS else threads
             indptr, ids = _kernels.word_rows(*chunk, *tables, self.slots, self.n_words - FIRST, longest, n_threads)
-            empty = np.flatnonzero(np.diff(indptr) == 0)
-            ids = np.insert(ids, indptr[empty], -1)
-            sizes = np.maximum(1, np.diff(indptr))
+            sizes = np.diff(indptr)
+            if not sizes.all():
+                ids = np.insert(ids, indptr[:-1][sizes == 0], -1)
+                sizes = np.maximum(1, sizes)
             borders.append(borders[-1][-1] + np.cumsum(sizes))
             numbers.append(np.where(ids < 0, UNKNOWN, ids + FIRST).astype(np.int32))
         return np.concatenate(borders), np.concatenate(numbers)

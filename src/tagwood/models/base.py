@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,6 +80,7 @@ class LabelModel(Protocol):
 class FittedModel(Fitted):
     """Base class of models: parameters, `score`, and scikit-learn's description of a multi-label classifier."""
 
+    takes_parts: ClassVar[bool] = False  # whether `rank` also takes features as `CsrParts`
     n_labels_: int
 
     def rank(self, X: Any, k: int = 5) -> Ranking:

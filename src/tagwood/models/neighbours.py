@@ -213,6 +213,8 @@ class Neighbours(FittedModel):
     [0, 2]
     """
 
+    takes_parts = True
+
     def __init__(
         self,
         *,
@@ -484,6 +486,7 @@ class Centroids(FittedModel):
     [1]
     """
 
+    takes_parts = True
     segments_: list[RowIndex]
     row_label_: NDArray[np.int32]
     dead_: NDArray[np.uint8]

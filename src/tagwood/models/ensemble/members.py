@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from tagwood._sparse import CsrParts
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts
 from tagwood.models.label_filter import LabelFilter
@@ -37,6 +38,11 @@ class Member(NamedTuple):
     def takes_texts(self) -> bool:
         """Whether the member reads texts, itself or by its own encoder."""
         return self.encoder is not None or takes_texts(self.model)
+
+    @property
+    def takes_parts(self) -> bool:
+        """Whether the model can rank features as kernel arrays."""
+        return bool(getattr(self.model, "takes_parts", False))
 
     @property
     def is_fitted(self) -> bool:
@@ -117,11 +123,19 @@ class Inputs(NamedTuple):
     lengths: NDArray[np.int64]
 
     @classmethod
-    def encode(cls, members: Sequence[Member], encoder: Encoder | None, rows: Any) -> Inputs:
-        """Encode texts once for all members; features, where `encoder` is None and no member reads texts, stay."""
+    def encode(cls, members: Sequence[Member], encoder: Encoder | None, rows: Any, *, parts: bool = False) -> Inputs:
+        """Encode texts once for all members; features, where `encoder` is None and no member reads texts, stay.
+
+        With `parts`, common features are kernel arrays if all members can rank those: for one text, a matrix takes as
+        long to make as a search.
+        """
         if encoder is None and not any(member.takes_texts for member in members):
             return cls([rows] * len(members), _lengths(rows))
-        common = None if encoder is None else encoder.transform(rows)
+        common: Any = None
+        if encoder is not None:
+            fast = parts and all(member.takes_texts or member.takes_parts for member in members)
+            to_parts = getattr(encoder, "transform_parts", None) if fast else None
+            common = encoder.transform(rows) if to_parts is None else to_parts(rows)
         of = [
             rows if takes_texts(member.model) else common if member.encoder is None else member.encoder.transform(rows)
             for member in members
@@ -144,6 +158,8 @@ class Inputs(NamedTuple):
 def _lengths(rows: Any) -> NDArray[np.int64]:
     if isinstance(rows, list) and rows and isinstance(rows[0], str):
         return np.array([len(text) // 6 for text in rows], dtype=np.int64)  # about the number of words
+    if isinstance(rows, CsrParts):
+        return np.diff(rows.indptr)
     if sparse.issparse(rows):
         sizes: NDArray[np.int64] = np.diff(sparse.csr_array(rows).indptr).astype(np.int64)
         return sizes

@@ -285,7 +285,7 @@ class Ensemble(FittedModel):
         check_int(k, "k", low=1)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         rows = list(X) if self.takes == "texts" else X
-        inputs = Inputs.encode(members, self.encoder_, rows)
+        inputs = Inputs.encode(members, self.encoder_, rows, parts=True)
         wanted = self._wanted(k)
         found = [member.rank(own, wanted, allowed) for member, own in zip(members, inputs.of, strict=True)]
         threads = check_threads(self.threads)

@@ -75,6 +75,7 @@ class TreeRanker(FittedModel):
     sweep_ : TreeSweep with the trials behind `lam_`; None if there were none
     """
 
+    takes_parts = True
     trees_: list[TreeWeights]
     n_features_: int
     lam_: float | None
@@ -319,8 +320,7 @@ class TreeRanker(FittedModel):
         self._check_fitted()
         width = self.beam_width_ if beam_width is None else beam_width
         plan = check_search(k, width, search, max_nodes, self.copy_merge(search))
-        trusted = isinstance(X, CsrParts) and X.n_cols == self.n_features_  # straight from an encoder
-        features = X if trusted else feature_parts(X, self.n_features_)
+        features = feature_parts(X, self.n_features_)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         untrained = None if restrict is not None else self.trees_[0].untrained
         if untrained is not None:
