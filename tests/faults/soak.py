@@ -140,7 +140,7 @@ class Soak:
 
     def kill(self, rng: random.Random) -> None:
         """Kill a worker, until the calm last fifth."""
-        time.sleep(rng.uniform(2, 6))
+        time.sleep(rng.uniform(1.5, 4.5))
         pids = self.service.worker_pids()
         if time.monotonic() < self.calm and pids:
             os.kill(rng.choice(pids), signal.SIGKILL)
@@ -181,7 +181,7 @@ class Soak:
     def run(self) -> dict[str, Any]:
         """Run everything, stop the service, and return the report."""
         self.samples: list[tuple[int, int]] = []
-        clients = [self.suggest] * 3 + [self.say, self.disturb, self.swap, self.kill, self.fill_disk, self.watch]
+        clients = [self.suggest] * 3 + [self.disturb] * 2 + [self.say, self.swap, self.kill, self.fill_disk, self.watch]
         threads = [threading.Thread(target=self._repeat, args=(one, seed)) for seed, one in enumerate(clients)]
         for thread in threads:
             thread.start()
@@ -191,9 +191,10 @@ class Soak:
         if code:
             self.failures.append(f"the service ended with {code}")
         self._judge()
-        checked = sum(self.answers.values())
+        malformed = sum(count for what, count in self.counts.items() if what.startswith("malformed"))
         return {
-            "answers checked": checked,
+            "answers checked": sum(self.answers.values()),
+            "malformed requests": malformed,
             "feedback acknowledged": len(self.acknowledged),
             **dict(sorted(self.counts.items())),
             "memory (MB), open files": self._growth(),

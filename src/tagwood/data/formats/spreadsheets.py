@@ -7,6 +7,7 @@ values that were stored with them.
 from __future__ import annotations
 
 import datetime
+import io
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,9 @@ def write(dataset: Dataset, path: Path) -> None:
             sheet.append([_text_cell(sheet, value) for value in row])
     except openpyxl.utils.exceptions.IllegalCharacterError as error:
         raise InputError("a spreadsheet cannot hold control characters", hint="Write .csv or .parquet.") from error
-    book.save(path)
+    packed = io.BytesIO()  # a zip file that cannot be completed on a full disk prints an error of its own
+    book.save(packed)
+    path.write_bytes(packed.getvalue())
 
 
 def _text_cell(sheet: Any, value: str) -> Any:
