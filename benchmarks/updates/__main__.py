@@ -1,9 +1,9 @@
 """Updates against full training, and a day of a shop: ``python -m benchmarks.updates``.
 
-1. One per cent of the rows come late: CPU time and P@5 of `Tagger.update` and of a full training. 2. A day of a shop,
-with titles of a library as queries and its subjects as products: every hour brings new rows, new labels and removed
-ones; P@5 of updates, of full training every hour and of doing nothing, for the labels that exist at the time. Rows are
-training rows of the set, some of them held out.
+1. One per cent of the rows come late: CPU time and P@5 of `Tagger.update` and of a full training, over several splits.
+2. A day of a shop, with titles of a library as queries and its subjects as products: every hour brings new rows, new
+labels and removed ones; P@5 of updates, of full training every hour and of doing nothing, for the labels that exist at
+the time. Rows are training rows of the set, some of them held out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from tagwood import LabelVocab, LinearTree, Ranking, Tagger
 from tagwood.data import Dataset
 from tagwood.metrics import evaluate
 from tagwood.plots import Chart, Mark, chart_svg
-from tagwood.tagger import SetRules
 
 PAGE = Page("benchmarks", "updates")
 HOURS = 24
@@ -30,10 +29,8 @@ _LATE = 0.01
 
 
 def new_tagger(quality: str) -> Tagger:
-    """Return an unfitted Tagger; scores need no calibration here."""
-    if quality == "fast":
-        return Tagger(model=LinearTree(threads=1), sets=SetRules(holdout=0.0), keep_texts=0)
-    return Tagger(quality=quality, keep_texts=0)
+    """Return an unfitted Tagger of a quality, on one thread."""
+    return Tagger(model=LinearTree(threads=1), quality=quality, keep_texts=0)
 
 
 def cpu(work: Callable[[], Any]) -> tuple[Any, float]:
@@ -53,18 +50,23 @@ def precision(tagger: Tagger, texts: list[str], Y: sparse.csr_array) -> float:
     return 100 * float(evaluate(wide, whole, metrics=["P@5"])["P@5"])
 
 
-def late_rows(split: Split, quality: str) -> dict[str, Any]:
-    """Compare an update by one per cent of the rows with a full training."""
+def late_rows(name: str, quality: str, rows: int, seeds: int) -> dict[str, Any]:
+    """Compare an update by one per cent of the rows with a full training, over several splits."""
+    runs = [_late_rows(SETS[name].split(seed, rows), quality) for seed in range(seeds)]
+    return {"set": SETS[name].title, "quality": quality, "runs": runs}
+
+
+def _late_rows(split: Split, quality: str) -> dict[str, Any]:
     n_old = round((1 - _LATE) * len(split.texts))
     old, new = (
         Dataset(split.Y[part], split.vocab, texts=split.texts[part]) for part in (slice(n_old), slice(n_old, None))
     )
     full, full_cpu = cpu(lambda: new_tagger(quality).fit(split.texts, split.Y, vocab=split.vocab))
-    found: dict[str, Any] = {"quality": quality, "rows": len(split.texts), "new_rows": new.n_rows}
+    found: dict[str, Any] = {"rows": len(split.texts), "new_rows": new.n_rows}
     found |= {"full": precision(full, split.test_texts, split.Y_test), "full_cpu": full_cpu}
     tagger = new_tagger(quality).fit(old)
     found["nothing"] = precision(tagger, split.test_texts, split.Y_test)
-    _, found["update_cpu"] = cpu(lambda: tagger.update(new, old=old if quality == "fast" else None))
+    _, found["update_cpu"] = cpu(lambda: tagger.update(new, old=old))
     found["update"] = precision(tagger, split.test_texts, split.Y_test)
     return found
 
@@ -146,12 +148,13 @@ def _rows(split: Split, Y: sparse.csr_array, rows: NDArray[np.int64], vocab: Lab
 
 def main() -> None:
     parser = PAGE.parser(__doc__)
-    parser.add_argument("--rows", type=int, default=30_000, help="rows of yso-titles, held-out ones included")
+    parser.add_argument("--rows", type=int, default=30_000, help="rows of a set, held-out ones included")
+    parser.add_argument("--seeds", type=int, default=4, help="splits")
     parser.add_argument("--day-rows", type=int, default=30_000)
     args = parser.parse_args()
-    split = SETS["yso"].split(0, args.rows)
     result: dict[str, Any] = {"machine": machine()}
-    result["late"] = [late_rows(split, quality) for quality in ("fast", "balanced")]
+    fast = [late_rows(name, "fast", args.rows, args.seeds) for name in ("yso", "tibkat", "debian")]
+    result["late"] = [*fast, late_rows("yso", "balanced", args.rows, args.seeds)]
     result["day"] = shop_day(SETS["yso"].split(0, args.day_rows))
     PAGE.save(args.out, result)
     (args.out / "updates.svg").write_text(day_chart(result["day"]), encoding="utf-8")
@@ -165,23 +168,31 @@ def day_chart(day: dict[str, Any]) -> str:
     return chart_svg(Chart("A day of a shop: P@5 of the labels of the hour", "hour", "P@5, %", curves))
 
 
+def late_line(one: dict[str, Any]) -> list[str]:
+    """Return a line of the table: means over splits, and the difference with its standard error."""
+    runs = one["runs"]
+    mean = {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
+    lost = np.array([run["update"] - run["full"] for run in runs])
+    return [
+        one["set"],
+        one["quality"],
+        f"{runs[0]['rows']:,}",
+        str(len(runs)),
+        *(f"{mean[way]:.2f}" for way in ("nothing", "update", "full")),
+        f"{lost.mean():+.2f} ± {lost.std(ddof=1) / np.sqrt(lost.size):.2f}",
+        f"{mean['update_cpu']:.2f}",
+        f"{mean['full_cpu']:.1f}",
+        f"{100 * mean['update_cpu'] / mean['full_cpu']:.1f} %",
+    ]
+
+
 def page_blocks(result: dict[str, Any]) -> Iterator[str]:
     """Yield the tables and the figure."""
     yield f"{machine_line(result['machine'])} Other work ran on the machine."
-    rows = [
-        [
-            one["quality"],
-            f"{one['rows']:,}",
-            f"{one['new_rows']:,}",
-            *(f"{one[way]:.2f}" for way in ("nothing", "update", "full")),
-            f"{one['update_cpu']:.1f}",
-            f"{one['full_cpu']:.1f}",
-            f"{100 * one['update_cpu'] / one['full_cpu']:.0f} %",
-        ]
-        for one in result["late"]
-    ]
-    header = ["quality", "rows", "new", "P@5 before", "update", "full", "CPU s update", "CPU s full", "share"]
-    yield "**One per cent of the rows come late**\n\n" + table(header, rows)
+    header = ["set", "quality", "rows", "splits", "P@5 before", "update", "full", "update - full"]
+    yield "**One per cent of the rows come late**\n\n" + table(
+        [*header, "CPU s update", "CPU s full", "share"], [late_line(one) for one in result["late"]]
+    )
     day = result["day"]
     yield (
         f"**A day of a shop**: {day['rows']:,} rows and {day['labels']:,} labels at first; in 24 hours "

@@ -91,24 +91,51 @@ TrainedOut give_blocks(std::vector<TrainedBlock> &blocks) {
           own(std::move(scales)),          own(std::move(biases)),     own(std::move(sweeps))};
 }
 
+// What `start` of train_blocks holds: ptr, features, columns, values, biases; or nothing.
+struct StartArrays {
+  In<int64_t> ptr;
+  In<int32_t> features, columns;
+  In<float> values, bias;
+
+  explicit StartArrays(const nb::tuple &t)
+      : ptr(nb::cast<In<int64_t>>(t[0])), features(nb::cast<In<int32_t>>(t[1])), columns(nb::cast<In<int32_t>>(t[2])),
+        values(nb::cast<In<float>>(t[3])), bias(nb::cast<In<float>>(t[4])) {}
+
+  StartWeights view(const TrainTasks &tasks, int64_t n_features) const {
+    const int64_t n_entries = size_of(features), n_blocks = tasks.n_blocks;
+    bool fits = size_of(ptr) == n_blocks + 1 && ptr.data()[0] == 0 &&
+                std::is_sorted(ptr.data(), ptr.data() + n_blocks + 1) && ptr.data()[n_blocks] == n_entries &&
+                size_of(columns) == n_entries && size_of(values) == n_entries &&
+                size_of(bias) == tasks.output_ptr[n_blocks] && all_within(features, 0, n_features);
+    for (int64_t b = 0; fits && b < n_blocks; ++b)
+      for (int64_t i = ptr.data()[b]; fits && i < ptr.data()[b + 1]; ++i)
+        fits = columns.data()[i] >= 0 && columns.data()[i] < tasks.output_ptr[b + 1] - tasks.output_ptr[b];
+    if (!fits)
+      throw nb::value_error("train_blocks: the arrays of start are inconsistent");
+    return {ptr.data(), features.data(), columns.data(), values.data(), bias.data()};
+  }
+};
+
 TrainedOut py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_features,
                            In<int64_t> row_begin, In<int64_t> row_end, In<int32_t> rows, In<int64_t> output_ptr,
                            In<int64_t> positive_begin, In<int64_t> positive_end, In<int32_t> positives,
                            In<float> positive_weights, In<float> row_weights, In<int64_t> seeds, int loss, double cost,
                            double bias, double tolerance, int max_sweeps, double threshold, int weight_type,
-                           uint64_t seed, int threads, int64_t chunk_entries, bool mapped) {
+                           uint64_t seed, int threads, int64_t chunk_entries, bool mapped, const ArrayTuple &start) {
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
-  const TrainTasks tasks{row_begin.data(),
-                         row_end.data(),
-                         rows.data(),
-                         output_ptr.data(),
-                         positive_begin.data(),
-                         positive_end.data(),
-                         positives.data(),
-                         positive_weights.size() ? positive_weights.data() : nullptr,
-                         row_weights.size() ? row_weights.data() : nullptr,
-                         seeds.data(),
-                         static_cast<int64_t>(seeds.shape(0))};
+  TrainTasks tasks{row_begin.data(),
+                   row_end.data(),
+                   rows.data(),
+                   output_ptr.data(),
+                   positive_begin.data(),
+                   positive_end.data(),
+                   positives.data(),
+                   positive_weights.size() ? positive_weights.data() : nullptr,
+                   row_weights.size() ? row_weights.data() : nullptr,
+                   seeds.data(),
+                   static_cast<int64_t>(seeds.shape(0))};
+  if (start.size() > 0)
+    tasks.start = StartArrays(start).view(tasks, n_features);
   const TrainOptions options{static_cast<Loss>(loss),
                              cost,
                              bias,
@@ -124,38 +151,6 @@ TrainedOut py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float
   {
     nb::gil_scoped_release release;
     blocks = train_blocks(x, tasks, options);
-  }
-  return give_blocks(blocks);
-}
-
-// Packs given weights: block b has the entries entry_ptr[b] .. entry_ptr[b + 1] and n_columns[b] outputs.
-TrainedOut py_pack_blocks(In<int64_t> entry_ptr, In<int32_t> features, In<int32_t> columns, In<float> values,
-                          In<int64_t> n_columns, int64_t n_features, int weight_type) {
-  const auto n_blocks = static_cast<int64_t>(n_columns.shape(0));
-  const auto n_entries = static_cast<int64_t>(features.shape(0));
-  const bool fits = static_cast<int64_t>(entry_ptr.shape(0)) == n_blocks + 1 && entry_ptr.data()[0] == 0 &&
-                    std::is_sorted(entry_ptr.data(), entry_ptr.data() + n_blocks + 1) &&
-                    entry_ptr.data()[n_blocks] == n_entries && static_cast<int64_t>(columns.shape(0)) == n_entries &&
-                    static_cast<int64_t>(values.shape(0)) == n_entries;
-  if (!fits || !all_within(features, 0, n_features) || !all_within(columns, 0, 256))
-    throw nb::value_error("pack_blocks: entry_ptr, features, columns and values are inconsistent");
-  std::vector<TrainedBlock> blocks(n_blocks);
-  for (int64_t b = 0; b < n_blocks; ++b)
-    for (int64_t i = entry_ptr.data()[b]; i < entry_ptr.data()[b + 1]; ++i)
-      if (n_columns.data()[b] > 256 || columns.data()[i] >= n_columns.data()[b])
-        throw nb::value_error("pack_blocks: a column is outside its block");
-  {
-    nb::gil_scoped_release release;
-    const int bits = feature_bits(n_features);
-    std::vector<Weight> weights, spare;
-    for (int64_t b = 0; b < n_blocks; ++b) {
-      weights.clear();
-      for (int64_t i = entry_ptr.data()[b]; i < entry_ptr.data()[b + 1]; ++i)
-        weights.push_back(
-            {hash_feature(features.data()[i], bits), static_cast<uint32_t>(columns.data()[i]), values.data()[i]});
-      blocks[b].packed =
-          pack_block(weights, spare, static_cast<int>(n_columns.data()[b]), bits, static_cast<WeightType>(weight_type));
-    }
   }
   return give_blocks(blocks);
 }
@@ -390,10 +385,7 @@ void bind_tree(nb::module_ &m) {
         arg("positives").noconvert(), arg("positive_weights").noconvert(), arg("row_weights").noconvert(),
         arg("seeds").noconvert(), arg("loss"), arg("cost"), arg("bias"), arg("tolerance"), arg("max_sweeps"),
         arg("threshold"), arg("weight_type"), arg("seed"), arg("threads"), arg("chunk_entries") = 0,
-        arg("mapped") = false);
-  m.def("pack_blocks", &py_pack_blocks, "Pack given weights block by block; the same arrays as `train_blocks`.",
-        arg("entry_ptr").noconvert(), arg("features").noconvert(), arg("columns").noconvert(),
-        arg("values").noconvert(), arg("n_columns").noconvert(), arg("n_features"), arg("weight_type"));
+        arg("mapped") = false, arg("start") = nb::tuple());
   m.def("search", &py_search,
         "Best k labels of each row: labels, scores, number found, nodes evaluated, bound on missed labels.",
         arg("model"), arg("n_labels"), arg("max_outputs"), arg("link_power"), arg("x_indptr").noconvert(),

@@ -136,7 +136,7 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays
     if (!moves)
       continue;
     for (int v = 0; v < N; ++v)
-      bias[v] += step[v] * state.bias_value;
+      bias[v] += step[v] * state.bias_step;
     for (at = 0; at < n; ++at) {
       float *w = weights + static_cast<size_t>(features[at]) * kLanes;
       for (int v = 0; v < N; ++v)
@@ -201,7 +201,7 @@ template <int kLanes> TAGWOOD_INLINE void logistic_sweep(LaneArrays &arrays, Lan
       alpha = next;
     }
     for (int l = 0; l < kLanes; ++l)
-      state.bias[l] += step[l] * state.bias_value;
+      state.bias[l] += step[l] * state.bias_step;
     for (int64_t at = 0; at < n; ++at) {
       float *w = arrays.weights + static_cast<size_t>(features[at]) * kLanes;
       for (int l = 0; l < kLanes; ++l)

@@ -116,7 +116,8 @@ void number_by_count(Workspace &ws) {
 
 // Copies the block's rows into the compact space with the most frequent features first. Where rows are
 // read in chunks, features are numbered and norms computed, but nothing is copied.
-void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOptions &o, bool chunked, Workspace &ws) {
+void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOptions &o, double bias_step, bool chunked,
+               Workspace &ws) {
   auto &local = ws.rows;
   ws.local_of.resize(x.n_cols, -1);
   ws.position_of.resize(x.n_rows, -1);
@@ -148,7 +149,7 @@ void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOpti
   for (int64_t i = 0; i < n; ++i) {
     const auto features = x.row_indices(ws.row_of[i]);
     const auto values = x.row_data(ws.row_of[i]);
-    double norm = o.bias * o.bias;
+    double norm = bias_step * bias_step;
     for (const float value : values)
       norm += static_cast<double>(value) * value;
     local.squared_norm[i] = static_cast<float>(norm);
@@ -186,7 +187,9 @@ BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t 
       random_(o.seed ^ mix(static_cast<uint64_t>(tasks.seeds[block]))) {
   n_rows_ = static_cast<int64_t>(rows.size());
   chunked_ = o.chunk_entries > 0 && count_entries(x, rows) > o.chunk_entries;
-  copy_rows(x, rows.data(), n_rows_, o, chunked_, ws);
+  state_.bias_value = static_cast<float>(o.bias);
+  state_.bias_step = tasks.start.ptr ? 0.0f : state_.bias_value;
+  copy_rows(x, rows.data(), n_rows_, o, state_.bias_step, chunked_, ws);
   lanes_ = n_outputs_ <= 4 ? 4 : n_outputs_ <= 8 ? 8 : 16;
   const size_t n_weights = ws.rows.feature_of.size() * lanes_;
   if (n_weights + 16 > ws.weights_capacity) {
@@ -201,8 +204,10 @@ BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t 
   ws.sequence.resize(n_rows_);
   std::iota(ws.sequence.begin(), ws.sequence.end(), 0);
   ws.kept.clear();
+  threshold_ = static_cast<float>(o.threshold);
+  if (tasks.start.ptr)
+    read_start(block);
   state_.diagonal = static_cast<float>(0.5 / o.cost);
-  state_.bias_value = static_cast<float>(o.bias);
   state_.settled = static_cast<float>(o.tolerance / 4);
   if (tasks.row_weights || !even_positives()) {
     ws.cost_storage.assign(n_rows_ * lanes_ + 16, state_.diagonal);
@@ -214,6 +219,31 @@ BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t 
 BlockTraining::~BlockTraining() {
   for (const int32_t feature : ws_.rows.feature_of)
     ws_.local_of[feature] = -1;
+}
+
+// Sorts the weights to start from by output. Those of features that no row of the block has are kept as they are. Small
+// ones are kept, too: they were rounded when they were stored, and updates must not drop them.
+void BlockTraining::read_start(int64_t block) {
+  const StartWeights &from = tasks_.start;
+  const int64_t begin = from.ptr[block], end = from.ptr[block + 1];
+  ws_.start_ptr.assign(n_outputs_ + 1, 0);
+  for (int64_t i = begin; i < end; ++i)
+    if (from.values[i] != 0 && ws_.local_of[from.features[i]] >= 0)
+      ++ws_.start_ptr[from.columns[i] + 1];
+  std::partial_sum(ws_.start_ptr.begin(), ws_.start_ptr.end(), ws_.start_ptr.begin());
+  ws_.start.resize(ws_.start_ptr.back());
+  std::vector<int64_t> next(ws_.start_ptr.begin(), ws_.start_ptr.end() - 1);
+  for (int64_t i = begin; i < end; ++i) {
+    if (from.values[i] == 0) // features of many outputs are stored for all of them
+      continue;
+    const auto column = static_cast<uint32_t>(from.columns[i]);
+    const int32_t local = ws_.local_of[from.features[i]];
+    if (local >= 0)
+      ws_.start[next[column]++] = {static_cast<uint32_t>(local), column, from.values[i]};
+    else
+      ws_.kept.push_back({hash_feature(from.features[i], hash_bits_), column, from.values[i]});
+    threshold_ = std::min(threshold_, std::abs(from.values[i]));
+  }
 }
 
 TrainedBlock BlockTraining::run() {
@@ -398,6 +428,12 @@ void BlockTraining::start(int lane, int64_t output) {
   output_of_[lane] = output;
   state_.active[lane] = 1;
   state_.bias[lane] = 0;
+  if (tasks_.start.ptr) {
+    for (int64_t i = ws_.start_ptr[output]; i < ws_.start_ptr[output + 1]; ++i)
+      ws_.weights[ws_.start[i].hash * lanes_ + lane] = ws_.start[i].value;
+    if (o_.bias > 0)
+      state_.bias[lane] = tasks_.start.bias[first_output_ + output] / static_cast<float>(o_.bias);
+  }
   const int64_t begin = tasks_.positive_begin[first_output_ + output];
   const int64_t end = tasks_.positive_end[first_output_ + output];
   const float even = tasks_.positive_weights && begin < end ? std::max(tasks_.positive_weights[begin], 1e-6f) : 1.0f;
@@ -419,12 +455,11 @@ void BlockTraining::start(int lane, int64_t output) {
 
 // Moves the weights out of lanes and leaves zeros.
 void BlockTraining::empty(const Lanes &full) {
-  const float threshold = static_cast<float>(o_.threshold);
   const auto &feature_of = ws_.rows.feature_of;
   for (size_t f = 0; f < feature_of.size(); ++f) {
     for (int i = 0; i < full.n; ++i) {
       float &w = ws_.weights[f * lanes_ + full.lane[i]];
-      if (std::abs(w) >= threshold && w != 0)
+      if (std::abs(w) >= threshold_ && w != 0)
         ws_.kept.push_back(
             {hash_feature(feature_of[f], hash_bits_), static_cast<uint32_t>(output_of_[full.lane[i]]), w});
       w = 0;

@@ -45,6 +45,15 @@ struct TrainOptions {
   bool mapped = false; // x is a map of files: pages that have been read are released (see core/pages.hpp)
 };
 
+// Weights to start from: block b has the entries ptr[b]:ptr[b + 1] in any order, each a feature of x and an output of
+// the block; bias has one number per output of all blocks, and stays. All null: start from zero.
+struct StartWeights {
+  const int64_t *ptr = nullptr;
+  const int32_t *features = nullptr, *columns = nullptr;
+  const float *values = nullptr;
+  const float *bias = nullptr;
+};
+
 // What to train: block b sees the rows rows[row_begin[b]:row_end[b]] and has the outputs
 // output_ptr[b]:output_ptr[b + 1]; output o is positive on positives[positive_begin[o]:positive_end[o]].
 // positive_weights (may be null) belong to the positives, row_weights (may be null) to rows of x.
@@ -59,6 +68,7 @@ struct TrainTasks {
   const float *row_weights;
   const int64_t *seeds;
   int64_t n_blocks;
+  StartWeights start = {};
 
   std::span<const int32_t> rows_of(int64_t block) const {
     return {rows + row_begin[block], static_cast<size_t>(row_end[block] - row_begin[block])};
@@ -119,6 +129,7 @@ struct alignas(64) LaneState {
   float diagonal = 0.5f;                   // 1/(2C)
   float settled = 0;                       // smaller projected gradients cause no update
   float bias_value = 1;
+  float bias_step = 1; // the same, or 0 where the bias stays
 };
 
 // Visits the rows of arrays.sequence; lanes is 4, 8 or 16.
@@ -146,6 +157,8 @@ struct Workspace : LaneArrays {
   size_t weights_capacity = 0;
   std::vector<float> alpha_storage, cost_storage;
   std::vector<Weight> kept, spare;
+  std::vector<Weight> start; // weights to start from, by output; `hash` is the compact id of the feature
+  std::vector<int64_t> start_ptr;
   // The next rows of a sweep over a block that is read in chunks, in the order in which they are visited.
   LaneArrays chunk;
   std::vector<float> chunk_values, chunk_alpha, chunk_costs;
@@ -196,6 +209,7 @@ private:
   bool settled(int lane) const { return state_.largest[lane] - state_.smallest[lane] <= o_.tolerance; }
   int fill(const Lanes &free, int64_t &next);
   void start(int lane, int64_t output);
+  void read_start(int64_t block);
   void empty(const Lanes &full);
 
   const CsrView &x_;
@@ -207,6 +221,7 @@ private:
   int64_t first_output_, n_outputs_;
   int64_t n_rows_ = 0;
   int lanes_ = 16;
+  float threshold_; // smaller weights are dropped
   float *costs_ = nullptr;
   int64_t output_of_[kMaxLanes];
   Random random_;

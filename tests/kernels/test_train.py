@@ -95,11 +95,21 @@ class Blocks:
         return np.repeat(per_output, sizes) if weights == "outputs" else NO_WEIGHTS
 
     def train(
-        self, loss=0, cost=1.0, bias=1.0, tolerance=1e-4, threshold=0.0, dtype="float32", seed=0, threads=1, chunk=0
+        self,
+        loss=0,
+        cost=1.0,
+        bias=1.0,
+        tolerance=1e-4,
+        threshold=0.0,
+        dtype="float32",
+        seed=0,
+        threads=1,
+        chunk=0,
+        start=(),
     ):
         seeds = np.arange(len(self.seen), dtype=np.int64)
         options = (loss, cost, bias, tolerance, 3000, threshold, DTYPES.index(dtype), seed, threads, chunk)
-        return _kernels.train_blocks(*self.X, *self.tasks, seeds, *options)
+        return _kernels.train_blocks(*self.X, *self.tasks, seeds, *options, start=start)
 
     def weights(self, dtype="float32", **options):
         return reference_blocks.read_trained(
@@ -396,3 +406,49 @@ def test_arrays_that_do_not_fit_are_refused():
     problem.second_half = problem.second_half[:-1]
     with pytest.raises(ValueError, match="one entry per node"):
         problem.match()
+
+
+def start_of(blocks, seed, bias):
+    """Random weights and biases to start from, as matrix and vector, and as the kernel takes them."""
+    rng = np.random.default_rng(seed)
+    n_outputs = int(blocks.output_ptr[-1])
+    W = np.where(rng.random((n_outputs, blocks.n_features)) < 0.5, rng.normal(size=(n_outputs, blocks.n_features)), 0)
+    W, b = W.astype(np.float32), (bias * rng.normal(size=n_outputs)).astype(np.float32)
+    output, feature = np.nonzero(W)
+    block = np.searchsorted(blocks.output_ptr, output, side="right") - 1
+    ptr = np.searchsorted(block, np.arange(blocks.output_ptr.size)).astype(np.int64)
+    column = (output - blocks.output_ptr[block]).astype(np.int32)
+    return W, b, (ptr, feature.astype(np.int32), column, W[output, feature], b)
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    seed=st.integers(0, 10**6),
+    n_rows=st.integers(1, 20),
+    outputs=st.lists(st.sampled_from([1, 5, 17]), min_size=1, max_size=2),
+    weights=st.sampled_from(WEIGHTS),
+    bias=st.sampled_from([0.0, 1.0, 2.5]),
+)
+def test_a_start_is_moved_as_little_as_the_rows_need_and_its_bias_stays(seed, n_rows, outputs, weights, bias):
+    blocks = Blocks(seed, n_rows, 9, outputs, weights, density=0.3)
+    W, b, start = start_of(blocks, seed, bias)
+    found_W, found_b = blocks.weights(bias=bias, start=start)
+    twin_W, twin_b = reference.train_blocks(*blocks.X, *blocks.tasks, 0, 1.0, bias, 0.0, (W, b))
+    np.testing.assert_allclose(found_b, np.where(bias > 0, b, 0), atol=1e-6)
+    np.testing.assert_allclose(found_W, twin_W, atol=2e-3)
+    np.testing.assert_allclose(twin_b, found_b, atol=1e-6)
+
+
+def test_forged_starts_are_refused():
+    blocks = Blocks(0)
+    _, _, start = start_of(blocks, 0, 1.0)
+    ptr, features, columns, values, bias = start
+    for bad in (
+        (ptr[:-1], features, columns, values, bias),
+        (ptr, features + 100, columns, values, bias),
+        (ptr, features, columns + 3, values, bias),
+        (ptr, features, columns, values[:-1], bias),
+        (ptr, features, columns, values, bias[:-1]),
+    ):
+        with pytest.raises(ValueError, match="start"):
+            blocks.train(start=bad)

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from library import make_library
 
-from tagwood import LinearTree, Tagger
+from tagwood import Disentangled, Ensemble, LinearTree, Neighbours, SoftmaxTree, Tagger, TfidfEncoder
 from tagwood.cli.app import run
 from tagwood.data import Dataset
 from tagwood.errors import InputError
+from tagwood.models.neighbours import Centroids
+from tagwood.storage import read_manifest
 from tagwood.tagger.fitting import label_sets
 
 
@@ -34,12 +36,15 @@ def test_new_labels_are_learned_from_few_rows_and_the_history_is_stored(tmp_path
         )
 
 
-def test_a_model_without_stored_rows_needs_the_old_ones():
+def test_only_new_labels_need_the_old_rows():
     texts, labels = make_library()
     tagger = Tagger(model=LinearTree(threads=1)).fit(texts, labels)
-    with pytest.raises(InputError, match="needs the rows of the last training"):
-        tagger.update(texts[:2], labels[:2])
+    with pytest.raises(InputError, match="needs the rows of the last training; got 'metal'"):
+        tagger.update(["copper wire"], [["metal"]])
     assert tagger.history_ == []
+    assert "metal" not in [tagger.vocab_.name(label) for label in range(len(tagger.vocab_))]
+    tagger.update(texts[:2], labels[:2])
+    assert tagger.history_[0].rows == 2
 
 
 def test_a_full_training_is_due_when_much_is_new():
@@ -70,12 +75,35 @@ def test_a_balanced_tagger_updates_all_members_from_what_it_has_stored():
     assert tagger.tag_one(texts[0], 1).names == [names[draw[0]]]
 
 
+def test_members_that_cannot_learn_stay_and_are_named(tmp_path, capsys):
+    texts, labels = make_library(200)
+    words = TfidfEncoder(ngrams=(1, 1))
+    members = [LinearTree(threads=1), Neighbours(threads=1), Centroids(threads=1)]
+    members += [(words, Disentangled(LinearTree(max_leaf_size=3, threads=1), threads=1)), SoftmaxTree()]
+    ensemble = Ensemble(members, fusion="mean", prune=False, refit=False, threads=1)
+    tagger = Tagger(model=ensemble).fit(texts, labels)
+    tagger.update(["oak and elm wood"] * 4, [["furniture"]] * 4)
+    assert tagger.history_[0].unchanged == ["SoftmaxTree"]
+    assert "furniture" in tagger.tag_one("oak and elm wood", 5).names
+    tagger.save(tmp_path / "model")
+    assert Tagger.load(tmp_path / "model").overview()["updates"][0]["unchanged"] == ["SoftmaxTree"]
+    assert run(["show", str(tmp_path / "model")]) == 0
+    assert "unchanged: SoftmaxTree" in capsys.readouterr().out
+
+
+def test_only_models_that_can_learn_are_updated():
+    texts, labels = make_library()
+    tagger = Tagger(model=SoftmaxTree()).fit(texts, labels)
+    with pytest.raises(InputError, match="cannot be updated"):
+        tagger.update(texts[:2], labels[:2])
+
+
 def test_the_command_updates_a_model_in_place(tmp_path, capsys):
     texts, labels = make_library()
     old, new, model = tmp_path / "old.jsonl", tmp_path / "new.jsonl", tmp_path / "model"
     old.write_text("".join(json.dumps({"text": t, "labels": y}) + "\n" for t, y in zip(texts, labels, strict=True)))
     new.write_text("".join(json.dumps({"text": "copper wire", "labels": ["metal"]}) + "\n" for _ in range(3)))
-    Tagger(model=LinearTree(threads=1)).fit(texts, labels).save(model)
+    Tagger(model=LinearTree(threads=1)).fit(texts, labels).save(model, notes="spring")
 
     def update(*arguments):
         return run(["update", str(model), str(new), *arguments]), capsys.readouterr()
@@ -87,6 +115,7 @@ def test_the_command_updates_a_model_in_place(tmp_path, capsys):
     assert code == 0
     facts = json.loads(shown.out)
     assert (facts["rows"], facts["new_labels"], facts["updates"]) == (3, 1, 1)
+    assert read_manifest(model).notes == "spring"
     assert "metal" in [Tagger.load(model).vocab_.name(label) for label in range(len(Tagger.load(model).vocab_))]
     assert update("--full")[0] == 2
     assert update("--full", "--data", str(old))[0] == 0

@@ -41,6 +41,10 @@ def show(
     if facts["members"]:
         lines = "\n".join(common.member_lines(tagger))
         typer.echo(f"\nMembers, measured on held-out rows\n{_indented(lines)}")
+    if facts["updates"]:
+        typer.echo(f"\nUpdates since the last full training\n{_history(facts['updates'])}")
+        if tagger.full_training_due:
+            typer.echo(f"  A full training is due: {tagger.full_training_due}.")
     typer.echo(f"\nLargest labels\n{_listed(facts['largest_labels'])}")
     if facts["recipe"] is not None:
         typer.echo(f"\nRecipe\n{_indented(facts['recipe'])}")
@@ -75,6 +79,8 @@ def describe_tagger(tagger: Tagger, folder: Path, limit: int) -> dict[str, Any]:
         },
         "largest_labels": [{"label": one.name, "rows": one.rows} for one in largest_labels(tagger, limit)],
         "tree": {name.replace("_", " "): value for name, value in tree.items()},
+        "updates": [one._asdict() for one in tagger.history_],
+        "full_training_due": tagger.full_training_due,
         "quality": _quality_facts(tagger),
         "members": [one._asdict() for one in tagger.members()],
         "probabilities": _probability_facts(tagger),
@@ -123,6 +129,15 @@ def _recipe_text(tagger: Tagger) -> str | None:
         return recipe_of(tagger).to_toml()
     except InputError:  # parts that recipes do not describe
         return None
+
+
+def _history(updates: list[dict[str, Any]]) -> str:
+    lines = []
+    for one in updates:
+        kept = f"; unchanged: {', '.join(one['unchanged'])}" if one["unchanged"] else ""
+        counts = f"{one['rows']:,} rows, {one['labels']:,} labels, {one['new_labels']:,} of them new"
+        lines.append(f"  {one['date']}  {counts}, {one['cpu_seconds']:.1f} CPU seconds{kept}")
+    return "\n".join(lines)
 
 
 def _listed(labels: list[dict[str, Any]]) -> str:

@@ -20,7 +20,7 @@ def update(
     new: Annotated[Path, typer.Argument(help="New rows with labels; labels may be new.")],
     data: Annotated[
         Path | None,
-        typer.Option(help="Rows of the last training; models of quality balanced have stored what they need of them."),
+        typer.Option(help="Rows of the last training, for new labels; models of quality balanced have stored them."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-O", help="Folder of the updated model; the model itself by default.")
@@ -28,13 +28,17 @@ def update(
     full: Annotated[bool, typer.Option("--full", help="Train on all rows, those of --data and the new ones.")] = False,
     data_format: common.FormatOption = None,
     jobs: common.JobsOption = None,
-    notes: Annotated[str | None, typer.Option(help="Notes to store with the model.")] = None,
+    notes: Annotated[
+        str | None, typer.Option(help="Notes to store with the model; its present ones by default.")
+    ] = None,
     json: common.JsonFlag = False,
 ) -> None:
-    """Train only what new rows and labels change, and say when a full training is due.
+    """Learn new rows and labels at a small part of the cost of training, and say when a full training is due.
 
     The folder is replaced in one step; a running service loads the new model without a pause.
     """
+    from tagwood.storage import read_manifest
+
     tagger = common.load_tagger(model, jobs)
     rows = _read(new, tagger, data_format, on_unknown="add")
     old = None if data is None else _read(data, tagger, data_format, on_unknown="skip")
@@ -42,7 +46,8 @@ def update(
         tagger = _trained(tagger, old, rows)
     else:
         tagger.update(rows, old=old)
-    folder = tagger.save(output or model, notes=notes, overwrite=output is None)
+    kept = read_manifest(model).notes if notes is None else notes
+    folder = tagger.save(output or model, notes=kept, overwrite=output is None)
     facts = _facts(tagger, folder, rows)
     if json:
         common.print_json(facts)
@@ -51,9 +56,11 @@ def update(
         common.say(f"{folder}: trained on {tagger.n_rows_:,} rows")
         return
     common.say(
-        f"{folder}: {facts['rows']:,} rows; {facts['labels']:,} labels trained again, {facts['new_labels']:,} of them "
-        f"new; {facts['cpu_seconds']:.1f} CPU seconds"
+        f"{folder}: learned {facts['rows']:,} rows of {facts['labels']:,} labels, {facts['new_labels']:,} of them new; "
+        f"{facts['cpu_seconds']:.1f} CPU seconds"
     )
+    if facts["unchanged"]:
+        common.say(f"! Only a full training changes {', '.join(facts['unchanged'])}; the other members have learned.")
     if facts["full_training_due"]:
         common.say(f"! A full training is due: {facts['full_training_due']}. Run tagwood update --full --data OLD.")
 

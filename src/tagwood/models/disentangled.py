@@ -40,6 +40,7 @@ from tagwood.errors import InputError
 from tagwood.models.base import Progress
 from tagwood.models.linear_tree import LinearTree, TreeRanker
 from tagwood.models.linear_tree.training import LOSSES, NodeRows, TreePlan, TreeTraining
+from tagwood.models.linear_tree.updating import TreeUpdate
 from tagwood.models.linear_tree.weights import TrainedBlocks, blocks_of, link_power
 from tagwood.models.tasks import Job, Runner
 from tagwood.storage import State, storable
@@ -183,6 +184,13 @@ class Disentangled(TreeRanker):
     def copy_merge(self, search: str) -> str:
         """Return how the scores of copies of a label are joined."""
         return self.merge
+
+    def rows_of_new_copies(self, plan: TreeUpdate, X: CsrParts, label_rows: CsrParts) -> CsrParts | None:
+        """Return the rows that the trained tree sends to the leaf of each copy; see `rows_of_copies`."""
+        if self.copy_settings.bring == "all" or not plan.tree.has_copies:
+            return None
+        beam = _AUTO_BEAM if self.copies == AUTO else _BEAM
+        return rows_of_copies(label_rows, plan.tree, plan.weights.leaves(X, beam, check_threads(self.threads))[0])
 
     def copy_counts(self) -> NDArray[np.int64]:
         """Return the number of leaves of each label in the first tree."""

@@ -388,6 +388,17 @@ class TrafficFacts(BaseModel):
     agreement: float | None = Field(description="Mean share of labels that both models suggested.")
 
 
+class UpdateFacts(BaseModel):
+    """An update of the model by new rows (`tagwood update`)."""
+
+    rows: int = Field(description="New rows.")
+    labels: int = Field(description="Labels of these rows.")
+    new_labels: int = Field(description="Labels that had no rows before.")
+    cpu_seconds: float
+    date: str
+    unchanged: list[str] = Field(description="Members that only a full training changes.")
+
+
 class ModelResponse(BaseModel):
     """What the model is, how good it is, and the limits of requests."""
 
@@ -401,6 +412,8 @@ class ModelResponse(BaseModel):
     labels_in_training: int
     labels_masked: int
     rows: int = Field(description="Training texts.")
+    updates: list[UpdateFacts] = Field(description="Since the last full training, oldest first.")
+    full_training_due: str = Field(description="Why a full training is due; empty if it is not.")
     languages: list[str]
     fields: dict[str, int] = Field(description="Named fields of the texts and how often each counts; may be empty.")
     tree: dict[str, Any] | None = Field(description="Sizes of the label tree.")

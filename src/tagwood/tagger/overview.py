@@ -15,6 +15,7 @@ from tagwood.metrics.matching import match
 from tagwood.tagger.browsing import TreeBrowser
 from tagwood.tagger.fitting import Probabilities, linear_tree_of
 from tagwood.tagger.stored import FittedTagger, LabelBrief, brief_label
+from tagwood.tagger.updating import due_because
 
 PROMISES = (
     *(f"precision>={value}" for value in (0.95, 0.9, 0.8, 0.7)),
@@ -47,6 +48,8 @@ def overview(tagger: FittedTagger, trees: list[TreeBrowser], language: str | Non
         "labels_in_training": int(np.count_nonzero(counts)),
         "labels_masked": int(vocab.removed_mask().sum()),
         "rows": tagger.n_rows_,
+        "updates": [one._asdict() for one in tagger.history_],
+        "full_training_due": due_because(tagger.history_, tagger.n_rows_, counts),
         "languages": list(vocab.languages),
         "fields": field_weights(tagger),
         "tree": tree_sizes(tagger, trees),

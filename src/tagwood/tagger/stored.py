@@ -49,6 +49,7 @@ class FittedTagger(Protocol):
     probabilities_: Probabilities | None
     measures_: Measures | None
     simpler_because_: str
+    history_: list[TaggerUpdate]
     new_labels_: NewLabels | None
     examples_: ExampleTexts | None
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -81,7 +81,7 @@ from tagwood.tagger.stored import (
     restored_settings,
     tagger_state,
 )
-from tagwood.tagger.updating import TaggerUpdate, due_because, update_tagger
+from tagwood.tagger.updating import TaggerUpdate, check_updatable, due_because, update_tagger
 
 
 @storable("Tagger")
@@ -616,8 +616,9 @@ class Tagger(Params):
     def update(self, X: Iterable[Text] | Dataset, y: Any = None, *, old: Dataset | None = None) -> Self:
         """Learn from new texts at a small part of the cost of `fit`.
 
-        Only the classifiers of labels with new texts are trained again; new labels get a place beside similar ones.
-        `history_` tells what each update brought, and `full_training_due` when it is time to train on all rows.
+        Linear trees go on from their present weights, in the classifiers that the new texts concern; new labels get a
+        place beside similar ones. `history_` tells what each update brought, which members of an ensemble could not
+        learn this way, and `full_training_due` when it is time to train on all rows.
 
         Parameters
         ----------
@@ -626,8 +627,8 @@ class Tagger(Params):
         y
             Labels of the texts, as in `fit`; they may be new.
         old
-            The rows of the last training. A Tagger of quality balanced has stored what it needs of them; others need
-            them, or enough of them: all rows with the labels of the new texts, and others like them.
+            The rows of the last training, which labels without rows so far are trained against. A Tagger of quality
+            balanced has stored what it needs of them.
         """
         self._fitted()
         if isinstance(X, Dataset):
@@ -637,8 +638,11 @@ class Tagger(Params):
             data = training_data(self.as_texts(X), Y, None, table)
         if data.n_rows == 0:
             return self
-        self.update_labels(vocab=data.vocab)
-        self.history_ = [*self.history_, update_tagger(self, data, old)]
+        start = process_time()
+        check_updatable(self, data, old)
+        if data.vocab is not self.vocab_:
+            self.update_labels(vocab=data.vocab)
+        self.history_ = [*self.history_, update_tagger(self, data, old, start)]
         self._update_new_labels(self.vocab_, {}, set(), None)  # labels that have rows are no longer new
         self._prepare()
         return self

@@ -10,6 +10,7 @@ change them. A full training is due when rows or labels have grown so much that 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from time import process_time
 from typing import Any, NamedTuple
@@ -22,46 +23,42 @@ from tagwood.data.dataset import Dataset
 from tagwood.errors import InputError
 from tagwood.features.base import takes_texts
 from tagwood.models.ensemble import Ensemble
+from tagwood.models.linear_tree import TreeRanker
+from tagwood.models.linear_tree.training import LabelUsage
 
 MOST_ROWS, MOST_LABELS = 0.1, 0.05  # shares of new rows and new labels above which a full training is due
 
 
 class TaggerUpdate(NamedTuple):
-    """An update: new rows, labels of theirs that were trained again, labels new to the model, CPU time, and when."""
+    """An update: new rows, labels they have, labels new to the model, CPU time, when, and members that stayed."""
 
     rows: int
     labels: int
     new_labels: int
     cpu_seconds: float
     date: str
+    unchanged: Sequence[str] = ()
 
 
-def update_tagger(tagger: Any, data: Dataset, old: Dataset | None) -> TaggerUpdate:
-    """Update a Tagger, whose label table has grown by the labels of `data` already; see `Tagger.update`."""
+def update_tagger(tagger: Any, data: Dataset, old: Dataset | None, start: float) -> TaggerUpdate:
+    """Update a Tagger, whose label table has grown by the labels of `data` already; see `Tagger.update`.
+
+    `start` is the CPU time at which the update began.
+    """
     model, texts = tagger.model_, list(data.texts or ())
-    if not hasattr(model, "update"):
-        raise InputError(
-            "this model cannot be updated", given=type(model).__name__, hint="Train it again on all rows (--full)."
-        )
-    start = process_time()
-    Y = data.labels
+    Y, stay = data.labels, []
     before = int(np.count_nonzero(tagger.label_counts_))
+    old_Y = None if old is None else old.labels
     if isinstance(model, Ensemble):
         known, vocab = int(model.n_labels_), tagger.vocab_
         if known < len(vocab):
             model.add_labels([vocab.name(label) for label in range(known, len(vocab))], vocab.label_names(known))
         reads_texts = takes_texts(model)
         rows = texts if reads_texts else tagger.encoder_.transform(texts)
-        kept = None if old is None else list(old.texts or ()) if reads_texts else _encoded(tagger, old)
-        model.update(rows, Y, kept, None if old is None else old.labels)
-    elif old is None:
-        raise InputError(
-            "an update of this model needs the rows of the last training",
-            given="none",
-            hint="Pass them (--data OLD); models of quality balanced store them.",
-        )
+        kept = None if old is None else list(old.texts or ()) if reads_texts else _encoded(tagger, old.texts or ())
+        stay = model.update(rows, Y, kept, old_Y)
     else:
-        model.update(tagger.encoder_.transform(texts), Y, _encoded(tagger, old), old.labels)
+        _update_tree(tagger, tagger.encoder_.transform(texts), Y, old)
     counts = np.bincount(Y.indices, minlength=len(tagger.vocab_)).astype(np.int64)
     tagger.label_counts_ = tagger.label_counts_ + counts
     tagger.n_rows_ += data.n_rows
@@ -71,7 +68,35 @@ def update_tagger(tagger: Any, data: Dataset, old: Dataset | None) -> TaggerUpda
     tagger.fingerprint_ = hashlib.sha256((tagger.fingerprint_ + data.fingerprint()).encode()).hexdigest()
     added = int(np.count_nonzero(tagger.label_counts_)) - before
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    return TaggerUpdate(data.n_rows, int(np.count_nonzero(counts)), added, process_time() - start, date)
+    return TaggerUpdate(data.n_rows, int(np.count_nonzero(counts)), added, process_time() - start, date, stay)
+
+
+def check_updatable(tagger: Any, data: Dataset, old: Dataset | None) -> None:
+    """Raise `InputError` if the model cannot learn the rows; it has not changed by then."""
+    model = tagger.model_
+    if not hasattr(model, "update"):
+        raise InputError(
+            "this model cannot be updated", given=type(model).__name__, hint="Train it again on all rows (--full)."
+        )
+    if old is None and isinstance(model, TreeRanker):
+        new = np.unique(data.labels.indices)
+        new = new[~model.trained_labels(data.n_labels)[new]]
+        if new.size:
+            raise InputError(
+                "an update that brings labels without rows so far needs the rows of the last training",
+                given=f"{data.vocab.name(int(new[0]))!r}" + (f" and {new.size - 1:,} more" if new.size > 1 else ""),
+                hint="Pass them (--data OLD); models of quality balanced store them.",
+            )
+
+
+def _update_tree(tagger: Any, rows: Any, Y: sparse.csr_array, old: Dataset | None) -> None:
+    """Update a linear tree; of the earlier rows only those that it needs are encoded."""
+    usage = LabelUsage(tagger.label_counts_, int(tagger.n_rows_))
+    if old is None:
+        tagger.model_.update(rows, Y, usage=usage)
+        return
+    needed, texts = tagger.model_.rows_to_update(rows, Y, old.labels), old.texts or ()
+    tagger.model_.update(rows, Y, _encoded(tagger, [texts[row] for row in needed]), old.labels[needed], usage=usage)
 
 
 def due_because(history: list[TaggerUpdate], n_rows: int, counts: NDArray[np.int64]) -> str:
@@ -99,5 +124,5 @@ def joined(old: Dataset, new: Dataset) -> Dataset:
     return Dataset(labels, new.vocab, texts=[*(old.texts or ()), *(new.texts or ())], fields=new.fields)
 
 
-def _encoded(tagger: Any, data: Dataset) -> Any:
-    return tagger.encoder_.transform(list(data.texts or ()))
+def _encoded(tagger: Any, texts: Sequence[str]) -> Any:
+    return tagger.encoder_.transform(list(texts))

@@ -72,12 +72,14 @@ def train_blocks(
     cost: float,
     bias: float,
     threshold: float,
+    start: tuple[_F32, _F32] | None = None,
 ) -> tuple[_F64, _F64]:
     """Return the best (n_outputs, n_features) weights and (n_outputs,) biases.
 
     Block b sees the rows ``rows[row_begin[b]:row_end[b]]`` and has the outputs
     ``output_ptr[b]:output_ptr[b + 1]``; output o is positive on
-    ``positives[positive_begin[o]:positive_end[o]]``. Weights below `threshold` are dropped.
+    ``positives[positive_begin[o]:positive_end[o]]``. Weights below `threshold` are dropped. From a `start` (W, b),
+    with the squared hinge, weights move by the least that the rows need, and biases stay.
     """
     X = np.zeros((x_indptr.size - 1, n_features))
     X[np.repeat(np.arange(x_indptr.size - 1), np.diff(x_indptr)), x_indices] = x_data
@@ -92,6 +94,11 @@ def train_blocks(
                 costs *= row_weights
             if positive_weights.size:
                 costs[positives[span]] *= positive_weights[span]
+            if start is not None:
+                b[output] = start[1][output] if bias > 0 else 0.0
+                fixed = sign[seen] * (X[seen] @ start[0][output] + b[output])
+                W[output] = start[0][output] + _descend_dual(X[seen], sign[seen], costs[seen], fixed=fixed)
+                continue
             with_bias = np.column_stack([X[seen], np.full(seen.size, bias)])
             w = train_output(with_bias, sign[seen], costs[seen], loss)
             W[output], b[output] = np.where(np.abs(w[:-1]) >= threshold, w[:-1], 0.0), w[-1] * bias
@@ -116,15 +123,21 @@ def hinge_dual_objective(alpha: _F64, X: _F64, y: _F64, costs: _F64) -> float:
     return float(alpha.sum() - 0.5 * w @ w - 0.25 * (alpha**2 / costs).sum())
 
 
-def _descend_dual(X: _F64, y: _F64, costs: _F64, tolerance: float = 1e-7, max_sweeps: int = 20_000) -> _F64:
-    """Dual coordinate descent (Hsieh et al. 2008, Algorithm 1) for the squared hinge, row after row."""
+def _descend_dual(
+    X: _F64, y: _F64, costs: _F64, tolerance: float = 1e-7, max_sweeps: int = 20_000, fixed: _F64 | None = None
+) -> _F64:
+    """Dual coordinate descent (Hsieh et al. 2008, Algorithm 1) for the squared hinge, row after row.
+
+    `fixed` is a part of each row's margin that does not change.
+    """
+    known = np.zeros(y.size) if fixed is None else fixed
     alpha, w = np.zeros(y.size), np.zeros(X.shape[1])
     diagonal = 0.5 / costs
     curvature = (X**2).sum(axis=1) + diagonal
     for _ in range(max_sweeps):
         largest = 0.0
         for i in range(y.size):
-            gradient = y[i] * (X[i] @ w) - 1 + diagonal[i] * alpha[i]
+            gradient = known[i] + y[i] * (X[i] @ w) - 1 + diagonal[i] * alpha[i]
             projected = gradient if alpha[i] > 0 else min(gradient, 0.0)
             largest = max(largest, abs(projected))
             after = max(alpha[i] - gradient / curvature[i], 0.0)

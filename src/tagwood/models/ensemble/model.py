@@ -44,10 +44,10 @@ from tagwood.models.ensemble.fusion import (
 from tagwood.models.ensemble.members import Inputs, Member, Split, as_members, plan_splits
 from tagwood.models.ensemble.training import MemberTraining, measure_costs
 from tagwood.models.ensemble.trial import KEPT, MemberReport, Trial, choose_members, sigmoid
+from tagwood.models.ensemble.updating import EarlierRows, update_members
 from tagwood.models.label_filter import LabelFilter, allowed_labels
-from tagwood.models.linear_tree import TreeRanker
+from tagwood.models.linear_tree.training import LabelUsage
 from tagwood.models.name_matcher import CERTAIN, NameMatcher
-from tagwood.models.neighbours import Centroids, Neighbours
 from tagwood.models.tasks import Runner
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
@@ -401,11 +401,11 @@ class Ensemble(FittedModel):
         self.n_labels_ += ids.size
         return ids
 
-    def update(self, X: Any, y: Any, old_X: Any = None, old_y: Any = None) -> Self:
-        """Learn from new rows without training everything again; the fusion stays as it is.
+    def update(self, X: Any, y: Any, old_X: Any = None, old_y: Any = None) -> list[str]:
+        """Learn from new rows without training everything again; return the names of members that stay as they are.
 
-        Linear trees train the classifiers of the rows' labels, `Neighbours` get the rows, `Centroids` are computed
-        again. New labels must have been added by `add_labels`.
+        See `update_members` for what each kind of member does. The fusion stays, too. New labels must have been added
+        by `add_labels`.
 
         Parameters
         ----------
@@ -414,36 +414,16 @@ class Ensemble(FittedModel):
         old_X, old_y
             The rows of the last training, in the same form; default those that a member `Neighbours` has stored.
         """
-        members = self._ready()
-        Y = check_labels(y)
-        kinds = (TreeRanker, Neighbours, Centroids, NameMatcher)
-        others = [m.name for m in members if not isinstance(m.model, kinds) or m.encoder is not None]
-        if others:
-            raise InputError("members must be able to learn from new rows", given=", ".join(others))
-        encoder = self.encoder_
-        new = X if encoder is None else encoder.transform(list(X))
-        if old_X is not None:
-            old = old_X if encoder is None else encoder.transform(list(old_X)), check_labels(old_y)
-        else:
-            stored = next((m.model for m in members if isinstance(m.model, Neighbours)), None)
-            if stored is None:
-                raise InputError("an update needs the rows of the last training", hint="Pass old_X and old_y.")
-            old = stored.stored_rows()
-        known = sparse.csr_array(old[1])
-        known.resize((known.shape[0], self.n_labels_))
-        for member in members:
-            model = member.model
-            if isinstance(model, TreeRanker):
-                model.update(new, Y, old[0], known)
-            elif isinstance(model, Neighbours):
-                model.grow(self.n_labels_).add_rows(new, Y)
-            elif isinstance(model, Centroids):
-                wide = sparse.csr_array(Y)
-                wide.resize((wide.shape[0], self.n_labels_))
-                model.fit(sparse.vstack([old[0], new]), sparse.vstack([known, wide]))
+        members, Y = self._ready(), sparse.csr_array(check_labels(y))
+        Y.resize((Y.shape[0], self.n_labels_))
+        old = EarlierRows(old_X, None if old_y is None else check_labels(old_y))
+        texts = list(X) if self.takes == "texts" else X
+        stay = update_members(members, self.encoder_, texts, Y, old, LabelUsage(self._counts(), self.n_rows_))
+        if len(stay) == len(members):
+            raise InputError("some member must be able to learn from new rows", given=", ".join(stay))
         self.label_counts_ = self._counts() + np.bincount(Y.indices, minlength=self.n_labels_)
         self.n_rows_ += Y.shape[0]
-        return self
+        return stay
 
     def settled(self) -> Self:
         """Return an unfitted copy whose members do not try again what they chose by trials."""
@@ -489,8 +469,10 @@ class Ensemble(FittedModel):
         ensemble.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
         ensemble.n_rows_ = check_int(state.param("n_rows", int), "n_rows", low=0)
         ensemble.label_counts_ = state.array("label_counts", np.int64, (ensemble.n_labels_,))
-        if np.any(ensemble.label_counts_ < 0) or any(m.model.n_labels_ != ensemble.n_labels_ for m in members):
-            raise InputError("the members of a stored ensemble must have its labels, and counts must not be negative")
+        if np.any(ensemble.label_counts_ < 0) or any(m.model.n_labels_ > ensemble.n_labels_ for m in members):
+            raise InputError(
+                "the members of a stored ensemble must have no other labels, and counts must not be negative"
+            )
         ensemble.report_ = [MemberReport(*one) for one in state.param("report", list)]
         if "fusion" in state.parts:
             ensemble.fusion_ = restore_fusion(state.part("fusion"), PER_MEMBER * len(names) + SHARED)

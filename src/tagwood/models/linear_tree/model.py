@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +37,7 @@ from tagwood.models.base import (
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree.training import (
     TREES,
+    LabelUsage,
     Solver,
     TreePlan,
     TreeShape,
@@ -49,7 +50,7 @@ from tagwood.models.linear_tree.training import (
     train_in_parts,
 )
 from tagwood.models.linear_tree.trials import TreeSweep, choose_tree
-from tagwood.models.linear_tree.updating import update_tree
+from tagwood.models.linear_tree.updating import TreeUpdate
 from tagwood.models.linear_tree.weights import Found, SearchPlan, TreeWeights, pair_scores
 from tagwood.models.tasks import Job, LocalRunner, Runner
 from tagwood.plugins import plugin_names
@@ -206,36 +207,84 @@ class TreeRanker(FittedModel):
         """Default width of a beam."""
         return 10 if len(self.trees_) == 1 else 6
 
-    def update(self, X: Any, y: Any, old_X: Any, old_y: Any) -> Self:
-        """Learn from new rows: only the classifiers of their labels are trained again, and new labels get a place.
+    def update(self, X: Any, y: Any, old_X: Any = None, old_y: Any = None, *, usage: LabelUsage | None = None) -> Self:
+        """Learn from new rows: the classifiers on the paths to their labels go on from their present weights.
 
         Parameters
         ----------
         X, y
             (n_new, n_features) features and (n_new, n_labels) label sets of the new rows; labels may be new.
         old_X, old_y
-            The rows of the last training, or enough of them: those that share labels with the new ones, and others
-            like them. Fewer make the classifiers less precise.
+            Earlier rows, which labels without rows so far are trained against: those that `rows_to_update` names, or
+            all. Not needed if there are no such labels.
+        usage
+            How often labels occurred before; default as in `old_y`.
         """
         self._check_fitted()
+        new, Y = self._update_rows(X, y)
+        n_labels = int(Y.shape[1])
         base, threads = self.base_tree(), check_threads(self.threads)
-        if any(tree.tree.has_copies for tree in self.trees_):
-            raise InputError("update needs trees without copies of labels", given=type(self).__name__)
-        new, Y = check_training_data(X, y)
-        n_labels = max(self.n_labels_, int(Y.shape[1]))
-        parts = [sparse.csr_array(check_labels(one)) for one in (old_y, Y)]
-        for part in parts:
-            part.resize((part.shape[0], n_labels))
-        rows = csr_parts(sparse.csr_array(sparse.vstack([check_features(old_X), new.to_scipy()])))
-        if rows.n_cols != self.n_features_:
-            raise InputError(f"X must have the {self.n_features_:,} features of the model", given=f"{rows.n_cols:,}")
-        weights = entry_weights(check_labels(sparse.vstack(parts)), None, base.rare_label_weight)
+        none = sparse.csr_array((0, n_labels), dtype=np.float32)
+        old = none if old_y is None else sparse.csr_array(check_labels(old_y))
+        old.resize((old.shape[0], n_labels))
+        counts = np.bincount(Y.indices, minlength=n_labels)
+        if usage is None:
+            usage = LabelUsage(np.bincount(old.indices, minlength=n_labels), old.shape[0])
+        counts[: usage.counts.size] += usage.counts
+        usage = LabelUsage(counts, usage.n_rows + new.n_rows)
+        plans = [TreeUpdate.plan(tree, new, Y, threads) for tree in self.trees_]
+        rows = new
+        if old_X is not None:
+            before = check_features(old_X, n_features=self.n_features_)
+            rows = csr_parts(sparse.csr_array(sparse.vstack([before, new.to_scipy()])))
+        elif any(plan.fresh.any() for plan in plans):
+            raise InputError(
+                "labels without rows so far need earlier rows to be trained against", hint="Pass old_X and old_y."
+            )
+        new_weights, weights = (
+            entry_weights(part, None, base.rare_label_weight, usage)
+            for part in (Y, check_labels(sparse.vstack([old, Y])))
+        )
         updated = []
-        for number, tree in enumerate(self.trees_):
-            training = TreeTraining(rows, weights, float(base.C), base.solver, base.seed + number, threads)
-            updated.append(update_tree(tree, training, new, parts[1]))
+        for number, plan in enumerate(plans):
+            train = partial(TreeTraining, C=float(base.C), solver=base.solver, seed=base.seed + number, threads=threads)
+            taught = self.rows_of_new_copies(plan, new, new_weights.label_rows)
+            everything = train(rows, weights) if plan.fresh.any() else train(new, new_weights)
+            updated.append(plan.run(train(new, new_weights, copy_rows=taught), everything))
         self.trees_, self.n_labels_ = updated, n_labels
         return self
+
+    def rows_to_update(self, X: Any, y: Any, old_y: Any) -> NDArray[np.int64]:
+        """Return the earlier rows, of label sets `old_y`, that an update by X and y needs."""
+        self._check_fitted()
+        new, Y = self._update_rows(X, y)
+        old, threads = check_labels(old_y), check_threads(self.threads)
+        wanted = np.zeros(max(Y.shape[1], old.shape[1]), dtype=np.bool_)
+        for tree in self.trees_:
+            wanted[TreeUpdate.plan(tree, new, Y, threads).needed_labels()] = True
+        rows = np.repeat(np.arange(old.shape[0]), np.diff(old.indptr))
+        return np.unique(rows[wanted[old.indices]])
+
+    def _update_rows(self, X: Any, y: Any) -> tuple[CsrParts, sparse.csr_array]:
+        """Return new rows and their labels, checked, with at least the labels of the model."""
+        new, given = check_training_data(X, y)
+        if new.n_cols != self.n_features_:
+            raise InputError(f"X must have the {self.n_features_:,} features of the model", given=f"{new.n_cols:,}")
+        Y = sparse.csr_array(given)
+        Y.resize((Y.shape[0], max(self.n_labels_, int(Y.shape[1]))))
+        return new, Y
+
+    def trained_labels(self, n_labels: int) -> NDArray[np.bool_]:
+        """Return which of `n_labels` labels have a classifier that was trained on rows."""
+        found = np.arange(n_labels) < self.n_labels_
+        untrained = self.trees_[0].untrained
+        if untrained is not None:
+            found[: self.n_labels_] &= ~untrained.mask
+        return found
+
+    def rows_of_new_copies(self, plan: TreeUpdate, X: CsrParts, label_rows: CsrParts) -> CsrParts | None:
+        """Return which rows of X teach each entry of the tree's labels; None if all rows of the label do."""
+        return None
 
     def copy_merge(self, search: str) -> str:
         """Return how the scores of copies of a label are joined: ``"mean"`` or ``"max"``."""

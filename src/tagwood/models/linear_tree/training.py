@@ -33,6 +33,7 @@ from tagwood.models.base import Progress
 from tagwood.models.linear_tree.weights import (
     BLOCK_OUTPUTS,
     NO_ROWS_MARGIN,
+    OutputWeights,
     TrainedBlocks,
     TreeWeights,
     assemble,
@@ -124,10 +125,20 @@ class EntryWeights(NamedTuple):
     row_weights: NDArray[np.float32]
 
 
-def entry_weights(Y: sparse.csr_array, sample_weight: Any, rare_label_weight: float | None) -> EntryWeights:
+class LabelUsage(NamedTuple):
+    """Rows of each label, and all rows with labels."""
+
+    counts: NDArray[np.int64]
+    n_rows: int
+
+
+def entry_weights(
+    Y: sparse.csr_array, sample_weight: Any, rare_label_weight: float | None, usage: LabelUsage | None = None
+) -> EntryWeights:
     """Return the weights of the entries of Y (n_rows, n_labels); the other parameters are those of `LinearTree`.
 
-    Inverse propensities of rare labels are scaled to a mean of 1 over the entries.
+    Inverse propensities of rare labels are scaled to a mean of 1 over the entries. They follow from the counts of Y, or
+    from `usage` where Y is only a part of the rows.
     """
     rows = leaves = np.empty(0, dtype=np.float32)
     entries = Y
@@ -137,11 +148,12 @@ def entry_weights(Y: sparse.csr_array, sample_weight: Any, rare_label_weight: fl
         rows = _per_row(sample_weight, Y.shape[0])
     label_rows = csr_parts(entries.T.tocsr())
     weighted = entries is not Y
-    n_labelled = int(np.count_nonzero(np.diff(Y.indptr)))
+    if usage is None:
+        usage = LabelUsage(np.diff(label_rows.indptr), int(np.count_nonzero(np.diff(Y.indptr))))
     if rare_label_weight is None:
-        rare_label_weight = 0.0 if np.diff(label_rows.indptr).max() > _HUB_SHARE * n_labelled else 1.0
+        rare_label_weight = 0.0 if usage.counts.max() > _HUB_SHARE * usage.n_rows else 1.0
     if rare_label_weight > 0:
-        leaves = _rare_label_weights(label_rows, rare_label_weight, n_labelled)
+        leaves = _rare_label_weights(label_rows, rare_label_weight, usage)
     elif weighted:
         leaves = label_rows.data
     return EntryWeights(label_rows, weighted, leaves, rows)
@@ -168,12 +180,12 @@ def _per_entry(Y: sparse.csr_array, weights: sparse.csr_array) -> sparse.csr_arr
     return joined.astype(np.float32)
 
 
-def _rare_label_weights(label_rows: CsrParts, rare_label_weight: float, n_labelled: int) -> NDArray[np.float32]:
-    counts = np.diff(label_rows.indptr)
-    scale = (np.log(max(n_labelled, 3)) - 1) * (_PROPENSITY_B + 1) ** _PROPENSITY_A
-    per_label = (1 + scale * (counts + _PROPENSITY_B) ** -_PROPENSITY_A) ** rare_label_weight
-    per_entry = np.repeat(per_label, counts)
-    weights: NDArray[np.float32] = (label_rows.data * per_entry / per_entry.mean()).astype(np.float32)
+def _rare_label_weights(label_rows: CsrParts, rare_label_weight: float, usage: LabelUsage) -> NDArray[np.float32]:
+    scale = (np.log(max(usage.n_rows, 3)) - 1) * (_PROPENSITY_B + 1) ** _PROPENSITY_A
+    per_label = (1 + scale * (usage.counts + _PROPENSITY_B) ** -_PROPENSITY_A) ** rare_label_weight
+    mean = np.repeat(per_label, usage.counts).mean()
+    per_entry = np.repeat(per_label, np.diff(label_rows.indptr))
+    weights: NDArray[np.float32] = (label_rows.data * per_entry / mean).astype(np.float32)
     return weights
 
 
@@ -345,9 +357,17 @@ class TreeTraining:
                 yield from np.split(kind, np.flatnonzero(np.diff(part)) + 1)
 
     def train_nodes(
-        self, tree: LabelTree, nodes: NDArray[np.int64], seen: NodeRows, teacher: NodeRows
+        self,
+        tree: LabelTree,
+        nodes: NDArray[np.int64],
+        seen: NodeRows,
+        teacher: NodeRows,
+        start: OutputWeights | None = None,
     ) -> TrainedBlocks:
-        """Train `nodes`, either all inner ones or all leaves with labels, on the rows they have `seen`."""
+        """Train `nodes`, either all inner ones or all leaves with labels, on the rows they have `seen`.
+
+        `start` has weights to start from, of the outputs of one node after the other; default zero.
+        """
         leaf = tree.child_ptr[nodes[0]] == tree.child_ptr[nodes[0] + 1]
         bounds = (tree.label_ptr if leaf else tree.child_ptr).astype(np.int64)
         first, last = bounds[nodes], bounds[nodes + 1]
@@ -388,6 +408,7 @@ class TreeTraining:
             self.threads,
             chunk,
             chunk > 0,
+            () if start is None else start.by_block(output_ptr),
         )
         return TrainedBlocks(block_nodes, trained[:-1])  # the last one counts sweeps
 

@@ -1,32 +1,38 @@
-"""Change a trained tree without training it anew: blocks that are taken over, and classifiers that are exchanged.
+"""Change a trained tree without training it anew: classifiers of labels go on from their present weights.
 
-In: `TreeWeights`, and rows with labels. Out: `TreeWeights` in which only the classifiers of some labels are trained.
+In: `TreeWeights`, and new rows with labels. Out: `TreeWeights` that have learned them.
 
 Decisions
 ---------
-* Classifiers of inner nodes stay: some more rows hardly change where a text belongs. A label's classifier is trained
-  again if the label has new rows, on all rows of its leaf, old and new; the others of the leaf stay.
-* A new label goes to the leaf in which the paths of its rows end, with its similar labels.
-* Solvers start from zero: what they would start from (one number per row and classifier) is not stored.
+* The weights of a classifier are a sum over the rows it was trained on. An update keeps that sum and solves for the new
+  rows alone, in the leaves of their labels: the dual problem with the variables of the old rows fixed. It needs no old
+  rows, and its work grows with the new ones.
+* Biases stay: they balance a label's rows against all others of the leaf, and the few new ones would shift them by far
+  too much. Classifiers of inner nodes stay: some more rows hardly change where a text belongs.
+* A label that had no rows goes to the leaf in which the paths of its rows end, beside similar labels. It has nothing to
+  start from, so it is trained on all rows of its leaf, old ones included.
+* Where labels have copies, a row teaches those that its beam reaches, or all of them if it reaches none.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tagwood import _kernels
 from tagwood._sparse import CsrParts
-from tagwood.models.linear_tree.training import WEIGHT_DTYPES, TreeTraining
+from tagwood.models.linear_tree.training import NodeRows, TreeTraining
 from tagwood.models.linear_tree.weights import (
-    BLOCK_OUTPUTS,
     NO_ROWS_MARGIN,
     TrainedBlocks,
     TreeWeights,
     assemble,
     blocks_of,
-    read_node,
+    n_outputs,
+    ranges,
+    read_outputs,
 )
 from tagwood.trees.label_tree import LabelTree
 
@@ -34,40 +40,87 @@ _I64 = NDArray[np.int64]
 _PLACING_WIDTH = 10  # beam width in which the rows of a new label vote for its leaf
 
 
-def update_tree(
-    weights: TreeWeights, training: TreeTraining, new_rows: CsrParts, new_labels: sparse.csr_array
-) -> TreeWeights:
-    """Return the tree with the labels of new rows trained again, or added.
+@dataclass(frozen=True)
+class TreeUpdate:
+    """A tree about to learn new rows.
 
     Parameters
     ----------
     weights
         The trained tree.
-    training
-        All rows, old and new, with the label table grown.
-    new_rows, new_labels
-        (n_new, n_features) features and (n_new, n_labels) label sets of the new rows.
+    tree
+        The same tree with new labels in their leaves; see `grow_tree`.
+    fresh
+        (n_copies,) which entries of ``tree.labels`` are trained from zero: those that had no rows and have some now.
+    without_rows
+        (n_copies,) which entries of ``tree.labels`` still have no rows.
     """
-    tree = grow_tree(weights, new_rows, new_labels, training.threads)
-    n_features = new_rows.n_cols
-    changed = np.bincount(new_labels.indices, minlength=tree.n_labels) > 0
-    changed[weights.tree.n_labels :] = True
-    touched = changed[tree.labels]
-    leaves = np.unique(tree.leaf_of_copy[touched]).astype(np.int64)
-    others = np.setdiff1d(np.flatnonzero(np.diff(tree.child_ptr) + np.diff(tree.label_ptr)), leaves)
-    parts = [blocks_of(weights, others, others)] if others.size else []
-    if leaves.size:
-        seen = training.rows_of_nodes(tree)
-        small = tree.only(touched)
-        trained = training.train_nodes(small, leaves, seen, seen)
-        fresh = assemble(small, [trained], weights.link, training.solver.weights)
-        nodes = [_merged(weights, fresh, tree, touched, int(leaf), n_features) for leaf in leaves]
-        parts.append(_packed(nodes, leaves, n_features, training.solver.weights))
-    made = assemble(tree, parts, weights.link, training.solver.weights)
-    without = np.flatnonzero(np.diff(training.weights.label_rows.indptr)[tree.labels] == 0)
-    without = without[tree.labels[without] >= weights.tree.n_labels]
-    made.arrays.bias[tree.child_ptr[tree.leaf_of_copy[without]] - 1 + without] = NO_ROWS_MARGIN
-    return made
+
+    weights: TreeWeights
+    tree: LabelTree
+    fresh: NDArray[np.bool_]
+    without_rows: NDArray[np.bool_]
+
+    @classmethod
+    def plan(cls, weights: TreeWeights, X: CsrParts, Y: sparse.csr_array, threads: int) -> TreeUpdate:
+        """Return the update by new rows X (n_new, n_features) with labels Y (n_new, n_labels)."""
+        tree = grow_tree(weights, X, Y, threads)
+        without = np.arange(tree.n_labels) >= weights.tree.n_labels
+        if weights.untrained is not None:
+            without[: weights.tree.n_labels] |= weights.untrained.mask
+        taught = np.bincount(Y.indices, minlength=tree.n_labels) > 0
+        return cls(weights, tree, (without & taught)[tree.labels], (without & ~taught)[tree.labels])
+
+    def needed_labels(self) -> _I64:
+        """Return the labels whose old rows the update needs: those in the leaves of labels trained from zero."""
+        leaves = np.unique(self.tree.leaf_of_copy[self.fresh]).astype(np.int64)
+        first, sizes = self.tree.label_ptr[leaves].astype(np.int64), np.diff(self.tree.label_ptr)[leaves]
+        return np.unique(self.tree.labels[ranges(first, sizes.astype(np.int64))]).astype(np.int64)
+
+    def run(self, new: TreeTraining, everything: TreeTraining) -> TreeWeights:
+        """Return the updated tree.
+
+        Parameters
+        ----------
+        new
+            The new rows.
+        everything
+            Old and new rows, of which labels that are trained from zero take the rows of their leaves.
+        """
+        tree, rows = self.tree, new.rows_of_nodes(self.tree)
+        grown = tree.leaf_of_copy[tree.labels >= self.weights.tree.n_labels]
+        nodes = np.arange(tree.n_nodes)
+        leaf = np.diff(tree.label_ptr) > 0
+        touched = leaf & ((np.diff(rows.ptr) > 0) | np.isin(nodes, grown))
+        others = nodes[~touched & (n_outputs(tree, nodes) > 0)]
+        parts = [blocks_of(self.weights, others, others)] if others.size else []
+        if touched.any():
+            parts.append(self._train_leaves(new, rows, nodes[touched], everything))
+        made = assemble(tree, parts, self.weights.link, new.solver.weights)
+        outputs = tree.child_ptr[tree.leaf_of_copy] - 1 + np.arange(tree.labels.size)
+        made.arrays.bias[outputs[self.without_rows]] = NO_ROWS_MARGIN
+        return made
+
+    def _train_leaves(self, new: TreeTraining, rows: NodeRows, leaves: _I64, everything: TreeTraining) -> TrainedBlocks:
+        """Train leaves on the new rows, from what they have learned so far."""
+        tree, n_features = self.tree, new.X.n_cols
+        first = np.concatenate([[0], np.cumsum(n_outputs(tree, leaves))])
+        kept = ranges(first[:-1], n_outputs(self.weights.tree, leaves))  # new labels are the last ones of a leaf
+        start = read_outputs(self.weights, leaves, n_features).renumbered(kept, int(first[-1]))
+        if self.fresh.any():
+            place = np.flatnonzero(self.fresh)  # in tree.labels, leaf by leaf
+            at = np.searchsorted(leaves, tree.leaf_of_copy[place])
+            names = first[at] + place - tree.label_ptr[leaves[at]]
+            trained = read_outputs(self._train_fresh(everything), leaves, n_features)
+            start = start.replaced(names, trained.renumbered(names, int(first[-1])))
+        return new.train_nodes(tree, leaves, rows, rows, start)
+
+    def _train_fresh(self, everything: TreeTraining) -> TreeWeights:
+        """Train the labels without classifiers on all rows of their leaves."""
+        seen = everything.rows_of_nodes(self.tree)
+        small = self.tree.only(self.fresh)
+        trained = everything.train_nodes(small, np.flatnonzero(np.diff(small.label_ptr)), seen, seen)
+        return assemble(small, [trained], self.weights.link, everything.solver.weights)
 
 
 def grow_tree(weights: TreeWeights, X: CsrParts, Y: sparse.csr_array, threads: int) -> LabelTree:
@@ -97,44 +150,3 @@ def grow_tree(weights: TreeWeights, X: CsrParts, Y: sparse.csr_array, threads: i
     labels = np.concatenate([tree.labels, np.arange(first, n_labels)])[order]
     ptr = np.concatenate([[0], np.cumsum(np.bincount(leaf, minlength=tree.n_nodes))])
     return LabelTree(tree.parent, ptr, labels, n_labels)
-
-
-def _merged(
-    old: TreeWeights, fresh: TreeWeights, tree: LabelTree, touched: NDArray[np.bool_], leaf: int, n_features: int
-) -> tuple[sparse.csr_array, NDArray[np.float32]]:
-    """Return the weights and biases of a leaf: fresh ones of touched labels, the old ones of others."""
-    mine = touched[tree.label_ptr[leaf] : tree.label_ptr[leaf + 1]]
-    before, after = read_node(old, leaf, n_features), read_node(fresh, leaf, n_features)
-    place = np.where(mine, before.shape[0] + np.cumsum(mine) - 1, np.arange(mine.size))
-    biases = np.concatenate([_biases(old, leaf, before.shape[0]), _biases(fresh, leaf, after.shape[0])])
-    return sparse.csr_array(sparse.vstack([before, after]))[place], biases[place]
-
-
-def _biases(weights: TreeWeights, leaf: int, n_outputs: int) -> NDArray[np.float32]:
-    first = int(weights.tree.child_ptr[leaf]) - 1 + int(weights.tree.label_ptr[leaf])
-    return weights.arrays.bias[first : first + n_outputs]
-
-
-def _packed(
-    nodes: list[tuple[sparse.csr_array, NDArray[np.float32]]], leaves: _I64, n_features: int, weight_dtype: str
-) -> TrainedBlocks:
-    """Return the blocks of leaves with given weights and biases."""
-    outputs = np.array([W.shape[0] for W, _ in nodes], dtype=np.int64)
-    n_blocks = -(-outputs // BLOCK_OUTPUTS)
-    ends, columns = [0], []
-    for W, _ in nodes:
-        edges = np.append(np.arange(0, W.shape[0], BLOCK_OUTPUTS), W.shape[0])[1:]
-        ends += (ends[-1] + W.indptr[edges] - W.indptr[0]).tolist()
-        columns.append(np.repeat(np.arange(W.shape[0]) % BLOCK_OUTPUTS, np.diff(W.indptr)))
-    place = np.arange(int(n_blocks.sum())) - np.repeat(np.cumsum(n_blocks) - n_blocks, n_blocks)
-    sizes = np.minimum(np.repeat(outputs, n_blocks) - place * BLOCK_OUTPUTS, BLOCK_OUTPUTS)
-    packed = _kernels.pack_blocks(
-        np.array(ends, dtype=np.int64),
-        np.concatenate([W.indices for W, _ in nodes]).astype(np.int32),
-        np.concatenate(columns).astype(np.int32),
-        np.concatenate([W.data for W, _ in nodes]).astype(np.float32),
-        sizes,
-        n_features,
-        WEIGHT_DTYPES[weight_dtype],
-    )
-    return TrainedBlocks(np.repeat(leaves, n_blocks), (*packed[:10], np.concatenate([bias for _, bias in nodes])))

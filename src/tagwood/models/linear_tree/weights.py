@@ -456,17 +456,13 @@ def read_classifier(model: TreeWeights, node: int, output: int, n_features: int)
     return Classifier(features[order], weights, bias)
 
 
-def _slot_features(
-    model: TreeWeights, block: int, n_features: int, slots: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """Return the feature of each slot, or of some: bucket number and remainder make up its hash."""
+def _slot_features(model: TreeWeights, block: int, n_features: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the feature of some slots of a block: bucket number and remainder make up its hash."""
     arrays = model.arrays
     begin, end = int(arrays.bucket_ptr[block]), int(arrays.bucket_ptr[block + 1])
     first_slots = arrays.buckets[2 * begin : 2 * end : 2].astype(np.int64)
     bits = (max(n_features, 2) - 1).bit_length()
     remainder_bits = bits - ((first_slots.size - 1).bit_length() - 1)
-    if slots is None:
-        slots = np.arange(first_slots[-1] - first_slots[0])
     bucket = np.searchsorted(first_slots, slots + first_slots[0], side="right") - 1
     stored = arrays.remainders[int(arrays.remainder_ptr[block]) : int(arrays.remainder_ptr[block + 1])]
     width = 2 if remainder_bits > 8 else 1
@@ -475,10 +471,107 @@ def _slot_features(
     remainders = stored[slots].astype(np.int64)
     if remainder_bits > 8:  # low bytes of all slots, then their high bytes
         remainders += stored[slots + stored.size // 2].astype(np.int64) << 8
-    hashed = (bucket << remainder_bits) + remainders
+    return _feature_of_hash((bucket << remainder_bits) + remainders, bits, n_features)
+
+
+class OutputWeights(NamedTuple):
+    """Weights and biases of some outputs: entry i is the weight of a feature in output ``output[i]``."""
+
+    output: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    bias: NDArray[np.float32]
+
+    def renumbered(self, names: NDArray[np.int64], n_outputs: int) -> Self:
+        """Return the same weights with output i as ``names[i]`` of `n_outputs`; the others have none."""
+        bias = np.zeros(n_outputs, dtype=np.float32)
+        bias[names] = self.bias
+        return self._replace(output=names[self.output], bias=bias)
+
+    def replaced(self, outputs: NDArray[np.int64], other: Self) -> Self:
+        """Return these weights with those of `outputs` taken from another."""
+        mine = np.ones(self.bias.size, dtype=np.bool_)
+        mine[outputs] = False
+        keep = mine[self.output]
+        return self._replace(
+            output=np.concatenate([self.output[keep], other.output]),
+            feature=np.concatenate([self.feature[keep], other.feature]),
+            weight=np.concatenate([self.weight[keep], other.weight]),
+            bias=np.where(mine, self.bias, other.bias),
+        )
+
+    def by_block(self, output_ptr: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+        """Return what `train_blocks` starts from, where block b has the outputs ``output_ptr[b]:output_ptr[b + 1]``."""
+        block = np.searchsorted(output_ptr, self.output, side="right") - 1
+        order = slice(None) if np.all(block[1:] >= block[:-1]) else np.argsort(block, kind="stable")
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(block, minlength=output_ptr.size - 1))]).astype(np.int64)
+        columns = (self.output - output_ptr[block]).astype(np.int32)[order]
+        features, weights = self.feature.astype(np.int32)[order], self.weight.astype(np.float32)[order]
+        return ptr, features, columns, weights, self.bias
+
+
+def n_outputs(tree: LabelTree, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of children or labels of each node."""
+    found: NDArray[np.int64] = (np.diff(tree.child_ptr) + np.diff(tree.label_ptr))[nodes].astype(np.int64)
+    return found
+
+
+def read_outputs(model: TreeWeights, nodes: NDArray[np.int64], n_features: int) -> OutputWeights:
+    """Return the weights and biases of all outputs of some nodes, numbered one node after the other."""
+    arrays, sizes = model.arrays, n_outputs(model.tree, nodes)
+    n_blocks = -(-sizes // BLOCK_OUTPUTS)
+    blocks = ranges(arrays.block_ptr[nodes], n_blocks)
+    slots, n_slots = _stretches(arrays.slot_ptr, blocks)
+    entries, n_entries = _stretches(arrays.entry_ptr, blocks)
+    counts = arrays.counts[slots].astype(np.int64) + 1  # a slot has counts + 1 entries
+    ends = np.cumsum(n_slots)
+    totals = np.concatenate([[0], np.cumsum(counts)])
+    if not np.array_equal(totals[ends] - totals[ends - n_slots], n_entries):
+        raise InputError(_UNKNOWN)
+    first = np.repeat(np.cumsum(sizes) - sizes, n_blocks)
+    first += BLOCK_OUTPUTS * (np.arange(blocks.size) - np.repeat(np.cumsum(n_blocks) - n_blocks, n_blocks))
+    output: NDArray[np.int64] = np.repeat(first, n_entries) + arrays.columns[entries].astype(np.int64)
+    if output.size and output.max() >= sizes.sum():
+        raise InputError(_UNKNOWN)
+    weight = arrays.weights[entries].astype(np.float64) * np.repeat(arrays.scales[blocks], n_entries)
+    feature = np.repeat(_features_of_blocks(arrays, blocks, slots, n_slots, n_features), counts)
+    own = model.tree.child_ptr[nodes].astype(np.int64) - 1 + model.tree.label_ptr[nodes]
+    return OutputWeights(output, feature, weight, arrays.bias[ranges(own, sizes)])
+
+
+def _features_of_blocks(
+    arrays: ModelArrays,
+    blocks: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    n_slots: NDArray[np.int64],
+    n_features: int,
+) -> NDArray[np.int64]:
+    """Return the feature of each slot of some blocks; see `_slot_features`."""
+    bits = (max(n_features, 2) - 1).bit_length()
+    places, n_places = _stretches(arrays.bucket_ptr, blocks)
+    starts = arrays.buckets[2 * places].astype(np.int64)
+    ends = np.cumsum(n_places)
+    inside = np.ones(starts.size, dtype=np.bool_)
+    inside[ends - 1] = False  # the last pair of a block only closes its last bucket
+    sizes = np.append(np.diff(starts), 0)[inside]
+    bucket = (np.arange(starts.size) - np.repeat(ends - n_places, n_places))[inside]
+    if sizes.size and (sizes.min() < 0 or sizes.sum() != slots.size):
+        raise InputError(_UNKNOWN)
+    remainder_bits = bits - np.round(np.log2(n_places - 1)).astype(np.int64)
+    wide = remainder_bits > 8  # low bytes of all slots, then their high bytes
+    if np.any(np.diff(arrays.remainder_ptr)[blocks] != n_slots * (1 + wide)):
+        raise InputError(_UNKNOWN)
+    at = ranges(arrays.remainder_ptr[blocks], n_slots)
+    remainders = arrays.remainders[at].astype(np.int64)
+    high = np.repeat(wide, n_slots)
+    remainders[high] += arrays.remainders[at[high] + np.repeat(n_slots, n_slots)[high]].astype(np.int64) << 8
+    hashed = (np.repeat(bucket, sizes) << np.repeat(remainder_bits, n_slots)) + remainders
+    return _feature_of_hash(hashed, bits, n_features)
+
+
+def _feature_of_hash(hashed: NDArray[np.int64], bits: int, n_features: int) -> NDArray[np.int64]:
     inverse = pow(_HASH_FACTOR, -1, 1 << bits)
-    # Both factors are below 2^31, so the product fits.
-    features: NDArray[np.int64] = hashed * inverse % (1 << bits)
+    features: NDArray[np.int64] = hashed * inverse % (1 << bits)  # both factors are below 2^31, so the product fits
     if features.size and not 0 <= features.min() <= features.max() < n_features:
         raise InputError(_UNKNOWN)
     return features
@@ -486,26 +579,6 @@ def _slot_features(
 
 def read_node(model: TreeWeights, node: int, n_features: int) -> sparse.csr_array:
     """Return the weights of all outputs of a node, (n_outputs, n_features), without biases."""
-    n_outputs = sum(int(ptr[node + 1] - ptr[node]) for ptr in (model.arrays.child_ptr, model.arrays.label_ptr))
-    blocks = [_read_block(model, node, place, n_features) for place in range(-(-n_outputs // BLOCK_OUTPUTS))]
-    if not blocks:
-        return sparse.csr_array((0, n_features), dtype=np.float64)
-    output, feature, weight = (np.concatenate([block[i] for block in blocks]) for i in range(3))
-    return sparse.csr_array((weight, (output, feature)), shape=(n_outputs, n_features))
-
-
-def _read_block(
-    model: TreeWeights, node: int, place: int, n_features: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return output, feature and weight of every entry of one block of a node."""
-    arrays = model.arrays
-    block = int(arrays.block_ptr[node]) + place
-    slots = slice(int(arrays.slot_ptr[block]), int(arrays.slot_ptr[block + 1]))
-    entries = slice(int(arrays.entry_ptr[block]), int(arrays.entry_ptr[block + 1]))
-    features = _slot_features(model, block, n_features)
-    sizes = arrays.counts[slots].astype(np.int64) + 1  # a slot has counts + 1 entries
-    if features.size != sizes.size or int(sizes.sum()) != entries.stop - entries.start:
-        raise InputError(_UNKNOWN)
-    feature = np.repeat(features, sizes)
-    output = arrays.columns[entries].astype(np.int64) + place * BLOCK_OUTPUTS
-    return output, feature, arrays.weights[entries].astype(np.float64) * float(arrays.scales[block])
+    found = read_outputs(model, np.array([node]), n_features)
+    cells = (found.weight, (found.output, found.feature))
+    return sparse.csr_array(cells, shape=(found.bias.size, n_features))

@@ -9,7 +9,7 @@ const SHARE = { min: 0, max: 1, ticks: [0, 0.25, 0.5, 0.75, 1], format: (value) 
 
 /** Build the page. */
 export function build({ model }) {
-  const element = h("div", { class: "stack model-page" }, facts(model), metrics(model), members(model), h("div", { class: "tiles" }, reliability(model), sets(model), pareto(model)), promises(model), traffic(model), passport(model));
+  const element = h("div", { class: "stack model-page" }, facts(model), metrics(model), members(model), h("div", { class: "tiles" }, reliability(model), sets(model), pareto(model)), promises(model), traffic(model), updates(model), passport(model));
   return { element, heading: "Model", lead: "What this model is, and its quality on texts that it was not trained on." };
 }
 
@@ -162,6 +162,24 @@ function traffic(model) {
       compared > 0 && figure(share(agreement), `agreement with the candidate, ${count(compared)} texts`),
     ),
   );
+}
+
+/** What the model has learned since its last full training. */
+function updates(model) {
+  if (model.updates.length === 0) return null;
+  const row = (one) =>
+    h(
+      "tr",
+      null,
+      h("th", { scope: "row" }, one.date.replace("T", " ").slice(0, 16)),
+      h("td", { class: "number" }, count(one.rows)),
+      h("td", { class: "number" }, count(one.labels)),
+      h("td", { class: "number" }, count(one.new_labels)),
+      h("td", { class: "number" }, decimal(one.cpu_seconds, 1)),
+      h("td", null, one.unchanged.join(", ") || "all learned"),
+    );
+  const note = model.full_training_due ? `A full training is due: ${model.full_training_due}.` : "Learned since the last full training, newest first; no full training is due yet.";
+  return card("Updates", note, table("Updates", ["Date (UTC)", "Texts", "Labels", "New labels", "CPU seconds", "Members unchanged"], model.updates.map(row).reverse()));
 }
 
 function passport(model) {
