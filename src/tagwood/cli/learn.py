@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,11 +13,8 @@ from tagwood.errors import InputError
 if TYPE_CHECKING:
     from tagwood.data.feedback import Feedback
     from tagwood.data.vocab import LabelVocab
-    from tagwood.ranking import Ranking
     from tagwood.tagger import Tagger
     from tagwood.tagger.learning import BeforeAfter
-
-FEWEST_HELD_OUT = 20  # rows: fewer would measure mere chance
 
 
 def learn(
@@ -40,6 +36,7 @@ def learn(
     """
     from tagwood.data.feedback import read_feedback
     from tagwood.storage.publish import check_replaceable
+    from tagwood.tagger.learning import take_in
 
     target = model if output is None else output
     if output is not None:
@@ -59,35 +56,26 @@ def learn(
         common.say(f"{target}: {len(new):,} texts learned, {len(given) - len(new):,} were known before")
 
 
-def take_in(tagger: Tagger, rows: Feedback) -> Tagger:
-    """Let a Tagger learn feedback."""
-    return tagger.learn(rows.texts, rows.labels, rejected=rows.rejected, keys=rows.keys, ids=rows.ids)
-
-
 def check_quality(tagger: Tagger, rows: Feedback, *, force: bool) -> BeforeAfter | None:
     """Measure what learning does on held-out feedback; raise `InputError` if the model would become worse."""
-    held = rows.held_out()
-    if held.sum() < FEWEST_HELD_OUT:
-        common.say(f"{int(held.sum())} held-out texts are too few to measure what learning does.")
+    from tagwood.tagger.learning import measure_learning
+
+    found = measure_learning(tagger, rows)
+    if found is None:
+        common.say(f"{int(rows.held_out().sum())} held-out texts are too few to measure what learning does.")
         return None
-    test = rows.rows(held)
-    learned = take_in(copy(tagger), rows.rows(~held))
-    return judge(test, tagger.rank(test.texts, 5), learned.rank(test.texts, 5), force=force)
+    return judge(found, force=force)
 
 
-def judge(test: Feedback, before: Ranking, after: Ranking, *, force: bool, option: str = "--force") -> BeforeAfter:
+def judge(found: BeforeAfter, *, force: bool, option: str = "--force") -> BeforeAfter:
     """Print the measures of held-out feedback before and after; raise `InputError` if the second is worse."""
-    from tagwood.tagger.learning import before_after
-
-    found = before_after(test.labels, before, after)
-    words = f"nDCG@5 {100 * found.before:.1f} -> {100 * found.after:.1f} % on {found.n_rows:,} held-out texts of people"
     if found.worse and not force:
         raise InputError(
             "a model must not become worse",
-            given=words,
+            given=str(found),
             hint=f"Look at the feedback (tagwood check), or write the model anyway with {option}.",
         )
-    common.say(words)
+    common.say(str(found))
     return found
 
 

@@ -52,6 +52,9 @@ def serve(
         ),
     ] = None,
     no_feedback: Annotated[bool, typer.Option("--no-feedback", help="Do not store feedback and corrections.")] = False,
+    learn: Annotated[
+        bool, typer.Option("--learn", help="Let requests teach the model in use: POST /v1/learn, and the page.")
+    ] = False,
     limits: Annotated[
         list[str] | None,
         typer.Option("--max", help="Limit of a request, such as texts=100 or text_chars=50000 (repeatable)."),
@@ -103,12 +106,15 @@ def serve(
             given=f"{len(folders)} models",
             hint="Leave it out: feedback is stored beside each model.",
         )
+    if learn and no_feedback:
+        raise InputError("--learn keeps what it learns in the feedback file", given="--no-feedback")
     languages = parse_languages(language or [], folders)
     settings = ServiceSettings(
         limits=parse_limits(limits or []),
         token=None if token_file is None else read_token(token_file),
         origins=tuple(origin or ()),
         hosts=accepted_hosts(host, allow_host or []),
+        learn=learn,
         batch_requests=not no_batching,
         threads=jobs,
         reload_seconds=reload_seconds,

@@ -234,8 +234,9 @@ class FeedbackForTraining(NamedTuple):
     @classmethod
     def read(cls, path: Path, rows: Dataset, output: Path) -> FeedbackForTraining:
         """Read feedback and add it to the training rows."""
-        from tagwood.cli.learn import FEWEST_HELD_OUT, read_for_training
+        from tagwood.cli.learn import read_for_training
         from tagwood.data.feedback import with_feedback
+        from tagwood.tagger.learning import FEWEST_HELD_OUT
 
         found = read_for_training(path, rows.vocab)
         held = found.held_out()
@@ -247,7 +248,7 @@ class FeedbackForTraining(NamedTuple):
         """Note what was learned; raise `InputError` if the model is worse than the one that it would replace."""
         from tagwood.cli.learn import judge
         from tagwood.ranking import Ranking
-        from tagwood.tagger.learning import TRAINED, LearnedRows
+        from tagwood.tagger.learning import TRAINED, LearnedRows, before_after
 
         pairs = zip(self.learned.keys, self.learned.ids, strict=True)
         tagger.learned_ = LearnedRows({key: (record, TRAINED) for key, record in pairs})
@@ -256,11 +257,12 @@ class FeedbackForTraining(NamedTuple):
         before = common.load_tagger(output)
         vocab = tagger.vocab_
         known = [
-            [(found, tag.score) for tag in tags if (found := vocab.find(tag.uri or tag.name)) is not None]
+            [(label, tag.score) for tag in tags if (label := vocab.find(tag.uri or tag.name)) is not None]
             for tags in before.tag(self.test.texts, 5)
         ]
         old = Ranking.from_lists(known, len(vocab))
-        judge(self.test, old, tagger.rank(self.test.texts, 5), force=even_if_worse, option="--even-if-worse")
+        found = before_after(self.test.labels, old, tagger.rank(self.test.texts, 5))
+        judge(found, force=even_if_worse, option="--even-if-worse")
 
 
 def print_summary(tagger: Tagger, facts: dict[str, Any]) -> None:

@@ -73,6 +73,7 @@ _ROUTES = (
         "/v1/tree",
         "/v1/model",
         "/v1/feedback",
+        "/v1/learn",
     ),
     *("/v1/groups", "/v1/groups/{group}", "/v1/groups/{group}/corrections", "/v1/corrections"),
     *("/v1/", "/v1/vocabs", "/v1/projects", "/v1/projects/{project_id}", "/v1/projects/{project_id}/suggest"),

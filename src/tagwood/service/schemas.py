@@ -273,6 +273,33 @@ class FeedbackRequest(RequestBody):
     id: str | None = Field(default=None, max_length=200, description="Your id of the document.")
 
 
+class LearnRequest(RequestBody):
+    """Decisions of people that the model is to learn at once."""
+
+    model_config = _example(records=[{"text": "bark and leaves of old oaks", "accepted": ["trees"]}])
+
+    records: list[FeedbackRequest] = Field(min_length=1, description="As in /v1/feedback; at most 'texts' of them.")
+    force: bool = Field(default=False, description="Learn even if the model becomes worse on held-out texts.")
+
+
+class MeasuredLearning(BaseModel):
+    """nDCG@5 on texts that people decided about, before they were learned."""
+
+    n_rows: int
+    before: float
+    after: float
+    worse: bool
+
+
+class LearnResponse(BaseModel):
+    """What was learned; it is on disk, and answers of all workers from now on take it into account."""
+
+    learned: int = Field(description="Texts that were learned.")
+    left_out: int = Field(description="Texts without a label of the vocabulary.")
+    measured: MeasuredLearning | None = Field(description="Null while there are too few texts to measure.")
+    model: str
+
+
 class StoredRecords(BaseModel):
     """The answer when records were written to disk."""
 
@@ -426,6 +453,7 @@ class ModelResponse(BaseModel):
     largest: list[LabelBrief]
     groups: int | None = Field(description="Number of groups to review; null if not trained from groups.")
     feedback: bool = Field(description="Whether feedback is stored.")
+    learn: bool = Field(description="Whether the model in use learns from requests.")
     traffic: TrafficFacts
     limits: RequestLimits
 

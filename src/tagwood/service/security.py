@@ -205,9 +205,9 @@ class JsonResponse(JSONResponse):
 class JsonRoute(APIRoute):
     """A route with a JSON body, whose endpoint is ``endpoint(request, body, **parameters of path and query)``."""
 
-    answer: Callable[[Request], Coroutine[Any, Any, JsonResponse]]
+    answer: Callable[[Request], Coroutine[Any, Any, Response]]
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, JsonResponse]]:
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the function that answers a request, which is also kept as `answer`."""
         endpoint: Callable[..., Awaitable[Any]] = self.endpoint
         hints = get_type_hints(endpoint, include_extras=True)
@@ -220,7 +220,7 @@ class JsonRoute(APIRoute):
         forms = getattr(hints["body"], "takes_forms", False)
         kind = getattr(hints["body"], "problem", "invalid-request")
 
-        async def answer(request: Request) -> JsonResponse:
+        async def answer(request: Request) -> Response:
             raw = await read_body(request, request.app.state.settings.limits, forms=forms)
             body = parse_body(raw, body_adapter, kind, form=forms and not is_json(request))
             found = {
@@ -230,7 +230,8 @@ class JsonRoute(APIRoute):
                 for name, adapter in adapters.items()
                 if name in request.path_params or name in request.query_params
             }
-            return JsonResponse(await endpoint(request, body, **found), status)
+            content = await endpoint(request, body, **found)
+            return content if isinstance(content, Response) else JsonResponse(content, status)
 
         self.answer = answer
         return answer

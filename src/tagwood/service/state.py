@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +33,7 @@ from tagwood.service.filters import FilterStore
 from tagwood.service.group_review import GroupReview
 from tagwood.service.journal import Journal
 from tagwood.service.label_search import LabelNameIndex, LabelNameSearch
+from tagwood.service.learning import LiveLearning
 from tagwood.service.observability import EventLog, ServiceMetrics
 from tagwood.service.problems import ProblemError
 from tagwood.service.settings import Candidate, ServiceSettings
@@ -143,6 +145,7 @@ class ModelHolder:
         self._folder = folder
         self._seen: Identity | None = None
         self._held: Identity = {}  # files of the model in use, if known
+        self._lock = threading.Lock()
         self.current_or_none = first
 
     @property
@@ -151,6 +154,26 @@ class ModelHolder:
         if self.current_or_none is None:
             raise ProblemError("not-ready", "Try again in a moment.", headers={"Retry-After": "1"})
         return self.current_or_none
+
+    @property
+    def tagger(self) -> Tagger:
+        """The Tagger in use."""
+        return self.current.tagger
+
+    @property
+    def name(self) -> str:
+        """Short hash of the model in use."""
+        return self.current.name
+
+    def exchange(self, expected: Tagger, new: Tagger) -> bool:
+        """Replace the Tagger in use by one that has learned more, unless it is no longer the expected one."""
+        with self._lock:
+            current = self.current_or_none
+            if current is None or current.tagger is not expected:
+                return False
+            if new is not expected:
+                self.current_or_none = replace(current, tagger=new)
+            return True
 
     def refresh(self) -> bool:
         """Load the folder if it changed since the last call; return whether there is a new model.
@@ -165,7 +188,9 @@ class ModelHolder:
             return False
         self._seen = now
         try:
-            self.current_or_none = self._load(self._folder)
+            loaded = self._load(self._folder)
+            with self._lock:
+                self.current_or_none = loaded
             # A folder that was replaced meanwhile is not known; the numbers of its files may be used again.
             self._held = now if _identity(self._folder) == now else {}
         except TagwoodError:
@@ -243,11 +268,18 @@ class ServiceState:
         )
         self.feedback = None if settings.feedback is None else Journal(settings.feedback)
         self.corrections = None if settings.corrections is None else Journal(settings.corrections)
+        self.learning = LiveLearning(settings.feedback, self.holder) if settings.learn and settings.feedback else None
 
     async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run work that would block the event loop in a thread."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.pool, lambda: work(*args, **kwargs))
+
+    async def up_to_date(self) -> LoadedModel:
+        """Return the model in use, after it has learned what other workers were taught."""
+        if self.learning is not None and self.learning.is_behind():
+            await self.in_thread(self.learning.catch_up)
+        return self.holder.current
 
     async def refresh(self) -> None:
         """Load model folders that changed; a failure of any kind is logged and counted, and the old model stays."""

@@ -16,13 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from tagwood.data.feedback import Feedback
 from tagwood.data.vocab import StringTable
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts
-from tagwood.metrics import compare
+from tagwood.metrics.matching import match
+from tagwood.metrics.measures import prepare
 from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import Ensemble
 from tagwood.models.neighbours import Neighbours
@@ -30,6 +32,7 @@ from tagwood.ranking import Ranking
 from tagwood.storage import State
 
 ONE_STANDARD_ERROR = 0.68  # level of an interval
+FEWEST_HELD_OUT = 20  # rows: fewer would measure mere chance
 TRAINED = -1  # row of feedback that is part of the training data
 
 
@@ -144,6 +147,36 @@ class BeforeAfter(NamedTuple):
     after: float
     worse: bool
 
+    @classmethod
+    def of_rows(cls, before: ArrayLike, after: ArrayLike) -> BeforeAfter:
+        """Compare the nDCG@5 of each row by two models.
+
+        Examples
+        --------
+        >>> BeforeAfter.of_rows([1.0, 0.5, 1.0], [1.0, 0.5, 0.0])
+        BeforeAfter(n_rows=3, before=0.8333333333333334, after=0.5, worse=False)
+        """
+        first, second = (np.asarray(values, dtype=np.float64) for values in (before, after))
+        lost = first - second
+        error = lost.std(ddof=1) / np.sqrt(lost.size) if lost.size > 1 else np.inf
+        return cls(lost.size, float(first.mean()), float(second.mean()), bool(lost.mean() > error))
+
+    def __str__(self) -> str:
+        return f"nDCG@5 {100 * self.before:.1f} -> {100 * self.after:.1f} % on {self.n_rows:,} held-out texts of people"
+
+
+def row_quality(Y: sparse.csr_array, ranking: Ranking) -> NDArray[np.float64]:
+    """Return the nDCG@5 of each row.
+
+    Examples
+    --------
+    >>> Y = sparse.csr_array(np.eye(2, dtype=np.float32))
+    >>> row_quality(Y, Ranking.from_lists([[(0, 1.0)], [(0, 1.0)]], 2)).tolist()
+    [1.0, 0.0]
+    """
+    (sums,) = prepare(ranking.n_labels, ["nDCG@5"]).sums(match(Y, ranking)).values()
+    return np.asarray(sums.over, dtype=np.float64)  # type: ignore[union-attr]
+
 
 def before_after(Y: sparse.csr_array, before: Ranking, after: Ranking) -> BeforeAfter:
     """Compare the rankings of held-out rows by a model before and after learning.
@@ -155,5 +188,19 @@ def before_after(Y: sparse.csr_array, before: Ranking, after: Ranking) -> Before
     >>> before_after(Y, right, wrong)
     BeforeAfter(n_rows=2, before=1.0, after=0.0, worse=True)
     """
-    found = compare(Y, before, after, metrics=["nDCG@5"], confidence=ONE_STANDARD_ERROR)["nDCG@5"]
-    return BeforeAfter(Y.shape[0], float(found.first), float(found.second), bool(found.high < 0))
+    return BeforeAfter.of_rows(row_quality(Y, before), row_quality(Y, after))
+
+
+def take_in(tagger: Any, rows: Feedback) -> Any:
+    """Let a Tagger learn feedback, and return it."""
+    return tagger.learn(rows.texts, rows.labels, rejected=rows.rejected, keys=rows.keys, ids=rows.ids)
+
+
+def measure_learning(tagger: Any, rows: Feedback) -> BeforeAfter | None:
+    """Measure what learning does on held-out feedback, with a copy of the Tagger; None if there is too little."""
+    held = rows.held_out()
+    if held.sum() < FEWEST_HELD_OUT:
+        return None
+    test = rows.rows(held)
+    learned = take_in(copy(tagger), rows.rows(~held))
+    return before_after(test.labels, tagger.rank(test.texts, 5), learned.rank(test.texts, 5))

@@ -15,7 +15,7 @@ from importlib import metadata
 from typing import Annotated, Any, ClassVar
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,9 +23,10 @@ from tagwood.data.languages import LANGUAGES, detect_language
 from tagwood.errors import InputError
 from tagwood.service.batching import TagOptions
 from tagwood.service.problems import ProblemError
-from tagwood.service.routes.texts import check_text, check_texts
+from tagwood.service.routes.texts import added_label, check_count, check_text, check_texts, new_record, teach
 from tagwood.service.schemas import Whole
 from tagwood.service.security import JsonResponse
+from tagwood.service.settings import RequestLimits
 from tagwood.service.state import LoadedModel, ServiceState, state_of
 
 Number = Annotated[int, Field(ge=0, le=2**31 - 1), Whole()]
@@ -63,6 +64,26 @@ class AnnifBatchRequest(AnnifRequest):
     """Documents to suggest subjects for."""
 
     documents: list[AnnifDocument]
+
+
+class AnnifSubjectKey(AnnifRequest):
+    """A subject of a document, by its URI; by its label where there is none."""
+
+    uri: str | None = Field(default=None, max_length=2000)
+    label: str | None = Field(default=None, max_length=2000)
+
+
+class AnnifIndexedDocument(AnnifRequest):
+    """A document with its right subjects."""
+
+    text: str
+    subjects: list[AnnifSubjectKey]
+
+
+class AnnifIndexedDocuments(RootModel[list[AnnifIndexedDocument]]):
+    """Documents to learn."""
+
+    problem: ClassVar[str] = "bad-request"
 
 
 class AnnifLanguageRequest(AnnifRequest):
@@ -200,6 +221,35 @@ async def suggest_batch(
     return [{"results": results, "document_id": document.document_id} for document, results in pairs]
 
 
+async def learn(request: Request, body: AnnifIndexedDocuments, project_id: str) -> Response:
+    """Teach the model documents with their right subjects at once; see /v1/learn."""
+    state = state_of(request)
+    documents, limits = body.root, state.settings.limits
+    if documents:
+        check_texts([one.text for one in documents], limits, kind="bad-request")
+        loaded = state.holder.current
+        records = [_learned_record(loaded, one, n, limits) for n, one in enumerate(documents)]
+        await teach(state, records)
+    return Response(status_code=204)
+
+
+def _learned_record(loaded: LoadedModel, document: AnnifIndexedDocument, n: int, limits: RequestLimits) -> Any:
+    """Return the record of a document; a subject that the vocabulary does not know is kept as a proposal."""
+    given = [one.uri or one.label or "" for one in document.subjects]
+    check_count(given, f"#/{n}/subjects", limits)
+    labels = [added_label(loaded, label, f"#/{n}/subjects/{place}") for place, label in enumerate(given) if label]
+    if not labels:
+        raise ProblemError.at(f"#/{n}/subjects", "A document must have a subject with a uri or a label.", "bad-request")
+    return {
+        **new_record(loaded),
+        "document": None,
+        "by": None,
+        "text": document.text,
+        "labels": labels,
+        "added": labels,
+    }
+
+
 async def detect(request: Request, body: AnnifLanguageRequest) -> Any:
     """Detect which of some languages a text is written in."""
     try:
@@ -213,7 +263,7 @@ async def _suggest(
     request: Request, texts: list[str], limit: int, threshold: float, language: str | None
 ) -> list[list[dict[str, Any]]]:
     state = state_of(request)
-    loaded = state.holder.current
+    loaded = await state.up_to_date()
     known = _languages(state, loaded)
     if language is not None and language not in known:
         raise ProblemError("bad-request", f"Language {language[:35]!r} is not supported by the vocabulary.")

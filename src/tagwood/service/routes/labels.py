@@ -48,7 +48,7 @@ async def labels(
 async def label(request: Request, label: LabelPath, language: LanguageQuery = None) -> Response:
     """Show everything about a label: frequency, names, senses, neighbours, example texts."""
     state = state_of(request)
-    loaded = state.holder.current
+    loaded = await state.up_to_date()
     found, chosen = loaded.find(label, "path.label"), loaded.language(language)
     key = loaded.tagger.vocab_.label_id(found)
     return JsonResponse(await state.in_thread(loaded.tagger.label_card, key, language=chosen))

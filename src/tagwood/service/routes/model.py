@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tagwood.service.learning import can_learn
 from tagwood.service.security import JsonResponse
 from tagwood.service.state import state_of
 
@@ -12,12 +13,13 @@ from tagwood.service.state import state_of
 async def model(request: Request) -> Response:
     """Describe the model, its quality, and the limits of requests."""
     state = state_of(request)
-    loaded = state.holder.current
+    loaded = await state.up_to_date()
     facts = await state.in_thread(lambda: loaded.facts)
     groups = loaded.groups
     service = {
         "groups": None if groups is None else len(groups),
         "feedback": state.feedback is not None,
+        "learn": state.learning is not None and can_learn(loaded.tagger),
         "traffic": state.traffic.facts(),
         "limits": state.settings.limits,
     }

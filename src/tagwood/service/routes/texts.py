@@ -14,8 +14,9 @@ from tagwood.data.fields import text_of_fields
 from tagwood.errors import InputError
 from tagwood.models.label_filter import LabelFilter
 from tagwood.service.batching import TagOptions
+from tagwood.service.learning import Learned
 from tagwood.service.problems import ProblemError
-from tagwood.service.schemas import ExplainRequest, FeedbackRequest, LabelKey, SuggestRequest
+from tagwood.service.schemas import ExplainRequest, FeedbackRequest, LabelKey, LearnRequest, SuggestRequest
 from tagwood.service.settings import RequestLimits
 from tagwood.service.state import LoadedModel, ServiceState, state_of
 
@@ -26,6 +27,7 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
     `results` has one entry per text, best label first. Send large collections in several requests.
     """
     state = state_of(request)
+    await state.up_to_date()
     (loaded, other), limits = state.models_for(request.scope["request_id"]), state.settings.limits
     texts = given_texts(loaded, body, limits)
     options = _options(loaded, body, limits)._replace(allowed=await _allowed(state, loaded, body))
@@ -53,7 +55,7 @@ async def _allowed(state: ServiceState, loaded: LoadedModel, body: SuggestReques
 async def explain(request: Request, body: ExplainRequest) -> Any:
     """Explain why a label was suggested for a text, or why it was not."""
     state = state_of(request)
-    loaded, limits = state.holder.current, state.settings.limits
+    loaded, limits = await state.up_to_date(), state.settings.limits
     text = given_text(loaded, body, limits)
     label = loaded.find(body.label, "#/label")
     found = await state.in_thread(
@@ -81,12 +83,39 @@ async def feedback(request: Request, body: FeedbackRequest) -> Any:
     loaded, limits = state.holder.current, state.settings.limits
     if state.feedback is None:
         raise ProblemError("conflict", "This service was started without a file for feedback.")
-    for field in ("accepted", "rejected", "added", "untouched"):
-        check_count(getattr(body, field), f"#/{field}", limits)
-    record = _feedback_record(loaded, given_text(loaded, body, limits), body)
+    record = _feedback_record(loaded, body, limits)
     await state.feedback.append([record])
     state.metrics.add("feedback")
     return {"id": record["id"], "records": 1}
+
+
+async def learn(request: Request, body: LearnRequest) -> Any:
+    """Teach the model decisions of people at once.
+
+    The records are stored as by /v1/feedback, and on disk before the answer is sent; every later answer takes them into
+    account. A model that would become worse is not changed (409), unless `force` is set.
+    """
+    state = state_of(request)
+    limits = state.settings.limits
+    if len(body.records) > limits.texts:
+        detail = f"Send at most {limits.texts:,} records in one request; got {len(body.records):,}."
+        raise ProblemError.at("#/records", detail)
+    loaded = state.holder.current
+    records = [_feedback_record(loaded, one, limits, f"#/records/{n}") for n, one in enumerate(body.records)]
+    found = await teach(state, records, force=body.force)
+    measured = None if found.measured is None else found.measured._asdict()
+    return {"learned": found.learned, "left_out": found.left_out, "measured": measured, "model": loaded.name}
+
+
+async def teach(state: ServiceState, records: list[dict[str, Any]], *, force: bool = False) -> Learned:
+    """Let the model in use learn records; a problem if the operator does not allow it."""
+    if state.learning is None:
+        detail = "This service does not learn; the operator can start it with: tagwood serve --learn."
+        raise ProblemError("conflict", detail)
+    found = await state.in_thread(state.learning.learn, records, force=force)
+    state.metrics.add("feedback", len(records))
+    state.log.event("learned", project=state.project, texts=found.learned)
+    return found
 
 
 def given_texts(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits) -> list[str]:
@@ -102,11 +131,15 @@ def given_texts(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits
     return [_from_fields(loaded, row, limits, "#/fields" if one else f"#/fields/{i}") for i, row in enumerate(rows)]
 
 
-def given_text(loaded: LoadedModel, body: ExplainRequest | FeedbackRequest, limits: RequestLimits) -> str:
+def given_text(
+    loaded: LoadedModel, body: ExplainRequest | FeedbackRequest, limits: RequestLimits, at: str = "#"
+) -> str:
     """Return the text of a request, which is given as such or by its fields."""
     if (body.text is None) == (body.fields is None):
-        raise ProblemError.at("#/text", "Send either 'text' or 'fields'.")
-    return check_text(body.text, limits) if body.fields is None else _from_fields(loaded, body.fields, limits)
+        raise ProblemError.at(f"{at}/text", "Send either 'text' or 'fields'.")
+    if body.fields is None:
+        return check_text(body.text, limits, f"{at}/text")
+    return _from_fields(loaded, body.fields, limits, f"{at}/fields")
 
 
 def _from_fields(loaded: LoadedModel, fields: dict[str, str], limits: RequestLimits, pointer: str = "#/fields") -> str:
@@ -165,13 +198,22 @@ def training_label(loaded: LoadedModel, label: int) -> dict[str, str]:
     return {"label": vocab.name(label), **({"uri": uri} if uri else {})}
 
 
-def _feedback_record(loaded: LoadedModel, text: str, body: FeedbackRequest) -> dict[str, Any]:
+def _feedback_record(
+    loaded: LoadedModel, body: FeedbackRequest, limits: RequestLimits, at: str = "#"
+) -> dict[str, Any]:
+    text = given_text(loaded, body, limits, at)
+    for field in ("accepted", "rejected", "added", "untouched"):
+        check_count(getattr(body, field), f"{at}/{field}", limits)
+
     def known(field: str) -> list[dict[str, str]]:
         labels = enumerate(getattr(body, field))
-        return [training_label(loaded, loaded.find(label, f"#/{field}/{place}")) for place, label in labels]
+        return [training_label(loaded, loaded.find(label, f"{at}/{field}/{place}")) for place, label in labels]
 
-    accepted = known("accepted")
-    added = [_added_label(loaded, label, place) for place, label in enumerate(body.added)]
+    accepted, rejected = known("accepted"), known("rejected")
+    added = [added_label(loaded, label, f"{at}/added/{place}") for place, label in enumerate(body.added)]
+    both = next((one["label"] for one in (*accepted, *added) if one in rejected), None)
+    if both is not None:
+        raise ProblemError.at(f"{at}/rejected", f"{both!r} is right and rejected in one record; keep one of the two.")
     return {
         **new_record(loaded),
         "document": body.id,
@@ -179,18 +221,20 @@ def _feedback_record(loaded: LoadedModel, text: str, body: FeedbackRequest) -> d
         "text": text,
         "labels": accepted + added,
         "accepted": accepted,
-        "rejected": known("rejected"),
+        "rejected": rejected,
         "added": added,
         "untouched": known("untouched"),
         "note": body.note,
     }
 
 
-def _added_label(loaded: LoadedModel, label: LabelKey, place: int) -> dict[str, str]:
+def added_label(loaded: LoadedModel, label: LabelKey, pointer: str) -> dict[str, str]:
     """Return an added label; an unknown name is a proposal for a new label."""
-    if isinstance(label, str) and loaded.tagger.vocab_.find(label) is None:
-        return {"label": label}
-    return training_label(loaded, loaded.find(label, f"#/added/{place}"))
+    if isinstance(label, str):
+        with contextlib.suppress(InputError):  # ambiguous: reported by `find`
+            if loaded.tagger.vocab_.find(label) is None:
+                return {"label": label}
+    return training_label(loaded, loaded.find(label, pointer))
 
 
 def _options(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits) -> TagOptions:
