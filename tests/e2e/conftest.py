@@ -1,9 +1,11 @@
 """A browser, and services to look at: one for all tests, on a small catalogue that is learned once."""
 
+import contextlib
+
 import pytest
 from browsing import CHROMIUM, FLAGS, PATIENCE, Visitor, new_context
 from page_server import PageServer
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Error, expect, sync_playwright
 from subject_catalogue import boxes, catalogue, vocabulary
 
 from tagwood import Tagger
@@ -24,11 +26,16 @@ def tagger():
 
 
 @pytest.fixture(scope="session")
-def fused_server():
-    """A service of a fused model."""
+def fused_tagger():
     texts, labels = catalogue()
     tagger = Tagger(model=LinearTree(arity=4, max_leaf_size=4, threads=1), quality="balanced")
-    server = PageServer(tagger.fit(texts, labels, vocab=vocabulary()))
+    return tagger.fit(texts, labels, vocab=vocabulary())
+
+
+@pytest.fixture(scope="session")
+def fused_server(fused_tagger):
+    """A service of a fused model."""
+    server = PageServer(fused_tagger)
     yield server
     server.stop()
 
@@ -90,6 +97,9 @@ def visit(browser, context):
         return visitors[-1].open(server, route)
 
     yield visit
+    for visitor in visitors:  # tests share what a browser remembers
+        with contextlib.suppress(Error):  # the service may be gone
+            visitor.page.evaluate("localStorage.clear()")
     faults = [fault for visitor in visitors for fault in visitor.faults]
     for opened in [*(visitor.page for visitor in visitors), *own]:
         opened.close()

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from browsing import AXE
+from browsing import violations
 from playwright.sync_api import expect
 from subject_catalogue import ABSTRACT
 
@@ -28,18 +28,6 @@ def prepare(page, route):
     else:
         ready = {"labels/8": ".label-title", "tree": ".cell-label", "model": ".chart", "review/3": ".sample"}
         page.locator(ready[route]).first.wait_for()
-
-
-def violations(page, rules=()):
-    """Serious and critical violations that axe-core finds; by all rules, or by those named."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed; scripts/install-browser.sh installs it where that is possible")
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE.read_text(encoding="utf-8"))
-    run = "rules => axe.run(document, {resultTypes: ['violations'], ...rules}).then(found => found.violations)"
-    found = page.evaluate(run, {"runOnly": list(rules)} if rules else {})
-    bad = [one for one in found if one["impact"] in ("serious", "critical")]
-    return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in bad for node in one["nodes"]]
 
 
 @pytest.mark.parametrize(("scheme", "rules"), [("light", ()), ("dark", ("color-contrast",))])

@@ -3,9 +3,11 @@
 They are taken at the size of a window, so that what floats over a page lies where people see it. Other runs skip them.
 """
 
+import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from page_server import PageServer
 from playwright.sync_api import expect
@@ -39,9 +41,26 @@ def demo_server(corpus, tmp_path_factory):
     train, _ = corpus
     folder = tmp_path_factory.mktemp("demo")
     Tagger().fit(train.texts, train.labels, vocab=train.vocab).save(folder / "model", notes="Made by tagwood demo")
-    server = PageServer(folder / "model", ServiceSettings(feedback=folder / "feedback.jsonl"))
+    write_feedback(folder / "feedback.jsonl", corpus[0])
+    table = "".join(json.dumps({"id": f"text {n + 1}", "text": text}) + "\n" for n, text in enumerate(corpus[1].texts))
+    (folder / "new.jsonl").write_text(table, encoding="utf-8")
+    settings = ServiceSettings(feedback=folder / "feedback.jsonl", queue=folder / "new.jsonl", learn=True)
+    server = PageServer(folder / "model", settings)
     yield server
     server.stop()
+
+
+def write_feedback(path, train):
+    """Decisions of two weeks, in which people agree more and more."""
+    random = np.random.default_rng(0)
+    lines = []
+    for n, (text, labels) in enumerate(zip(train.texts[:160], train.label_lists(), strict=False)):
+        names = [train.vocab.name(label) for label in labels]
+        right = [name for name in names if random.random() < 0.6 + n / 500]
+        wrong = [name for name in names if name not in right]
+        day = f"2026-03-{1 + n // 12:02}T10:00:00"
+        lines.append({"id": str(n), "text": text, "time": day, "by": "Ann", "accepted": right, "rejected": wrong})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +131,25 @@ def test_picture_of_a_tagged_table(visit, demo_server, corpus):
     page.get_by_role("button", name=f"Tag {len(quoted)} rows").click()
     page.get_by_role("heading", name="Done").wait_for()
     take(page, "batch")
+
+
+@pytest.mark.parametrize(("end", "options"), [("", WINDOW), ("-phone", PHONE)])
+def test_pictures_of_correcting_and_progress(visit, demo_server, end, options):
+    page = visit(demo_server, "correct", **options)
+    page.locator(".label-main").first.wait_for()
+    for _ in range(40):  # the least certain texts are not the prettiest
+        page.keyboard.press("n")
+    page.locator(".label-main").nth(2).wait_for()
+    page.locator(".label-main").first.focus()
+    page.keyboard.press("a")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("r")
+    page.keyboard.press("ArrowDown")
+    take(page, f"correct{end}")
+    page.goto(f"{demo_server.url}#/progress")
+    page.locator(".chart").wait_for()
+    page.get_by_role("region", name="Texts that wait").wait_for()
+    take(page, f"progress{end}")
 
 
 def test_picture_of_the_review_of_groups(visit, demo_group_server):

@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -49,3 +51,15 @@ class Visitor:
     def _request(self, request):
         if not request.url.startswith((self.url, "blob:", "data:")):
             self.faults.append(f"foreign request: {request.url}")
+
+
+def violations(page, rules=()):
+    """Serious and critical violations that axe-core finds; by all rules, or by those named."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed; scripts/install-browser.sh installs it where that is possible")
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    run = "rules => axe.run(document, {resultTypes: ['violations'], ...rules}).then(found => found.violations)"
+    found = page.evaluate(run, {"runOnly": list(rules)} if rules else {})
+    bad = [one for one in found if one["impact"] in ("serious", "critical")]
+    return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in bad for node in one["nodes"]]

@@ -52,6 +52,9 @@ def serve(
         ),
     ] = None,
     no_feedback: Annotated[bool, typer.Option("--no-feedback", help="Do not store feedback and corrections.")] = False,
+    queue: Annotated[
+        Path | None, typer.Option(help="File with texts to review on the page, least certain ones first.")
+    ] = None,
     learn: Annotated[
         bool, typer.Option("--learn", help="Let requests teach the model in use: POST /v1/learn, and the page.")
     ] = False,
@@ -106,6 +109,8 @@ def serve(
             given=f"{len(folders)} models",
             hint="Leave it out: feedback is stored beside each model.",
         )
+    if queue is not None:
+        check_queue(queue, len(folders), no_feedback=no_feedback)
     if learn and no_feedback:
         raise InputError("--learn keeps what it learns in the feedback file", given="--no-feedback")
     languages = parse_languages(language or [], folders)
@@ -114,6 +119,7 @@ def serve(
         token=None if token_file is None else read_token(token_file),
         origins=tuple(origin or ()),
         hosts=accepted_hosts(host, allow_host or []),
+        queue=queue,
         learn=learn,
         batch_requests=not no_batching,
         threads=jobs,
@@ -223,6 +229,17 @@ def parse_limits(given: list[str]) -> RequestLimits:
             hint = f"Known limits: {', '.join(known)}."
             raise InputError("--max takes NAME=NUMBER", given=repr(item), hint=hint) from None
     return RequestLimits(**values)
+
+
+def check_queue(queue: Path, n_models: int, *, no_feedback: bool) -> None:
+    """Raise an error if the texts to review cannot be read, or what is decided about them cannot be stored."""
+    from tagwood.data import read_records
+
+    if n_models > 1 or no_feedback:
+        given = "--no-feedback" if no_feedback else f"{n_models} models"
+        raise InputError("--queue is for one model that stores feedback", given=given)
+    if next(iter(read_records(queue)), None) is None:
+        raise InputError(f"{queue} must have texts to review", given="none")
 
 
 def read_token(path: Path) -> str:

@@ -34,7 +34,7 @@ from tagwood.service.problems import (
     from_validation,
     problem_response,
 )
-from tagwood.service.routes import annif, filters, groups, labels, model, reconcile, texts
+from tagwood.service.routes import annif, filters, groups, labels, model, progress, reconcile, texts
 from tagwood.service.security import JsonResponse, JsonRoute, SecurityMiddleware, SlowBodies
 from tagwood.service.settings import ServedModel, ServiceSettings
 from tagwood.service.state import LoadedModel, ModelHolder, ServiceState
@@ -69,6 +69,8 @@ ROUTES = (
     Endpoint("GET", "/v1/filters/{name}", filters.show_filter, schemas.FilterResponse, "filters"),
     Endpoint("DELETE", "/v1/filters/{name}", filters.delete_filter, schemas.FilterSummary, "filters"),
     Endpoint("GET", "/v1/model", model.model, schemas.ModelResponse, "model"),
+    Endpoint("GET", "/v1/progress", progress.progress, schemas.ProgressResponse, "texts"),
+    Endpoint("GET", "/v1/queue", progress.queue, schemas.QueueResponse, "texts"),
     Endpoint("GET", "/v1/groups", groups.groups, schemas.GroupsResponse, "groups"),
     Endpoint("GET", "/v1/groups/{group}", groups.group, schemas.GroupResponse, "groups"),
     Endpoint("POST", "/v1/groups/{group}/corrections", groups.correct, schemas.StoredRecords, "groups", 201),
@@ -297,7 +299,7 @@ def _add_problems(operation: dict[str, Any], path: str, settings: ServiceSetting
         kinds.append("bad-request")
     if "requestBody" in operation and path.endswith(("/feedback", "/corrections", "/learn", "/filters/{name}")):
         kinds.append("not-stored")
-    if "corrections" in path:
+    if "corrections" in path or path in ("/v1/progress", "/v1/queue"):
         kinds.append("conflict")
     if settings.hosts:
         kinds.append("forbidden-host")

@@ -11,10 +11,9 @@ learned since; the last 500 such texts tell whether learning makes the model wor
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -23,9 +22,9 @@ import numpy as np
 import orjson
 
 from tagwood.data.feedback import Feedback, FeedbackRecord, feedback_rows, parse_record
-from tagwood.errors import DataError
 from tagwood.service.journal import append_lines
 from tagwood.service.problems import ProblemError
+from tagwood.service.progress import stored_records
 from tagwood.tagger import Tagger
 from tagwood.tagger.learning import (
     FEWEST_HELD_OUT,
@@ -131,7 +130,7 @@ class LiveLearning:
     def _to_learn(self, content: bytes, tagger: Tagger) -> list[FeedbackRecord]:
         """Return the last record of each person and text, unless the model knows it or a later one."""
         found: dict[str, FeedbackRecord] = {}
-        for line, record in _records(content):
+        for line, record in stored_records(content):
             if tagger.learned_.has(record.key, record.id):
                 found.pop(record.key, None)
             elif line.get("learn"):
@@ -194,10 +193,3 @@ def _read_lines(path: Path, begin: int) -> bytes:
     except FileNotFoundError:
         return b""
     return content[: content.rfind(b"\n") + 1]
-
-
-def _records(content: bytes) -> Iterator[tuple[dict[str, Any], FeedbackRecord]]:
-    """Return the lines that hold a record; others, such as one that a crash cut short, are skipped."""
-    for line in content.splitlines():
-        with contextlib.suppress(DataError, UnicodeDecodeError, orjson.JSONDecodeError):
-            yield orjson.loads(line), parse_record(line.decode())

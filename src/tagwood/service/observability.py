@@ -74,6 +74,8 @@ _ROUTES = (
         "/v1/model",
         "/v1/feedback",
         "/v1/learn",
+        "/v1/progress",
+        "/v1/queue",
     ),
     *("/v1/groups", "/v1/groups/{group}", "/v1/groups/{group}/corrections", "/v1/corrections"),
     *("/v1/", "/v1/vocabs", "/v1/projects", "/v1/projects/{project_id}", "/v1/projects/{project_id}/suggest"),

@@ -453,9 +453,64 @@ class ModelResponse(BaseModel):
     largest: list[LabelBrief]
     groups: int | None = Field(description="Number of groups to review; null if not trained from groups.")
     feedback: bool = Field(description="Whether feedback is stored.")
+    queue: bool = Field(description="Whether texts wait for review.")
     learn: bool = Field(description="Whether the model in use learns from requests.")
     traffic: TrafficFacts
     limits: RequestLimits
+
+
+class DecisionCounts(BaseModel):
+    """Numbers of decisions; people agree with a suggestion by accepting it."""
+
+    records: int
+    accepted: int
+    rejected: int
+    added: int
+    untouched: int
+    agreement: float | None = Field(description="accepted / (accepted + rejected); null if nothing was decided.")
+
+
+class PeriodCounts(DecisionCounts):
+    """Decisions of a day or a month."""
+
+    period: str = Field(examples=["2026-03-01"])
+
+
+class CorrectedLabel(DecisionCounts):
+    """Decisions on a label."""
+
+    id: int | None = Field(description="Null for a proposal, or a label that is gone.")
+    name: str
+    uri: str | None
+
+
+class ProgressResponse(DecisionCounts):
+    """How often people agreed with suggestions."""
+
+    texts: int
+    people: int
+    learned: int = Field(description="Records that the model was taught at once.")
+    periods: list[PeriodCounts] = Field(description="Days, or months if there are more than 60 days.")
+    labels: list[CorrectedLabel] = Field(description="Most corrected labels first.")
+    model: str
+
+
+class QueuedTextResponse(BaseModel):
+    """A text that waits for review."""
+
+    row: int
+    id: str
+    text: str
+    score: float = Field(description="Score of its best label.")
+
+
+class QueueResponse(BaseModel):
+    """Texts that wait for review, least certain first."""
+
+    waiting: int
+    done: int = Field(description="Texts of the file that have feedback.")
+    texts: list[QueuedTextResponse]
+    model: str
 
 
 class GroupBrief(BaseModel):

@@ -82,6 +82,7 @@ class ServiceSettings:
     feedback: Path | None = None  # file to which feedback is appended; None: feedback is refused
     # File to which corrections of groups are appended; None: they are refused
     corrections: Path | None = None
+    queue: Path | None = None  # file of texts that wait for review; needs `feedback`
     learn: bool = False  # whether requests may teach the model in use; needs `feedback`
     batch_requests: bool = True  # whether requests that arrive at the same time are answered together
     threads: int = 1  # threads of one worker for large batches

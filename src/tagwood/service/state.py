@@ -36,6 +36,7 @@ from tagwood.service.label_search import LabelNameIndex, LabelNameSearch
 from tagwood.service.learning import LiveLearning
 from tagwood.service.observability import EventLog, ServiceMetrics
 from tagwood.service.problems import ProblemError
+from tagwood.service.progress import ReviewQueue
 from tagwood.service.settings import Candidate, ServiceSettings
 from tagwood.service.traffic import Traffic, frequency_bands
 from tagwood.storage import Manifest
@@ -268,6 +269,7 @@ class ServiceState:
         )
         self.feedback = None if settings.feedback is None else Journal(settings.feedback)
         self.corrections = None if settings.corrections is None else Journal(settings.corrections)
+        self.queue = None if settings.queue is None else ReviewQueue(settings.queue, settings.limits.text_chars)
         self.learning = LiveLearning(settings.feedback, self.holder) if settings.learn and settings.feedback else None
 
     async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

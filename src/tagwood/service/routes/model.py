@@ -19,6 +19,7 @@ async def model(request: Request) -> Response:
     service = {
         "groups": None if groups is None else len(groups),
         "feedback": state.feedback is not None,
+        "queue": state.queue is not None,
         "learn": state.learning is not None and can_learn(loaded.tagger),
         "traffic": state.traffic.facts(),
         "limits": state.settings.limits,

@@ -4,6 +4,9 @@
 const BASE = new URL("v1/", new URL("./", document.baseURI));
 const TOKEN = "tagwood-token";
 
+/** The project that the address names (?project=books); the first one of the service otherwise. */
+export const project = new URLSearchParams(location.search).get("project");
+
 /** An error for the user: `kind` is one of gone, token, limit, missing, busy, fault. */
 export class Problem extends Error {
   constructor(kind, title, detail, status = 0) {
@@ -45,6 +48,7 @@ export async function call(method, path, { query, body, signal, plain = false } 
 
 async function send(method, path, query, body, signal, token) {
   const url = new URL(path, BASE);
+  if (project) url.searchParams.set("project", project);
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value);
   }
@@ -130,8 +134,33 @@ export const api = {
   label: (id, language, signal) => call("GET", `labels/${id}`, { query: { language }, signal }),
   tree: (query, signal) => call("GET", "tree", { query, signal }),
   feedback: (body) => call("POST", "feedback", { body }),
+  projects: () => call("GET", "projects"),
+  learn: (body) => call("POST", "learn", { body: { records: [body] } }),
+  progress: (language, signal) => call("GET", "progress", { query: { language }, signal }),
+  queue: (limit, signal) => call("GET", "queue", { query: { limit }, signal }),
   groups: (query, signal) => call("GET", "groups", { query, signal }),
-  group: (id, signal) => call("GET", `groups/${id}`, { signal }),
+  group: (id, language, signal) => call("GET", `groups/${id}`, { query: { language }, signal }),
   corrections: () => call("GET", "corrections", { plain: true }),
   correct: (id, body) => call("POST", `groups/${id}/corrections`, { body }),
 };
+
+const REFUSED = 409;
+
+/**
+ * Save a person's decisions, and let the model learn them at once where the service allows it.
+ * Returns what to tell the person.
+ */
+export async function saveDecisions(body, model) {
+  if (!model.learn) {
+    await api.feedback(body);
+    return "Decisions saved";
+  }
+  try {
+    await api.learn(body);
+    return "Saved and learned";
+  } catch (error) {
+    if (error.status !== REFUSED && error.status !== 422) throw error; // 422: only proposals, nothing to learn yet
+    await api.feedback(body);
+    return `Saved, but not learned: ${error.detail}`;
+  }
+}

@@ -89,3 +89,16 @@ export function textColumn(header, rows) {
   const lengths = header.map((_, column) => sample.reduce((sum, row) => sum + (row[column]?.length ?? 0), 0));
   return lengths.indexOf(Math.max(...lengths));
 }
+
+const IDS = ["id", "uid", "doc_id", "document_id", "docid"];
+
+/** The rows of a table as records {id, text}; columns are chosen as the command line chooses them. */
+export function tableRecords(text, { column, title } = {}) {
+  const [header = [], ...rows] = parse(text);
+  if (rows.length === 0) throw new Error("The table has no rows below its first line.");
+  const words = column ?? textColumn(header, rows);
+  const head = title ?? titleColumn(header);
+  const names = header.map((name) => name.trim().toLowerCase());
+  const id = names.indexOf(IDS.find((wanted) => names.includes(wanted)));
+  return rows.map((row, n) => ({ id: (id >= 0 && row[id]) || `row ${n + 1}`, text: rowText(row, words, head) })).filter((one) => one.text.trim());
+}

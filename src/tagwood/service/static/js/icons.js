@@ -8,6 +8,8 @@ const PATHS = {
   model: "M3 17V3M3 17h14M6.5 13l3-4 3 2 4-6",
   batch: "M4 4h12v12H4zM4 8.5h12M9 8.5V16",
   review: "M3 5h7v10H3zM12.5 7.5l2.2 2.2L18 5.8M12.5 14h5",
+  correct: "M3.5 16.5l1-4 9-9 3 3-9 9zM11.5 5.5l3 3",
+  progress: "M4 16V11M8.5 16V7M13 16V9.5M17 16V4",
   check: "M4 10.5l4 4 8-9",
   cross: "M5 5l10 10M15 5L5 15",
   plus: "M10 4v12M4 10h12",

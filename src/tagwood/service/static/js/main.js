@@ -1,6 +1,6 @@
 // The frame: navigation by URL hash (#/tag), theme, language of names, token dialog, lost connection.
 // Pages are built on the first visit and kept, so that their state is still there later.
-import { api, connection, onTokenNeeded } from "./api.js";
+import { api, connection, onTokenNeeded, project } from "./api.js";
 import { h, put } from "./dom.js";
 import { icon } from "./icons.js";
 import { askToken } from "./parts/token.js";
@@ -9,13 +9,16 @@ import { themeButton } from "./parts/theme.js";
 
 const PAGES = [
   { name: "tag", title: "Tag", load: () => import("./pages/tag.js") },
+  { name: "correct", title: "Correct", load: () => import("./pages/correct.js"), needs: (model) => model.feedback },
   { name: "labels", title: "Labels", load: () => import("./pages/labels.js") },
   { name: "tree", title: "Tree", load: () => import("./pages/tree.js"), needs: (model) => model.tree !== null },
   { name: "model", title: "Model", load: () => import("./pages/model.js") },
   { name: "batch", title: "Batch", load: () => import("./pages/batch.js") },
+  { name: "progress", title: "Progress", load: () => import("./pages/progress.js"), needs: (model) => model.feedback },
   { name: "review", title: "Review", load: () => import("./pages/review.js"), needs: (model) => model.groups !== null },
 ];
 
+const LANGUAGE = "tagwood-language";
 const main = document.getElementById("content");
 const banner = document.getElementById("banner");
 const built = new Map();
@@ -26,13 +29,14 @@ let wanted = null;
 /** What the frame offers to pages. */
 function makeContext(model) {
   const listeners = [];
-  let language = null;
+  let language = model.languages.find((code) => code === localStorage.getItem(LANGUAGE)) ?? null;
   return {
     model,
     language: () => language ?? undefined,
     onLanguage: (listener) => listeners.push(listener),
     setLanguage(value) {
       language = value || null;
+      localStorage.setItem(LANGUAGE, language ?? "");
       listeners.forEach((listener) => listener());
     },
     pending: null,
@@ -46,7 +50,8 @@ function makeContext(model) {
 async function start() {
   put(main, loading(6));
   try {
-    context = makeContext(await api.model());
+    const [model, { projects }] = await Promise.all([api.model(), api.projects()]);
+    context = { ...makeContext(model), projects };
   } catch (error) {
     put(main, failed(error, start));
     return;
@@ -72,8 +77,24 @@ function header() {
   put(
     document.getElementById("top-end"),
     h("span", { class: "model-name", title: name }, name),
-    languages.length > 1 && languageChoice(languages),
+    context.projects.length > 1 && projectChoice(context.projects),
+    languages.length > 0 && languageChoice(languages),
     themeButton(),
+  );
+}
+
+/** A menu of the models that the service has; another one is another address, ?project=ID. */
+function projectChoice(projects) {
+  const chosen = project ?? projects[0].project_id;
+  const open = (event) => {
+    const url = new URL(location.href);
+    url.searchParams.set("project", event.target.value);
+    location.assign(url);
+  };
+  return h(
+    "select",
+    { class: "select small project-choice", "aria-label": "Model", onchange: open },
+    projects.map((one) => h("option", { value: one.project_id, selected: one.project_id === chosen }, one.name)),
   );
 }
 
@@ -82,7 +103,7 @@ function languageChoice(languages) {
     "select",
     { class: "select small", "aria-label": "Language of label names", onchange: (event) => context.setLanguage(event.target.value) },
     h("option", { value: "" }, "Default names"),
-    languages.map((code) => h("option", { value: code }, languageName(code))),
+    languages.map((code) => h("option", { value: code, selected: code === context.language() }, languageName(code))),
   );
 }
 

@@ -1,6 +1,6 @@
 // The Batch page: a table in, the same table with labels out. Rows are sent in small portions.
 import { api } from "../api.js";
-import { line, parse, rowText, separator, textColumn, titleColumn } from "../csv.js";
+import { line, parse, rowText, separator, tableRecords, textColumn, titleColumn } from "../csv.js";
 import { bdi, h, put, uniqueId } from "../dom.js";
 import { download, readText } from "../files.js";
 import { count, cut, duration, plural } from "../format.js";
@@ -57,7 +57,7 @@ class BatchPage {
       const rows = parse(text, separator(text));
       if (rows.length < 2) return this.refuse(`${file.name} has no rows below its first line.`);
       const [header, ...body] = rows;
-      this.table = { name: file.name, header, rows: body, column: textColumn(header, body), title: titleColumn(header) };
+      this.table = { name: file.name, text, header, rows: body, column: textColumn(header, body), title: titleColumn(header) };
       return this.choose();
     } catch (error) {
       return this.refuse(error.message);
@@ -81,10 +81,16 @@ class BatchPage {
       this.setup,
       h("div", { class: "batch-head" }, h("div", null, h("h2", null, bdi(name)), h("p", { class: "quiet" }, `${plural(rows.length, "row")}, ${plural(header.length, "column")}`)), fileButton("Another file", ".csv,.tsv,.tab,text/csv", (file) => this.take(file))),
       h("div", { class: "batch-options" }, h("div", { class: "stack-small" }, h("label", { class: "field-label", for: id }, "Column with the texts"), select, h("label", { class: "field-label", for: titleId }, "Column with the titles"), titles, this.preview), this.slider),
-      h("div", { class: "row" }, h("button", { type: "button", class: "button primary", onclick: () => this.run() }, `Tag ${plural(rows.length, "row")}`)),
+      h("div", { class: "row" }, h("button", { type: "button", class: "button primary", onclick: () => this.run() }, `Tag ${plural(rows.length, "row")}`), this.model.feedback && h("button", { type: "button", class: "button", onclick: () => this.correct() }, icon("correct", 16), "Correct them one by one")),
     );
     this.setColumn(column);
     put(this.work);
+  }
+
+  correct() {
+    const { text, column, title } = this.table;
+    this.context.records = tableRecords(text, { column, title });
+    location.hash = "#/correct";
   }
 
   setTitle(title) {

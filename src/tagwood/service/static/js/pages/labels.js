@@ -94,6 +94,7 @@ function labelCard(label) {
       { class: "stack-small" },
       h("h2", { class: "label-title", tabindex: "-1" }, bdi(label.name)),
       label.uri && h("p", { class: "quiet" }, address(label.uri)),
+      label.notation.length > 0 && h("p", { class: "quiet" }, "notation ", h("code", null, label.notation.join(", "))),
       others.length > 0 && h("p", { class: "quiet" }, others.map(([code, name], n) => [n > 0 && " · ", bdi(name), ` (${code})`])),
       h(
         "p",
@@ -104,11 +105,18 @@ function labelCard(label) {
         label.senses.length > 0 && h("a", { class: "button", href: `#/tree/label/${label.id}` }, icon("tree", 16), "Show in the tree"),
       ),
     ),
+    label.replaced_by.length > 0 && part("Replaced by", links(label.replaced_by)),
+    label.alternatives.length > 0 && part("Also called", h("ul", { class: "chips" }, label.alternatives.map((name) => h("li", { class: "chip" }, bdi(name))))),
+    label.broader.length > 0 && part("Broader labels", links(label.broader)),
     label.description && part("Description", h("p", { dir: "auto" }, label.description)),
     label.senses.length > 0 && part(label.senses.length > 1 ? `${label.senses.length} senses` : "Sense", label.senses.map(sense)),
     label.neighbours.length > 0 && part("Labels with similar texts", neighbours(label.neighbours)),
     part("Example texts", examples(label)),
   );
+}
+
+function links(labels) {
+  return h("ul", { class: "chips" }, labels.map((one) => h("li", null, h("a", { class: "chip", href: `#/labels/${one.id}` }, bdi(one.name)))));
 }
 
 function part(title, ...content) {

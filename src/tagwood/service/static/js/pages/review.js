@@ -33,6 +33,10 @@ class ReviewPage {
       this.card,
     );
     this.field.addEventListener("input", debounce(() => { this.offset = 0; this.search(); }, 150));
+    context.onLanguage(() => {
+      for (const [id, draft] of this.drafts) if (!draft.changed && !draft.saved) this.drafts.delete(id);
+      if (this.chosen !== undefined) this.open(this.chosen);
+    });
     this.countDrafts();
     this.search();
     put(this.card, empty("No group chosen", "The least certain groups are listed first."));
@@ -79,7 +83,7 @@ class ReviewPage {
       else link.removeAttribute("aria-current");
     }
     return fillWith(this.card, async (signal) => {
-      if (!this.drafts.has(id)) this.drafts.set(id, new GroupDraft(await api.group(id, signal)));
+      if (!this.drafts.has(id)) this.drafts.set(id, new GroupDraft(await api.group(id, this.context.language(), signal)));
       return this.group(this.drafts.get(id));
     }, { lines: 6 });
   }

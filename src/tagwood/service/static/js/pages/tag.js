@@ -8,10 +8,8 @@ import { droppable, fileButton } from "../parts/dropzone.js";
 import { editor } from "../parts/editor.js";
 import { promiseSlider } from "../parts/promise.js";
 import { empty, failed, loading, toast } from "../parts/states.js";
-import { TagResult } from "../parts/tag_result.js";
+import { suggestions, TagResult } from "../parts/tag_result.js";
 import { labelOption, missingCard } from "../parts/tag_rows.js";
-
-const CANDIDATES = 20;
 
 /** Build the page. `context` has the model, the chosen language and `openTable(file)`. */
 export function build(context) {
@@ -33,7 +31,7 @@ class TagPage {
       change: () => this.changed(),
     });
     this.slider = promiseSlider(this.model, () => this.tagSoon());
-    this.result = new TagResult({ explain: (id) => this.explain(id), unmark: () => this.text.mark(null), feedback: this.model.feedback });
+    this.result = new TagResult({ explain: (id) => this.explain(id), unmark: () => this.text.mark(null), model: this.model });
     this.element = this.layout();
     this.listen();
     this.clear();
@@ -65,7 +63,10 @@ class TagPage {
   listen() {
     droppable(this.element, (file) => this.takeFile(file));
     connection.addEventListener("back", () => this.text.text && this.result.found.length === 0 && this.tag());
-    this.context.onLanguage(() => this.text.text && this.tag());
+    this.context.onLanguage(() => {
+      if (this.text.text) this.tag();
+      this.result.rename(this.context.language()).catch(() => {}); // the request of the labels reports what is wrong
+    });
     this.text.area.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.tagSoon.now();
     });
@@ -105,24 +106,11 @@ class TagPage {
     return undefined;
   }
 
-  /** Request the best labels and those that keep the promise; the difference is shown as less certain. */
   async ask(asked, signal) {
-    const body = { texts: asked, language: this.context.language() };
-    const [best, promised] = await Promise.all([
-      api.suggest({ ...body, k: Math.min(CANDIDATES, this.model.limits.k) }, signal),
-      api.suggest({ ...body, ...this.slider.step().ask }, signal),
-    ]);
-    const [all, chosen] = [best.results[0].labels, promised.results[0].labels];
-    const known = new Set(all.map((one) => one.id));
+    const found = await suggestions(asked, this.slider.step().ask, this.context, signal);
     if (asked !== this.result.text) put(this.missing);
-    this.result.show({
-      text: asked,
-      found: [...all, ...chosen.filter((one) => !known.has(one.id))],
-      kept: new Set(chosen.map((one) => one.id)),
-      review: promised.results[0].review,
-      calibrated: best.calibrated,
-    });
-    this.said.textContent = `${plural(chosen.length, "label")} suggested`;
+    this.result.show(found);
+    this.said.textContent = `${plural(found.kept.size, "label")} suggested`;
   }
 
   clear() {

@@ -1,5 +1,5 @@
 // The labels of a text: suggested ones, less certain ones, those a user added; decisions; copy, download, feedback.
-import { api } from "../api.js";
+import { api, saveDecisions } from "../api.js";
 import { line } from "../csv.js";
 import { h, put } from "../dom.js";
 import { copy, download } from "../files.js";
@@ -8,17 +8,38 @@ import { icon } from "../icons.js";
 import { empty, toast } from "./states.js";
 import { labelRow } from "./tag_rows.js";
 
+const CANDIDATES = 20;
 const NEXT = 5; // less certain labels shown initially,
 const LIKELY = 0.02; // if they have at least this probability
 
+/** Request the best labels of a text and those that keep the promise; the others are shown as less certain. */
+export async function suggestions(text, ask, { model, language }, signal) {
+  const body = { texts: text, language: language() };
+  const [best, promised] = await Promise.all([
+    api.suggest({ ...body, k: Math.min(CANDIDATES, model.limits.k) }, signal),
+    api.suggest({ ...body, ...ask }, signal),
+  ]);
+  const [all, chosen] = [best.results[0].labels, promised.results[0].labels];
+  const known = new Set(all.map((one) => one.id));
+  return {
+    text,
+    found: [...all, ...chosen.filter((one) => !known.has(one.id))],
+    kept: new Set(chosen.map((one) => one.id)),
+    review: promised.results[0].review,
+    calibrated: best.calibrated,
+  };
+}
+
 export class TagResult {
-  /** `explain(id)` is called when a label is opened, `unmark()` when none is open any more. */
-  constructor({ explain, unmark, feedback }) {
-    this.explain = explain;
-    this.unmark = unmark;
+  /**
+   * `explain(id)` is called when a label is opened, `unmark()` when none is open any more, and `saved()` when the
+   * decisions are stored. `about` has what is stored with them: the person, the id of the document.
+   */
+  constructor({ explain, unmark, model, saved = () => {}, about = () => ({}) }) {
+    Object.assign(this, { explain, unmark, model, saved, about });
     this.element = h("div", { class: "results" });
     this.more = false;
-    this.sendButton = h("button", { type: "button", class: "button primary", hidden: !feedback, onclick: () => this.send() }, icon("check", 16), "Save decisions");
+    this.sendButton = h("button", { type: "button", class: "button primary", hidden: !model.feedback, onclick: () => this.send() }, icon("check", 16), "Save decisions");
     this.summary = h("p", { class: "result-words" });
     this.foot = h("div", { class: "result-foot" }, this.summary, h("div", { class: "row" }, this.buttons(), this.sendButton));
     this.forget();
@@ -147,13 +168,26 @@ export class TagResult {
     download("labels.json", [JSON.stringify({ text: this.text, labels }, null, 2)], "application/json");
   }
 
-  async send() {
+  /** Show the names of added labels in another language. */
+  async rename(language) {
+    const cards = await Promise.all([...this.added.keys()].map((id) => api.label(id, language)));
+    for (const { id, name } of cards) if (this.added.has(id)) this.added.set(id, { ...this.added.get(id), name });
+    if (cards.length > 0) this.render();
+  }
+
+  /** What the person saw and decided: accepted, rejected, added, and shown but left untouched. */
+  body() {
     const of = (kind) => [...this.decisions].filter(([, one]) => one === kind).map(([id]) => id);
+    const seen = [...this.element.querySelectorAll("[data-label]")].map((row) => Number(row.dataset.label));
+    const untouched = seen.filter((id) => !this.decisions.has(id) && !this.added.has(id));
+    return { text: this.text, accepted: of("accepted"), rejected: of("rejected"), added: [...this.added.keys()], untouched, ...this.about() };
+  }
+
+  async send() {
     this.sendButton.disabled = true;
     try {
-      const untouched = this.found.map((one) => one.id).filter((id) => !this.decisions.has(id) && !this.added.has(id));
-      await api.feedback({ text: this.text, accepted: of("accepted"), rejected: of("rejected"), added: [...this.added.keys()], untouched });
-      toast("Decisions saved");
+      toast(await saveDecisions(this.body(), this.model));
+      this.saved();
     } catch (error) {
       toast(error.detail ?? error.message, "bad");
       this.sendButton.disabled = false;
