@@ -124,7 +124,7 @@ def test_a_refused_correction_is_kept_as_feedback(visit, new_server):
 def test_rows_of_a_table_are_corrected_from_batch(visit, new_server):
     server, feedback = new_server()
     page = visit(server, "batch")
-    content = b"ppn;titel;abstract\n1;x;hives and honey\n2;y;\n3;z;operas and arias\n"
+    content = b"ppn;name;abstract\n1;x;hives and honey\n2;y;\n3;z;operas and arias\n"
     page.locator(".batch-setup input[type=file]").set_input_files(
         {"name": "new.csv", "mimeType": "text/csv", "buffer": content}
     )
