@@ -15,9 +15,12 @@ from types import ModuleType
 
 import pytest
 from cluster_tasks import kill_a_worker, slow_square
+from library import make_library
 from tree_problems import planted_problem
 
+from tagwood._sparse import check_features, csr_parts
 from tagwood.errors import InputError, StorageError
+from tagwood.features.stored import open_rows, writing_rows
 from tagwood.models.disentangled import Disentangled
 from tagwood.models.ensemble import Ensemble
 from tagwood.models.linear_tree import LinearTree, training
@@ -26,6 +29,9 @@ from tagwood.models.tasks import Job, LocalRunner
 from tagwood.scale import RayRunner, cluster, connect
 from tagwood.storage import save
 from tagwood.storage.shards import ShardStore
+from tagwood.tagger.fitting import training_data
+from tagwood.tuning import tune
+from tagwood.tuning.study import parse_ranges
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SMALL = {"max_leaf_size": 4, "arity": 4, "threads": 1}
@@ -54,6 +60,48 @@ def test_a_model_trained_on_the_cluster_has_the_bits_of_one_machine(model, conne
     ]
     files = [arrays_of(one, tmp_path / str(number)) for number, one in enumerate(fitted)]
     assert files[0] == files[1] == files[2]
+
+
+def test_trials_of_a_search_are_the_same_here_and_on_the_cluster(connected, tmp_path):
+    pytest.importorskip("optuna")
+    texts, labels = make_library(300)
+    data = training_data(texts, labels, None, None)
+    options = {"max_trials": 5, "minutes": 5, "seed": 3, "ranges": parse_ranges("[model]\nC = [0.1, 1.0, 3.0]")}
+    found = [
+        tune(data, tmp_path / str(number), runner=runner, **options)
+        for number, runner in enumerate([LocalRunner(threads=2), RayRunner()])
+    ]
+    one, other = ([trial._replace(seconds=0) for trial in tuned.trials] for tuned in found)
+    assert len(one) == 5
+    assert one == other
+    assert not found[1].failures
+    assert (tmp_path / "1" / "best.toml").exists()
+
+
+def test_members_of_folds_are_tasks_and_trees_of_large_data_are_cut(monkeypatch):
+    class Recorder(LocalRunner):
+        def run(self, job, progress=None):
+            jobs.append((job.name, len(job.parts)))
+            return super().run(job, progress)
+
+    jobs: list[tuple[str, int]] = []
+    X, Y = planted_problem(0, n_rows=400, n_labels=60, n_features=120)
+    ensemble = Ensemble([LinearTree(**SMALL), Centroids(threads=1)], threads=1, prune=False)
+    ensemble.fit(X, Y, runner=Recorder(threads=2))
+    assert jobs[0] == ("members", 10)  # two members in each of five rounds
+    assert jobs[1] == ("members", 1)  # on all rows, the tree is trained in parts
+    assert "training" in [name for name, _ in jobs]
+
+
+def test_features_in_files_are_mapped_by_the_workers(connected, tmp_path):
+    X, Y = planted_problem(0, n_rows=400, n_labels=60, n_features=120)
+    rows = csr_parts(check_features(X))
+    with writing_rows(tmp_path / "features-1") as writer:
+        writer.add(rows)
+        writer.finish(rows.n_cols, "planted")
+    here = LinearTree(**SMALL).fit(X, Y)
+    there = LinearTree(**SMALL).fit(open_rows(tmp_path / "features-1", 2000), Y, runner=RayRunner())
+    assert arrays_of(here, tmp_path / "here") == arrays_of(there, tmp_path / "there")
 
 
 def test_killed_workers_cost_their_tasks_and_nothing_else(connected, tmp_path):

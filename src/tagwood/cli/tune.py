@@ -89,6 +89,7 @@ def tune(
     docs_limit: common.DocsLimitOption = None,
     limit: Annotated[int, typer.Option("--limit", "-l", help="Number of best trials to show.")] = 10,
     jobs: common.JobsOption = None,
+    cluster: common.ClusterOption = None,
     tree: TreeFlag = False,
     lams: LamOption = None,
     seeds: SeedsOption = 3,
@@ -102,7 +103,7 @@ def tune(
     """Search for better settings on rows held out from the training data.
 
     The best recipe is written to FOLDER/best.toml, for: tagwood train DATA --recipe FOLDER/best.toml. Ctrl-C keeps all
-    finished trials, and the same command continues the search.
+    finished trials, and the same command continues the search. With --cluster, trials are tasks of Ray, eight at once.
 
     With --tree, label trees are compared instead, from lambda=0 (similar labels together) towards 2 (frequent labels
     near the root). Recommended is the lambda with the lowest latency of exact search for five labels among those that
@@ -126,7 +127,10 @@ def tune(
     read: list[Any] = [data, reading, data_format, vocab, on_unknown, docs_limit]
     limits: dict[str, Any] = {"metric": metric, "minutes": minutes, "max_trials": trials, "seed": seed}
     limits |= {"holdout": 0.2 if holdout is None else holdout, "threads": jobs}
-    found, interrupted = search_settings(read, output, chosen, ranges, limits)
+    from tagwood.cli.train import training_runner
+
+    with training_runner(cluster, None, jobs) as runner:
+        found, interrupted = search_settings(read, output, chosen, ranges, limits | {"runner": runner})
     report(found, output, limit, json)
     if interrupted:
         common.say("Interrupted; all finished trials are kept. The same command continues the search.")

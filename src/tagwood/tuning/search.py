@@ -16,11 +16,14 @@ from tagwood.data.dataset import Dataset
 from tagwood.errors import InputError
 from tagwood.metrics import LabelCounts, evaluate
 from tagwood.metrics.measures import MetricName, parse_metric
-from tagwood.recipe import Recipe
+from tagwood.models.tasks import Job, Runner
+from tagwood.recipe import Recipe, parse_recipe
+from tagwood.storage import State
 from tagwood.storage.publish import write_file
 from tagwood.tuning.study import Ranges, Study, Tuned, default_ranges, open_study, with_settings
 
 BEST, RANGES = "best.toml", "ranges.toml"
+TOGETHER = 8  # trials that a runner computes before the next ones are chosen
 Report = Callable[[str, float], None]
 
 
@@ -81,6 +84,18 @@ def measure(recipe: Recipe, split: Split, progress: Callable[[str, float], None]
     return evaluate(held.labels, ranking, metrics=[str(split.metric)], train_labels=counts)[str(split.metric)]
 
 
+def run_trial(split: Split, recipe: str, threads: int) -> State:
+    """Measure a recipe, in TOML, as a task; the reason of a failure is part of the result."""
+    start = monotonic()
+    value, reason = 0.0, ""
+    try:
+        own = parse_recipe(recipe).override([f"model.threads={threads}"])
+        value = measure(own, split, lambda _, __: None)
+    except (InputError, MemoryError) as error:
+        reason = str(error) or type(error).__name__
+    return State("Trial", params={"value": value, "seconds": monotonic() - start, "reason": reason})
+
+
 class _TimeUp(Exception):  # noqa: N818  not an error
     """The time limit was reached during a trial."""
 
@@ -99,6 +114,7 @@ def tune(
     threads: int | None = None,
     progress: Report | None = None,
     each: Callable[[Tuned], None] | None = None,
+    runner: Runner | None = None,
 ) -> Tuned:
     """Search for the settings that are best on rows held out from the training data.
 
@@ -124,6 +140,9 @@ def tune(
         Threads of each trial; default all cores.
     progress, each
         Called with a description and the share of the time used; and before each trial with the trials so far.
+    runner
+        Computes trials as tasks, the first one alone and then eight at a time, whatever the number of workers; a trial
+        is then not abandoned when the time is up.
     """
     check_float(minutes, "minutes", above=0)
     check_float(holdout, "holdout", low=0.01, high=0.9)
@@ -149,10 +168,14 @@ def tune(
         write_file(place / RANGES, ranges.text)
         if study.trials():  # a process that was stopped may have found the best settings without writing them
             search.write_best(study)
-        for _ in range(most):
+        left = most
+        while left > 0:
             if each is not None:
                 each(search.found(study))
-            if not search.try_next(study):
+            together = 1 if runner is None or not study.trials() else min(left, TOGETHER)
+            left -= together
+            go_on = search.try_next(study) if runner is None else search.try_together(study, runner, together)
+            if not go_on:
                 break
         return search.found(study)
 
@@ -197,6 +220,31 @@ class _Search:
             return True
         study.tell(number, value, monotonic() - start)
         if study.trials()[0].number == number:
+            self.write_best(study)
+        return True
+
+    def try_together(self, study: Study, runner: Runner, n: int) -> bool:
+        """Run `n` trials as tasks; return False after the time limit."""
+        before = study.trials()
+        if before and self._share() >= 1:
+            return False
+        asked = [study.ask() for _ in range(n)]
+        recipes = [with_settings(self.given, settings | self.changes).to_toml() for _, settings in asked]
+
+        def report(_: str, share: float) -> None:
+            if self.progress is not None:
+                self.progress(f"trials {asked[0][0]} to {asked[-1][0]}, {share:.0%}", min(self._share(), 1.0))
+
+        states = runner.run(Job("trials", run_trial, self.split, recipes), report)
+        for (number, _), state in zip(asked, states, strict=True):
+            reason = state.param("reason", str)
+            if reason:
+                study.fail(number, reason)
+                if not before:
+                    raise InputError("the recipe as given must be trained", given=f"an error: {reason}")
+            else:
+                study.tell(number, state.param("value", float), state.param("seconds", float))
+        if study.trials() and (not before or study.trials()[0].number != before[0].number):
             self.write_best(study)
         return True
 

@@ -203,7 +203,7 @@ class Ensemble(FittedModel):
         progress
             Called with the name of a stage and the share done.
         runner
-            Computes the training of members that are trained in parts.
+            Computes the training of members in parts, and of whole members, as tasks.
         budget
             Limits; members that do not fit into them are left out, and `report_` tells why. Its time is that of this
             method. The first member is always trained.
@@ -242,6 +242,7 @@ class Ensemble(FittedModel):
             self.held_out_ = HeldOut(held, ranking, Y[held])
         self.members_ = list(fitted)
         if self.refit or len(splits) != 1:
+            training.run_tasks({place: one.fresh().model for place, one in zip(used, fitted, strict=True)}, [], [None])
             for number, place in enumerate(used):
                 report(f"{members[place].name}, all rows", number / len(used))
                 self.members_[number] = training.fit_all(place, fitted[number])
@@ -509,8 +510,11 @@ class Ensemble(FittedModel):
         Y, trials, fitted = training.Y, [], training.members
         n_rounds = len(splits) + (self.refit or len(splits) != 1)
         clock = Clock(budget.seconds, n_rounds, sum(split.held.size for split in splits))
+        if budget.seconds is None:
+            fresh = {place: training.members[place].fresh().model for place in training.places}
+            training.run_tasks(fresh, splits, list(range(len(splits))))
         for number, split in enumerate(splits):
-            fitted = training.fit_without(split, clock, number / len(splits))
+            fitted = training.fit_without(split, clock, number / len(splits), number)
             # Counts as they would be with all rows, but for labels that only held-out rows have.
             counts = np.bincount(Y[split.train].indices, minlength=self.n_labels_)
             scaled = np.round(counts * (Y.shape[0] / split.train.size)).astype(np.int64)

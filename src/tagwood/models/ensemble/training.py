@@ -2,6 +2,9 @@
 
 In: unfitted members, what each of them reads, label sets. Out: fitted members, what each costs, and which were left out
 because the time does not suffice.
+
+With a `Runner` and without a limit of time, members are fitted as tasks: all members of all folds, or, where rows are
+held out once, those that are not trained in parts themselves.
 """
 
 from __future__ import annotations
@@ -9,17 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from tagwood._sparse import CsrParts, csr_parts
 from tagwood.features.base import Encoder
 from tagwood.models.disentangled import Disentangled
 from tagwood.models.ensemble.budget import Budget, Clock, Costs, state_bytes
 from tagwood.models.ensemble.members import Inputs, Member, Split
 from tagwood.models.linear_tree import TreeRanker
+from tagwood.models.tasks import Job
+from tagwood.storage import State
+from tagwood.storage.state import restore
 
 Progress = Callable[[str, float], None]
 Floats = NDArray[np.float64]
@@ -27,6 +34,46 @@ _COPIES_TIME = 1.4  # training of trees with copies, relative to trees
 _PILOT_ROWS = 500  # to find out how long a member takes
 _TIMED_ROWS = 30
 _WANTED = 40
+
+
+class MemberRows(NamedTuple):
+    """What members are fitted from as tasks: models, the different inputs and which of them each reads, and labels."""
+
+    models: tuple[Any, ...]
+    inputs: tuple[Any, ...]
+    reads: tuple[int, ...]
+    Y: CsrParts
+    splits: tuple[NDArray[np.int64], ...]  # rows to train on
+    options: dict[str, Any]
+
+
+class MemberFit(NamedTuple):
+    """A task: which member, and on which split; None for all rows."""
+
+    place: int
+    split: int | None
+
+
+def fit_member(shared: MemberRows, part: MemberFit, threads: int) -> State:
+    """Fit one member, as a task."""
+    model = shared.models[part.place]
+    model = type(model)(**model.get_params(deep=False))
+    if hasattr(model, "threads"):
+        model.threads = threads
+    rows, Y, options = shared.inputs[shared.reads[part.place]], shared.Y.to_scipy(), dict(shared.options)
+    rows = rows.to_scipy() if isinstance(rows, CsrParts) else rows
+    rejected = options.pop("rejected", None)
+    rejected = None if rejected is None else rejected.to_scipy()
+    if part.split is not None:
+        some = shared.splits[part.split]
+        rows = [rows[row] for row in some] if isinstance(rows, list) else rows[some]
+        Y, rejected = Y[some], None if rejected is None else rejected[some]
+    state: State = Member("", None, model).fit(rows, Y, options | {"rejected": rejected}).model.state()
+    return state
+
+
+def _plain(rows: Any) -> Any:
+    return csr_parts(sparse.csr_array(rows)) if sparse.issparse(rows) else rows
 
 
 class MemberTraining:
@@ -64,13 +111,43 @@ class MemberTraining:
         self.places = list(range(len(members)))
         self.seconds: Floats = np.zeros(len(members))
         self._per_tree = 0.0
+        self._done: dict[MemberFit, Any] = {}  # models that were fitted as tasks
 
-    def fit_without(self, split: Split, clock: Clock, done: float) -> list[Member]:
+    def run_tasks(self, models: dict[int, Any], splits: list[Split], rounds: list[int | None]) -> None:
+        """Fit members as tasks, for the rounds that follow: unfitted models by their places, on splits or all rows."""
+        runner = self.options.get("runner")
+        whole = {p: m for p, m in models.items() if len(rounds) > 1 or not isinstance(m, TreeRanker)}
+        if runner is None or not whole:
+            return
+        different = list({id(rows): rows for rows in self.inputs.of}.values())
+        reads = tuple(next(n for n, one in enumerate(different) if one is rows) for rows in self.inputs.of)
+        kept = {name: value for name, value in self.options.items() if name not in ("runner", "progress")}
+        kept["rejected"] = None if kept.get("rejected") is None else csr_parts(kept["rejected"])
+        shared = MemberRows(
+            tuple(models.get(place) for place in range(len(self.members))),
+            tuple(map(_plain, different)),
+            reads,
+            csr_parts(self.Y),
+            tuple(split.train for split in splits),
+            kept,
+        )
+        parts = [MemberFit(place, number) for number in rounds for place in whole]
+        states = runner.run(Job("members", fit_member, shared, parts), self.report)
+        for part, state in zip(parts, states, strict=True):
+            model = restore(state)
+            if hasattr(model, "threads"):
+                model.threads = models[part.place].threads
+            self._done[part] = model
+
+    def fit_without(self, split: Split, clock: Clock, done: float, number: int = 0) -> list[Member]:
         """Fit the members without the held-out rows of a split; return them in the order of `places`."""
         train, Y = self.inputs.some(split.train), self.Y[split.train]
         fitted = []
         for place in list(self.places):
             member = self.members[place]
+            if MemberFit(place, number) in self._done:
+                fitted.append(member._replace(model=self._done.pop(MemberFit(place, number))))
+                continue
             if done == 0 and place and not clock.allows(self._expected(place, train, Y, clock)):
                 self.places.remove(place)
                 continue
@@ -86,6 +163,8 @@ class MemberTraining:
 
     def fit_all(self, place: int, fitted: Member) -> Member:
         """Return a member fitted on all rows, with the choices that it made on a part of them."""
+        if MemberFit(place, None) in self._done:
+            return fitted._replace(model=self._done.pop(MemberFit(place, None)))
         return self._fit(place, fitted.fresh(), self.inputs.of[place], self.Y)
 
     def _fit(
