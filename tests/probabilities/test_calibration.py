@@ -12,7 +12,7 @@ from set_problems import known_probabilities
 import tagwood
 from tagwood.errors import InputError, NotFittedError
 from tagwood.metrics.matching import match
-from tagwood.probabilities.calibration import CONTEXT_ROWS, METHODS, Calibrator, MonotoneCurve
+from tagwood.probabilities.calibration import CONTEXT_ROWS, METHODS, Calibrator, MonotoneCurve, fit_logistic
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 
@@ -168,3 +168,14 @@ def test_rankings_that_leave_labels_out_are_calibrated_by_their_scores_alone():
     assert context.transform(new) != plain.transform(new)
     again = Calibrator.from_state(context.state())
     assert again.transform(new, complete=False) == plain.transform(new)
+
+
+def test_coefficients_stay_close_to_a_prior_with_few_rows_and_follow_many():
+    random = np.random.default_rng(0)
+    columns = np.column_stack([np.ones(20_000), random.normal(size=20_000)])
+    prior, true = np.array([-1.0, 0.5]), np.array([1.0, 2.0])
+    outcome = (random.random(20_000) < 1 / (1 + np.exp(-columns @ true))).astype(np.float64)
+    assert np.array_equal(fit_logistic(columns[:0], outcome[:0], prior=prior), prior)
+    few, many = (fit_logistic(columns[:n], outcome[:n], prior=prior) for n in (1, 20_000))
+    assert np.linalg.norm(few - prior) < np.linalg.norm(few - true)
+    assert np.allclose(many, true, atol=0.1)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from ensemble_problem import mixed_rows
 
 from tagwood import NameMatcher, Tagger, load
+from tagwood.data import read_dataset
 from tagwood.data.vocab import LabelVocab
 from tagwood.metrics import evaluate
 from tagwood.tagger.fitting import label_sets
@@ -17,10 +20,15 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def problem():
-    """Training and test rows, of which a tenth of the labels is left out, and the names of those left out."""
+    """Training and test rows, of which a tenth of the labels is left out, and the names of those left out.
+
+    Test rows that have one of these lose all labels, so that they are not measured.
+    """
     texts, labels, names = mixed_rows(1500, 200)
     later = {str(name) for name in np.random.default_rng(0).choice(names, 20, replace=False)}
+    with_new = [any(names[label] in later for label in row) for row in labels]
     named = [[names[label] for label in row if names[label] not in later] for row in labels]
+    named[1000:] = [[] if new else row for new, row in zip(with_new[1000:], named[1000:], strict=True)]
     return texts, named, sorted(later)
 
 
@@ -79,6 +87,16 @@ def test_names_without_words_leave_the_other_members():
     tagger = Tagger().fit(texts, [[names[label] for label in row] for row in labels])
     assert "NameMatcher" not in [member.name for member in tagger.members()]
     assert len(tagger.tag_one(texts[0], 3)) == 3
+
+
+def test_a_label_added_to_a_small_model_is_found_by_its_whole_name():
+    tagger = Tagger().fit(read_dataset(Path(__file__).parents[2] / "docs/examples/library.csv"))
+    tagger.update_labels(texts={"Fishing": "Fishing, angling in rivers and lakes"})
+    for text in ("angling in rivers and lakes", "fishing on the coast", "a handbook of fishing"):
+        assert tagger.tag_one(text, 1).names == ["Fishing"]
+    assert tagger.tag_one("angling in rivers and lakes", 1)[0].score > 0.5
+    for text in ("Rain and wind on the coast", "Growing oak and beech in mixed forests"):
+        assert all(tag.score < 0.1 for tag in tagger.tag_one(text, 9) if tag.name == "Fishing")
 
 
 def test_bulk_additions_are_judged_as_rarely_used_and_few_as_wanted():

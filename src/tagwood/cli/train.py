@@ -57,6 +57,14 @@ def train(
     ] = True,
     vocab: common.VocabOption = None,
     on_unknown: common.UnknownOption = "error",
+    holdout_by: Annotated[
+        str | None,
+        typer.Option(
+            help="What is held out to measure: single rows, or blocks of consecutive ones, if rows that stand together "
+            "are more similar than new texts will be to training texts.",
+            metavar="rows|blocks",
+        ),
+    ] = None,
     groups: common.GroupsOption = None,
     group_labels: common.GroupLabelsOption = None,
     corrections: Annotated[
@@ -123,7 +131,7 @@ def train(
     from tagwood.storage.shards import ShardStore
 
     named = {"model.kind": model, "tree.tree": tree, "model.quality": quality}
-    named["sets.refit"] = None if refit else "false"
+    named |= {"sets.refit": None if refit else "false", "sets.holdout_by": holdout_by}
     named |= {"budget.time": time, "budget.size": max_size, "budget.latency": max_latency}
     changes = [f"{key}={value}" for key, value in named.items() if value is not None]
     chosen = common.choose_recipe(recipe, [*(settings or []), *changes], jobs)

@@ -245,10 +245,12 @@ def sigmoid(z: Floats) -> Floats:
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * z)))
 
 
-def fit_logistic(columns: Floats, outcome: Floats, *, ridge: float = 1.0, steps: int = 50) -> Floats:
-    """Return the coefficients that maximise the likelihood minus ``ridge / 2 * |coefficients|²``.
+def fit_logistic(
+    columns: Floats, outcome: Floats, *, ridge: float = 1.0, prior: Floats | None = None, steps: int = 50
+) -> Floats:
+    """Return the coefficients that maximise the likelihood minus ``ridge / 2 * |coefficients - prior|²``.
 
-    The penalty spares the first column, the intercept.
+    Without a prior, the penalty spares the first column, the intercept.
 
     Examples
     --------
@@ -258,15 +260,17 @@ def fit_logistic(columns: Floats, outcome: Floats, *, ridge: float = 1.0, steps:
     """
     from scipy import linalg
 
-    weights = np.zeros(columns.shape[1])
+    centre = np.zeros(columns.shape[1]) if prior is None else prior
+    weights = centre
     penalty = np.full(columns.shape[1], ridge)
-    penalty[0] = 1e-9
-    loss = _loss(columns, outcome, weights, penalty)
+    if prior is None:
+        penalty[0] = 1e-9
+    loss = _loss(columns, outcome, weights, penalty, centre)
     for _ in range(steps):
-        gradient, hessian = _derivatives(columns, outcome, weights, penalty)
+        gradient, hessian = _derivatives(columns, outcome, weights, penalty, centre)
         step = linalg.solve(hessian, gradient, assume_a="pos")
         size = 1.0
-        while (new := _loss(columns, outcome, weights - size * step, penalty)) > loss and size > 1e-6:
+        while (new := _loss(columns, outcome, weights - size * step, penalty, centre)) > loss and size > 1e-6:
             size /= 2
         if size <= 1e-6:
             break
@@ -277,14 +281,16 @@ def fit_logistic(columns: Floats, outcome: Floats, *, ridge: float = 1.0, steps:
     return weights
 
 
-def _loss(columns: Floats, outcome: Floats, weights: Floats, penalty: Floats) -> float:
+def _loss(columns: Floats, outcome: Floats, weights: Floats, penalty: Floats, centre: Floats) -> float:
     z = columns @ weights
-    return float(np.sum(np.logaddexp(0.0, z) - outcome * z) + 0.5 * penalty @ weights**2)
+    return float(np.sum(np.logaddexp(0.0, z) - outcome * z) + 0.5 * penalty @ (weights - centre) ** 2)
 
 
-def _derivatives(columns: Floats, outcome: Floats, weights: Floats, penalty: Floats) -> tuple[Floats, Floats]:
+def _derivatives(
+    columns: Floats, outcome: Floats, weights: Floats, penalty: Floats, centre: Floats
+) -> tuple[Floats, Floats]:
     share = sigmoid(columns @ weights)
-    gradient = columns.T @ (share - outcome) + penalty * weights
+    gradient = columns.T @ (share - outcome) + penalty * (weights - centre)
     hessian = np.diag(penalty + 1e-9)
     for begin in range(0, columns.shape[0], _CHUNK):
         part = columns[begin : begin + _CHUNK]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tagwood._check import as_list, check_float, check_int, is_missing
+from tagwood._check import as_list, check_choice, check_float, check_int, is_missing
 from tagwood._sparse import check_labels
 from tagwood.data.dataset import Dataset
 from tagwood.data.fields import field_names, text_of_fields
@@ -57,6 +57,8 @@ Text = str | Mapping[str, str | None]  # a text, or its named fields
 _FEWEST_MEASURED = 20  # held-out rows: measures of fewer would be mere chance
 MEASURES = ["P@1", "P@3", "P@5", "nDCG@5", "R@10"]  # of held-out rows
 _BLOCK = 500  # texts of files that are encoded together
+HOLDOUTS = ("rows", "blocks")
+_HELD_OUT_BLOCK = 40  # rows
 CANDIDATES = 50  # labels per text from which sets are chosen
 MARGIN = 0.2  # a label is certain for a row if the cosines of the others in its group are lower by this share
 WORTH_REFITTING = 0.02  # share of held-out rows above which the model is trained again on all rows
@@ -78,6 +80,10 @@ class SetRules:
         Train again on all rows afterwards, if more than 2 % were held out. This doubles the time and gives a better
         model. Probabilities and promises are then those of the model that did not see the held-out rows; with False,
         that model is kept and the guarantee is exact.
+    holdout_by
+        What is held out: single ``"rows"``, or ``"blocks"`` of 40 consecutive rows. Choose blocks if rows that stand
+        together are more similar (of one source, one day) than new texts will be to training texts: otherwise
+        measures and probabilities are too good.
     """
 
     rule: str = "f1"
@@ -85,6 +91,7 @@ class SetRules:
     smallest: int = 50
     largest: int = 10_000
     refit: bool = True
+    holdout_by: str = "rows"
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
@@ -92,6 +99,7 @@ class SetRules:
         check_float(self.holdout, "holdout", low=0.0, high=0.9)
         check_int(self.smallest, "smallest", low=2)
         check_int(self.largest, "largest", low=self.smallest)
+        check_choice(self.holdout_by, "holdout_by", HOLDOUTS)
         if not isinstance(self.refit, bool):
             raise InputError("refit must be true or false", given=repr(self.refit))
 
@@ -373,12 +381,12 @@ def _learn_ensemble(data: Dataset, plan: Plan, report: Progress) -> Learned:
 
 def _name_curve(data: Dataset, parts: Parts, held: HeldOutRows | None) -> NameCurve | None:
     """Return what judges labels without rows by their names."""
-    trained = np.flatnonzero(np.bincount(parts.Y.indices, minlength=data.n_labels))
+    usage = np.bincount(parts.Y.indices, minlength=data.n_labels)
     matchers = [m.model for m in getattr(parts.model, "members_", ()) if isinstance(m.model, NameMatcher)]
     language = matchers[0].language if matchers else None
     own = knows_new_labels(parts.model) or data.vocab.names is None
     names = [] if own else data.vocab.label_names()
-    return NameCurve.fit(data.texts or (), names, trained, language, None if own else held)
+    return NameCurve.fit(data.texts or (), names, usage, language, None if own else held)
 
 
 def measure(ranking: Ranking, Y: sparse.csr_array) -> Measures:
@@ -411,22 +419,23 @@ def default_encoder(model: LabelModel, **options: Any) -> TfidfEncoder:
 def split_holdout(data: Dataset, sets: SetRules, seed: int) -> tuple[Dataset, Dataset | None]:
     """Return the rows to train on, and the rows held out to measure the model, if there are enough.
 
-    Where labels are known for groups, whole groups are held out.
+    Where labels are known for groups, or rows are held out in blocks, whole groups or blocks are.
     """
     kept = min(round(sets.holdout * data.n_rows), sets.largest)
     if kept < _FEWEST_MEASURED:
         return data, None
     if data.groups is not None:
-        train, held = _split_groups(data, kept, seed)
+        names = [group or f" {row}" for row, group in enumerate(data.groups)]
+        train, held = _split_groups(data, np.unique(names, return_inverse=True)[1], kept, seed)
+    elif (together := _held_out_together(data, sets)) is not None:
+        train, held = _split_groups(data, together, kept, seed)
     else:
         train, held = data.split(kept / data.n_rows, seed=seed)
     return (data, None) if train.labels.nnz == 0 else (train, held)
 
 
-def _split_groups(data: Dataset, n_held: int, seed: int) -> tuple[Dataset, Dataset]:
-    """Return two datasets of whole groups, the second with about `n_held` rows; a row without a group is one."""
-    names = [group or f" {row}" for row, group in enumerate(data.groups or ())]
-    codes = np.unique(names, return_inverse=True)[1]
+def _split_groups(data: Dataset, codes: NDArray[np.int64], n_held: int, seed: int) -> tuple[Dataset, Dataset]:
+    """Return two datasets of whole groups, given by the number of each row's; the second has about `n_held` rows."""
     order = np.random.default_rng(seed).permutation(int(codes.max()) + 1)
     ends = np.cumsum(np.bincount(codes)[order])
     held = np.isin(codes, order[: int(np.searchsorted(ends, n_held)) + 1])
@@ -450,6 +459,7 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
         "label_texts": lambda: [data.vocab.name(label) for label in range(data.n_labels)],
         "label_names": lambda: _names_to_learn(data, model),
         "rejected": lambda: data.rejected,
+        "together": lambda: _held_out_together(data, plan.sets),
     }
     if data.groups is not None:
         report("labels of rows", 0.0)
@@ -463,6 +473,11 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
     rows = texts if takes_texts(model) else X
     model.fit(rows, Y, **{name: value() for name, value in options.items() if name in accepted})
     return Parts(model.encoder_ if shares else encoder, model, Y, imputed, rule)
+
+
+def _held_out_together(data: Dataset, sets: SetRules) -> NDArray[np.int64] | None:
+    """Return the group of each row that is held out as a whole; None for single rows."""
+    return np.arange(data.n_rows) // _HELD_OUT_BLOCK if sets.holdout_by == "blocks" else None
 
 
 def _names_to_learn(data: Dataset, model: Any) -> list[list[str]]:

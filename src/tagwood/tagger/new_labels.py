@@ -6,7 +6,10 @@ them. What is searched is built once, when labels are added.
 Decisions
 ---------
 * What evidence is worth (`NameEvidence`) is learned by hiding a tenth of the trained labels from held-out rows and
-  finding them again. Without held-out rows, or with few hits, weights learned on two library sets are used.
+  finding them again. Where there are few hits, the weights stay close to ones learned on two library sets. The more
+  often a label is used than there, the likelier is one whose name is in a text: in short texts by more than half of
+  the difference in log odds, in long ones, which mention many things, by a small part. The two numbers were found with
+  8 to 80 labels and 60 to 400 rows of four sets; predicted and true numbers of labels then agree within 6 %.
 * A few labels that somebody adds (2 % of the trained ones) are taken to be used twice as often as an average trained
   one, more of them as often, as long as they account for no more than a tenth of all labels of texts, or for what
   training has not seen by Good and Turing's estimate (labels seen once per row), whichever is larger. Labels that were
@@ -35,7 +38,9 @@ Floats = NDArray[np.float64]
 _DEFAULT = (-9.2, 2.3, 0.4, 1.0, 0.9, 1.05, -1.8, 0.3, 0.12, -0.7, 1.05, 5.0, 2.1, 2.5, -0.85)
 _HIDDEN = 2000  # labels that are hidden at most, and the rows they are looked for in
 _HIDDEN_ROWS = 3000
-_FEWEST_HITS = 30
+_FEWEST_HITS = 10
+_DEFAULT_RATE = 4e-4  # share of the rows that a label has where the default weights were learned
+_RATE_WEIGHT, _RATE_WEIGHT_PER_LOG_WORD = 0.85, -0.11
 _FEWEST_LABELS = 20
 _SHARE = 0.1  # of all labels of texts that new labels may account for
 _WANTED = 2.0  # how much more often than trained labels the few are used that somebody adds
@@ -60,17 +65,28 @@ class NameCurve:
     weights: Floats
 
     @classmethod
-    def default(cls, texts: Sequence[str], language: str | None = None) -> NameCurve | None:
-        """Return the curve for Taggers without held-out rows; None for texts without words."""
+    def default(cls, texts: Sequence[str], language: str | None = None, rate: float = 0.0) -> NameCurve | None:
+        """Return the curve for Taggers without held-out rows; None for texts without words.
+
+        `rate` is the share of the rows that an average label has.
+        """
         counts = WordCounts.of(texts, language)
-        return None if counts is None else cls(counts, np.array(_DEFAULT))
+        if counts is None:
+            return None
+        weights = np.array(_DEFAULT)
+        some = range(0, len(texts), max(1, len(texts) // 1000))
+        words = float(np.median([len(texts[row].split()) for row in some]))
+        weight = max(0.0, _RATE_WEIGHT + _RATE_WEIGHT_PER_LOG_WORD * float(np.log(max(1.0, words))))
+        rate = float(np.clip(rate, _DEFAULT_RATE, 0.5))
+        weights[0] += weight * (np.log(rate / (1 - rate)) - np.log(_DEFAULT_RATE / (1 - _DEFAULT_RATE)))
+        return cls(counts, weights)
 
     @classmethod
     def fit(
         cls,
         texts: Sequence[str],
         names: Sequence[Sequence[str]],
-        trained: NDArray[np.int64],
+        usage: NDArray[np.int64],
         language: str | None,
         held: HeldOutRows | None,
     ) -> NameCurve | None:
@@ -82,14 +98,16 @@ class NameCurve:
             Training texts.
         names
             All names of each label.
-        trained
-            Ids of the labels with rows.
+        usage
+            Number of rows of each label.
         language
             Whose endings are removed from words.
         held
             Rows to learn from; None gives the default.
         """
-        default = cls.default(texts, language)
+        trained = np.flatnonzero(usage)
+        rate = float(usage.sum()) / max(1, len(texts)) / max(1, trained.size)
+        default = cls.default(texts, language, rate)
         if default is None or held is None or trained.size < _FEWEST_LABELS:
             return default
         drawn = np.random.default_rng(0).permutation(trained)
@@ -109,7 +127,7 @@ class NameCurve:
         right = np.isin(found.row * np.int64(truth.shape[1]) + hidden[found.place], true)
         if right.sum() < _FEWEST_HITS:
             return default
-        return replace(default, weights=fit_logistic(found.features, right.astype(np.float64)))
+        return replace(default, weights=fit_logistic(found.features, right.astype(np.float64), prior=default.weights))
 
     def state(self) -> State:
         """Return the stored form."""

@@ -447,7 +447,9 @@ def _restored_new_labels(
     """Return the new labels of a stored Tagger; older ones have descriptions of labels only, or nothing."""
     if "new_labels" in parts:
         return NewLabels.from_state(parts["new_labels"], vocab, usage.n_known)
-    curve = NameCurve.default(list(kept.texts if kept is not None else vocab.names or ()))
+    trained = max(1, int(np.count_nonzero(usage.counts)))
+    rate = float(usage.counts.sum()) / max(1, usage.n_rows) / trained
+    curve = NameCurve.default(list(kept.texts if kept is not None else vocab.names or ()), rate=rate)
     if curve is None:
         return None
     texts: dict[int, str] = {}

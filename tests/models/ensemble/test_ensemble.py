@@ -167,6 +167,18 @@ def test_rows_are_held_out_once_or_as_a_share():
     assert plan_splits(Ranking.from_lists([[(0, 1.0)]] * 50, 1).to_sets(), 0.2, 0) == []
 
 
+@pytest.mark.parametrize("n_rows", [1000, 40_000])
+def test_groups_are_held_out_as_a_whole(n_rows):
+    Y = Ranking.from_lists([[(0, 1.0)]] * n_rows, 1).to_sets()
+    groups = np.random.default_rng(0).integers(n_rows // 7, size=n_rows)
+    splits = plan_splits(Y, 0.2, 0, groups)
+    held = [split.held.size for split in splits]
+    assert (len(splits), sum(held)) == (5, 1000) if n_rows == 1000 else len(splits) == 1
+    assert max(held) < (260 if n_rows == 1000 else 6100)
+    for split in splits:
+        assert not set(groups[split.train].tolist()) & set(groups[split.held].tolist())
+
+
 def test_members_that_read_texts_and_features_are_fitted_together():
     given = members()
     ensemble = Ensemble(given)

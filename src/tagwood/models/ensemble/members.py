@@ -173,17 +173,25 @@ class Split(NamedTuple):
     held: NDArray[np.int64]
 
 
-def plan_splits(Y: sparse.csr_array, holdout: float, seed: int) -> list[Split]:
+def plan_splits(Y: sparse.csr_array, holdout: float, seed: int, groups: NDArray[np.int64] | None = None) -> list[Split]:
     """Return how rows are held out: every row once where there are few, a share of them where there are many.
 
-    Rows without labels are never held out. There is no split where too few rows would be held out.
+    Rows without labels are never held out. There is no split where too few rows would be held out. Rows of a group
+    (numbers) are held out together.
     """
     labelled = np.flatnonzero(np.diff(Y.indptr))
     order = np.random.default_rng(seed).permutation(labelled)
     n_held, n_rounds = holdout_plan(order.size, holdout)
     if n_held < _FEWEST:
         return []
-    parts = np.array_split(order[:n_held], n_rounds)
+    if groups is None:
+        parts = np.array_split(order[:n_held], n_rounds)
+    else:
+        _, first, codes = np.unique(groups[order], return_index=True, return_inverse=True)
+        order = order[np.argsort(first[codes], kind="stable")]  # groups one after the other
+        borders = np.append(np.flatnonzero(np.diff(groups[order], prepend=-1)), order.size)
+        ends = borders[np.searchsorted(borders, np.arange(1, n_rounds + 1) * n_held // n_rounds)]
+        parts = [part for part in np.split(order[: ends[-1]], ends[:-1]) if part.size]
     everything = np.arange(Y.shape[0])
     return [Split(np.setdiff1d(everything, part), np.sort(part)) for part in parts]
 

@@ -187,6 +187,7 @@ class Ensemble(FittedModel):
         progress: Progress | None = None,
         runner: Runner | None = None,
         budget: Budget = Budget(),  # noqa: B008 (frozen)
+        together: NDArray[np.int64] | None = None,
     ) -> Self:
         """Fit copies of all members and learn how to fuse them.
 
@@ -207,6 +208,8 @@ class Ensemble(FittedModel):
         budget
             Limits; members that do not fit into them are left out, and `report_` tells why. Its time is that of this
             method. The first member is always trained.
+        together
+            (n_rows,) numbers; rows with the same one are held out together. Default: each row by itself.
         """
         self.check_params()
         budget.check()
@@ -221,7 +224,7 @@ class Ensemble(FittedModel):
         inputs = Inputs.encode(members, self.encoder_, rows)
         self.n_rows_, self.n_labels_ = Y.shape
         self.fusion_, self.held_out_, self.report_ = None, None, []
-        splits = [] if self.fusion == "mean" else plan_splits(Y, self.holdout, self.seed)
+        splits = [] if self.fusion == "mean" else plan_splits(Y, self.holdout, self.seed, together)
         names = label_texts if label_names is None else label_names
         options: dict[str, Any] = {"label_texts": label_texts, "label_names": names, "progress": progress}
         options |= {"runner": runner, "rejected": None if rejected is None else check_labels(rejected, name="rejected")}

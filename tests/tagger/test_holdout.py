@@ -1,0 +1,34 @@
+"""What is held out: single rows, or blocks of rows that stand together."""
+
+import numpy as np
+import pytest
+
+from tagwood import Tagger, load
+from tagwood.errors import InputError
+from tagwood.tagger.fitting import SetRules
+
+
+def sorted_rows(n_blocks=30, seed=0):
+    """Rows in blocks of 40 with words and a label of their own, which say nothing about other blocks."""
+    random = np.random.default_rng(seed)
+    texts, labels = [], []
+    for block in range(n_blocks):
+        for _ in range(40):
+            texts.append(" ".join(f"block{block}word{random.integers(9)}" for _ in range(5)))
+            labels.append([f"label{block % 10}"])
+    return texts, labels
+
+
+@pytest.mark.parametrize("quality", ["fast", "balanced"])
+def test_blocks_measure_what_texts_of_other_sources_get(quality, tmp_path):
+    texts, labels = sorted_rows()
+    taggers = [Tagger(quality=quality, sets=SetRules(holdout_by=by)).fit(texts, labels) for by in ("rows", "blocks")]
+    rows, blocks = (tagger.measures_.values["P@1"] for tagger in taggers)
+    assert rows > 0.95
+    assert blocks < 0.3
+    assert load(taggers[1].save(tmp_path / "model")).sets.holdout_by == "blocks"
+
+
+def test_other_ways_are_refused():
+    with pytest.raises(InputError, match="holdout_by must be"):
+        SetRules(holdout_by="labels").check()
