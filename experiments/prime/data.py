@@ -19,7 +19,7 @@ from benchmarks import SHARED
 from tagwood._sparse import check_labels
 
 # Set -> training rows, test rows; drawn at random with seed 0.
-SIZES = {"tibkat-gnd-en": (12_000, 2_000), "yso-titles": (20_000, 2_000)}
+SIZES = {"tibkat-gnd-en": (12_000, 4_000), "yso-titles": (12_000, 2_000)}
 QUICK = (600, 200)
 HUB = 0.01
 FIRST_WORDS = 3

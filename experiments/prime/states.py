@@ -1,7 +1,7 @@
 """Hidden states of minilm for all texts of the PRIME experiment, cached in build/: each text is encoded once.
 
-``python -m experiments.prime.states tibkat-gnd-en`` fills the cache of a set (two minutes on one core); without it,
-other parts of the experiment encode the texts each time.
+``python -m experiments.prime.states tibkat-gnd-en`` fills the cache of a set (one to five minutes on one core); without
+it, other parts of the experiment encode the texts each time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tagwood.neural.encoders.modules import StateMemory
 from tagwood.neural.encoders.tokens import TokenRows
 
 KEPT = ROOT / "build" / "prime"
-TOKENS = 32  # of a text
+TOKENS = 64  # of a text
 _BLOCK = 2000  # texts between two writings of the file
 
 

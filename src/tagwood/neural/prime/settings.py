@@ -126,9 +126,8 @@ class Batching:
 class PrototypeTraining(Training):
     """`Training` with the defaults of `PrototypeModel`.
 
-    A `learning_rate` of 0 takes the default of the encoder: 0.003 from scratch; 0.00001 for a head and 0.00002 for the
-    top layers of pretrained weights, which start from untrained prototypes (higher rates lost on held-out rows); 0.0002
-    if all pretrained weights are trained.
+    A `learning_rate` of 0 takes the default of the encoder: 0.003 from scratch; 0.00001 for a head (with 0.0005 the
+    untrained prototypes were better on held-out rows); 0.00002 for the top layers, 0.0002 for all pretrained weights.
     """
 
     epochs: int = 20
