@@ -43,6 +43,7 @@ def test_an_untrained_network_returns_the_probabilities_of_the_candidates():
 def test_the_order_of_candidates_does_not_matter():
     data = pairs_problem(4)
     batch = Batch(data)
+    torch.manual_seed(0)
     net = SetAttention(batch.inputs.shape[2])
     torch.nn.init.normal_(net.out.weight)
     order = np.random.default_rng(1).permutation(K)
@@ -50,7 +51,7 @@ def test_the_order_of_candidates_does_not_matter():
     index = torch.from_numpy(order)
     turned.inputs, turned.own, turned.real = turned.inputs[:, index], turned.own[:, index], turned.real[:, index]
     turned.pairs = turned.pairs[:, index][:, :, index]
-    np.testing.assert_allclose(net.probabilities(turned), net.probabilities(batch)[:, order], atol=1e-6)
+    np.testing.assert_allclose(net.probabilities(turned), net.probabilities(batch)[:, order], atol=1e-5)  # float32
 
 
 @pytest.mark.parametrize("transport", [0.0, 1.0])
