@@ -12,6 +12,7 @@ from torch import nn
 
 from tagwood._sparse import check_labels
 from tagwood.neural.encoders.text_encoder import TextEncoder
+from tagwood.neural.prime import network
 from tagwood.neural.prime.settings import Batching, Prototype, PrototypeLoss, PrototypeSettings
 from tagwood.neural.prime.training import PrototypeData, new_module, train_module
 from tagwood.neural.training import Training
@@ -75,3 +76,9 @@ def trained_module(settings=SETTINGS, *, folder=None, stop_at=None, dropout=Fals
 def numbers_of(module):
     """Return all weights and buffers of a module as one vector."""
     return np.concatenate([value.detach().numpy().ravel() for value in module.state_dict().values()])
+
+
+def trained_numbers(settings):
+    """Return the numbers of a module trained without hidden labels, whose choice is random: what a process runs."""
+    network.HIDE = 0.0
+    return numbers_of(trained_module(settings))

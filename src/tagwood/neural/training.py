@@ -1,10 +1,12 @@
 """`train`: the training loop of all neural models. In: a module, batches of row numbers, a loss. Out: trained weights.
 
 A model supplies a function from row numbers to a loss. The loop adds AdamW with warm-up and decay, gradient clipping,
-checkpoints, early stopping and progress reports.
+checkpoints, early stopping, progress reports, and data-parallel steps in a `torch.distributed` process group.
 
 Decisions
 ---------
+* `batch_size` counts the rows of one optimizer step over all processes, so the number of processes changes the speed
+  but not the result.
 * The batches of an epoch are planned at its start and stored in checkpoints, because a plan may depend on the weights
   at that moment.
 * A checkpoint is one file, replaced atomically, with everything needed to resume bit for bit. It holds tensors and
@@ -31,6 +33,14 @@ from torch import nn
 from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError, StorageError, TagwoodError
 from tagwood.models.base import Progress
+from tagwood.neural.processes import (
+    average_gradients,
+    broadcast_weights,
+    from_first,
+    gather_objects,
+    share_of,
+    world,
+)
 from tagwood.neural.torch_state import PRECISIONS, check_device, mixed_precision
 from tagwood.storage.publish import replace_path
 
@@ -54,7 +64,7 @@ class Training:
     epochs
         Maximum number of passes over the rows.
     batch_size
-        Rows per optimizer step.
+        Rows per optimizer step, over all processes together.
     learning_rate, weight_decay
         Of AdamW. Biases and norms are never decayed.
     warm_up
@@ -123,6 +133,7 @@ def train(
     folder: str | Path | None = None,
     progress: Progress | None = None,
     no_decay: tuple[str, ...] = (),
+    shared_loss: bool = False,
 ) -> History:
     """Train a module in place, and leave it in evaluation mode on the CPU.
 
@@ -137,21 +148,23 @@ def train(
     settings, seed
         The same seed gives the same weights on the CPU with the same number of torch threads.
     evaluate
-        Held-out measure, higher is better, called after each epoch. The best weights are kept.
+        Held-out measure, higher is better, called after each epoch in the first process. The best weights are kept.
     folder
         Folder for checkpoints; an interrupted run resumes from it. The checkpoint is removed at the end.
     progress
         Called after every step with a line of text and the completed fraction.
     no_decay
         See `make_optimizer`.
+    shared_loss
+        True if `step` returns the loss of the rows of all processes (see `gather_rows`) instead of its own rows.
     """
     settings.check()
     cuda = [torch.device(settings.device)] if settings.device.startswith("cuda") else []
     with torch.random.fork_rng(devices=cuda):
-        torch.manual_seed(seed)
+        torch.manual_seed(seed + 1_000_003 * world()[0])
         module.to(settings.device)
         optimizer = make_optimizer(module, settings.learning_rate, settings.weight_decay, no_decay)
-        run = _Run(module, optimizer, batches, step, settings, seed)
+        run = _Run(module, optimizer, batches, step, settings, seed, shared_loss)
         if folder is not None:
             run.resume(Path(folder))
         return run.finish(evaluate, progress)
@@ -218,9 +231,11 @@ class _Run:
         step: Step,
         settings: Training,
         seed: int,
+        shared_loss: bool,
     ) -> None:
         self.module, self.batches, self.step, self.settings = module, batches, step, settings
-        self.seed, self.optimizer = seed, optimizer
+        self.seed, self.optimizer, self.shared_loss = seed, optimizer, shared_loss
+        self.rank, self.size = world()
         self.weights = [weight for group in optimizer.param_groups for weight in group["params"]]
         self.folder: Path | None = None
         self.saved = time.perf_counter()
@@ -228,6 +243,7 @@ class _Run:
         self.epoch, self.done, self.n_steps, self.rows_seen, self.loss_sum = 0, 0, 0, 0, 0.0
         self.plan: list[Rows] = []
         self.best: dict[str, torch.Tensor] | None = None
+        broadcast_weights(module)
 
     def finish(self, evaluate: Callable[[nn.Module], float] | None, progress: Progress | None) -> History:
         """Run from the current position to the end."""
@@ -237,10 +253,10 @@ class _Run:
             self._begin_epoch()
             while self.done < len(self.plan):
                 rows = self.plan[self.done]
-                self._one_step(rows)
+                save_now = self._one_step(rows)
                 seen += rows.size
                 self.history.seconds = before + time.perf_counter() - began
-                if time.perf_counter() - self.saved >= 60 * self.settings.checkpoint_minutes:
+                if save_now:
                     self._save()
                 if progress is not None:
                     speed = seen / max(time.perf_counter() - began, 1e-9)
@@ -249,7 +265,7 @@ class _Run:
         if self.best is not None:
             self.module.load_state_dict(self.best)
         self.module.cpu().eval()
-        if self.folder is not None:
+        if self.folder is not None and self.rank == 0:
             (self.folder / _FILE).unlink(missing_ok=True)
         return self.history
 
@@ -261,21 +277,22 @@ class _Run:
 
     def _begin_epoch(self) -> None:
         if self.done == 0:
-            self.plan = self.batches(self.epoch, np.random.default_rng([self.seed, self.epoch]))
+            plan = self.batches(self.epoch, np.random.default_rng([self.seed, self.epoch]))
+            self.plan = from_first(plan)
             self.loss_sum, self.rows_seen = 0.0, 0
         if self.n_steps == 0:
             self.n_steps = self.settings.epochs * len(self.plan)
         self.module.train()
 
-    def _one_step(self, rows: Rows) -> None:
+    def _one_step(self, rows: Rows) -> bool:
+        """Update the weights; return whether a checkpoint is due, as decided by the first process."""
         factor = rate_factor(self.history.steps, self.n_steps, self.settings.warm_up, self.settings.decay)
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.learning_rate * factor
         self.optimizer.zero_grad(set_to_none=True)
-        with mixed_precision(self.settings.device, self.settings.precision):
-            found = self.step(self.module, rows)
-        found.backward()  # type: ignore[no-untyped-call]
-        loss = float(found.detach())
+        waited = time.perf_counter() - self.saved
+        due = self.rank == 0 and self.folder is not None and waited >= 60 * self.settings.checkpoint_minutes
+        loss, save_now = average_gradients(self.weights, [self._gradients(rows), float(due)])
         if not math.isfinite(loss):
             raise TagwoodError(
                 f"the loss must stay finite; it is {loss} at step {self.history.steps + 1:,}",
@@ -288,13 +305,26 @@ class _Run:
         self.history.steps += 1
         self.loss_sum += loss * rows.size
         self.rows_seen += int(rows.size)
+        return save_now > 0
+
+    def _gradients(self, rows: Rows) -> float:
+        """Compute the gradients of this process's rows, weighted by their share of the batch; return their loss."""
+        own = share_of(rows, self.rank, self.size)
+        if own.size == 0 and not self.shared_loss:
+            return 0.0
+        with mixed_precision(self.settings.device, self.settings.precision):
+            loss = self.step(self.module, own)
+        if not self.shared_loss:
+            loss = loss * (own.size * self.size / rows.size)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
 
     def _end_epoch(self, evaluate: Callable[[nn.Module], float] | None) -> None:
         self.history.losses.append(self.loss_sum / max(1, self.rows_seen))
         if evaluate is not None:
             self.module.eval()
             with torch.no_grad():
-                measure = float(evaluate(self.module))
+                measure = from_first(float(evaluate(self.module)) if self.rank == 0 else 0.0)
             self.history.measures.append(measure)
             if self.best is None or measure > max(self.history.measures[:-1]):
                 weights = self.module.state_dict()
@@ -311,22 +341,24 @@ class _Run:
         free = ("device", "checkpoint_minutes")
         settings = {name: value for name, value in asdict(self.settings).items() if name not in free}
         shapes = {name: list(value.shape) for name, value in self.module.state_dict().items()}
-        return json.dumps([settings, shapes, self.seed], sort_keys=True)
+        processes = [] if self.size == 1 else [self.size]
+        return json.dumps([settings, shapes, *processes, self.seed], sort_keys=True)
 
     def _save(self) -> None:
-        """Write a checkpoint if there is a folder for it."""
-        self.saved = time.perf_counter()
-        if self.folder is None:
-            return
+        """Write a checkpoint in the first process; every process contributes the state of its random generators."""
         random = [torch.get_rng_state()]
         if self.settings.device.startswith("cuda"):
             random.append(torch.cuda.get_rng_state(torch.device(self.settings.device)))
+        states = gather_objects(random)
+        self.saved = time.perf_counter()
+        if self.rank != 0 or self.folder is None:
+            return
         content = {
             "format": _FORMAT,
             "description": self._description(),
             "module": self.module.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "random": random,
+            "random": states[0] if self.size == 1 else states,
             "position": [self.epoch, self.done, self.n_steps, self.rows_seen],
             "loss_sum": self.loss_sum,
             "plan": [torch.from_numpy(rows) for rows in self.plan],
@@ -344,7 +376,7 @@ class _Run:
         found = _read_checkpoint(folder / _FILE, self._description())
         self.module.load_state_dict(found["module"])
         self.optimizer.load_state_dict(found["optimizer"])
-        random = found["random"]
+        random = found["random"] if self.size == 1 else found["random"][self.rank]
         torch.set_rng_state(random[0])
         if len(random) > 1 and self.settings.device.startswith("cuda"):
             torch.cuda.set_rng_state(random[1], torch.device(self.settings.device))

@@ -169,6 +169,12 @@ class RayRunner:
         """Return the results of all parts, in their order."""
         return run_missing(job, self.store, self._compute, progress)
 
+    def fit_together(self, model: Any, X: Any, y: Any, options: dict[str, Any]) -> Any:
+        """Return a neural model fitted by data-parallel processes; the given one stays unfitted."""
+        from tagwood.scale.processes import fit_together
+
+        return fit_together(model, X, y, options)
+
     def _compute(self, job: Job, missing: list[tuple[int, str]]) -> Iterator[tuple[int, State | None]]:
         ray = load_ray()
         remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(run_part)

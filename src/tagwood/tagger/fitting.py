@@ -471,7 +471,14 @@ def fit_parts(plan: Plan, data: Dataset, report: Progress) -> Parts:
         if learns_soft(rule) and "sample_weight" in accepted:
             Y, options["sample_weight"] = shared.labels, lambda: shared.weights
     rows = texts if takes_texts(model) else X
-    model.fit(rows, Y, **{name: value() for name, value in options.items() if name in accepted})
+    given = {name: value() for name, value in options.items() if name in accepted}
+    together = getattr(plan.runner, "fit_together", None)
+    if together is not None and getattr(model, "data_parallel", False):
+        given.pop("progress", None)
+        report("data-parallel training", 0.0)
+        model = together(model, rows, Y, given)
+    else:
+        model.fit(rows, Y, **given)
     return Parts(model.encoder_ if shares else encoder, model, Y, imputed, rule)
 
 

@@ -7,7 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from prototype_problem import SETTINGS, numbers_of, trained_module
+from process_group import run_processes
+from prototype_problem import SETTINGS, numbers_of, trained_module, trained_numbers
+
+from tagwood.neural.prime import network
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +31,17 @@ def test_a_stopped_training_goes_on_bit_for_bit(tmp_path, how, stop_at):
     whole = numbers_of(trained_module(settings, dropout=True))
     parts = numbers_of(trained_module(settings, folder=tmp_path, stop_at=stop_at, dropout=True))
     np.testing.assert_array_equal(parts, whole)
+
+
+def test_two_processes_equal_one_with_the_whole_batch(monkeypatch):
+    # 135 rows in batches of 32: the last has 7, which two processes cannot share evenly. The rate is small, because
+    # Adam makes whole steps of gradients that are rounding errors.
+    monkeypatch.setattr(network, "HIDE", 0.0)
+    settings = replace(SETTINGS, training=replace(SETTINGS.training, learning_rate=1e-3))
+    both, alone = run_processes(2, trained_numbers, settings), trained_numbers(settings)
+    np.testing.assert_allclose(both, alone, atol=1e-5)
+    still = replace(SETTINGS, training=replace(SETTINGS.training, learning_rate=1e-12))
+    assert np.abs(alone - trained_numbers(still)).max() > 5e-3
 
 
 def test_free_vectors_and_norms_are_not_decayed():

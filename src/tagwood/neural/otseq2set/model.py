@@ -112,6 +112,7 @@ class SetGenerator(FittedModel):
     """
 
     takes = "texts"
+    data_parallel = True  # see `tagwood.scale.processes`
     explains_by = "shares of its probability, by where the model looked"
     _learned = "module_"
     module_: SetNetwork

@@ -115,6 +115,7 @@ class PrototypeModel(FittedModel):
     """
 
     takes = "texts"
+    data_parallel = True  # see `tagwood.scale.processes`
     encoder_: TextEncoder
     network_: PrototypeNetwork | None
     index_: LabelIndex

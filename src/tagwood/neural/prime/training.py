@@ -2,6 +2,9 @@
 
 In: tokens of queries and labels, label sets, settings. Out: a trained `PrototypeModule`.
 
+With several processes, each embeds its share of the queries and labels of a step; the embeddings are gathered, and
+every process computes the loss of the whole batch and the same centroids.
+
 Decisions
 ---------
 * Whether centroids help depends on how informative label texts are and how many queries a label has;
@@ -40,6 +43,7 @@ from tagwood.neural.prime.label_index import LabelIndex
 from tagwood.neural.prime.loss import Pairs, Scores, prototype_loss, softmax_loss
 from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, QueryMemory, entries_of
 from tagwood.neural.prime.settings import PrototypeLoss, PrototypeSettings
+from tagwood.neural.processes import gather_objects, gather_rows, share_of, world
 from tagwood.neural.torch_state import full_precision
 from tagwood.neural.training import History, Rows, train
 from tagwood.ranking import Ranking
@@ -210,6 +214,7 @@ def train_module(
         folder=folder,
         progress=progress,
         no_decay=("bank",),
+        shared_loss=True,
     )
 
 
@@ -222,9 +227,10 @@ class PrototypeStep:
 
     def __call__(self, module: nn.Module, moments: Rows) -> torch.Tensor:
         """Return the loss of the batch, and store the new embeddings of its queries in the memory."""
+        moments = np.concatenate(gather_objects(moments))
         drawn = self.positives.draw(moments)
-        queries = module(self.data.queries.take(drawn.rows))
-        texts = module(self.data.labels.take(drawn.labels))
+        queries = _embed_together(module, self.data.queries, drawn.rows)
+        texts = _embed_together(module, self.data.labels, drawn.labels)
         with full_precision(queries.device):
             return self._loss(module, moments, drawn, queries, texts)
 
@@ -285,6 +291,20 @@ def all_prototypes(module: PrototypeModule, labels: EncoderInputs) -> torch.Tens
             found.append(module.prototypes(texts, torch.from_numpy(ids).to(texts.device)))
     module.train(was_training)
     return torch.cat(found)
+
+
+def _embed_together(module: nn.Module, tokens: EncoderInputs, rows: NDArray[np.int64]) -> torch.Tensor:
+    """Return the embeddings of rows in every process; each process computes its share."""
+    rank, size = world()
+    if size == 1:
+        found: torch.Tensor = module(tokens.take(rows))
+        return found
+    own = module(tokens.take(share_of(rows, rank, size)))
+    counts = [share_of(rows, other, size).size for other in range(size)]
+    longest = max(counts)
+    padded = torch.cat([own, own.new_zeros(longest - len(own), own.shape[1])])
+    together = gather_rows(padded).view(size, longest, -1)
+    return torch.cat([part[:count] for part, count in zip(together, counts, strict=True)])
 
 
 def label_prototypes(module: PrototypeModule, encoder: TextEncoder, labels: EncoderInputs) -> NDArray[np.float32]:
