@@ -116,12 +116,35 @@ struct StartArrays {
   }
 };
 
+// What `guests` of train_blocks holds: guest, negative_begin, negative_end, negatives; or nothing.
+struct GuestArrays {
+  In<uint8_t> guest;
+  In<int64_t> begin, end;
+  In<int32_t> negatives;
+
+  explicit GuestArrays(const nb::tuple &t)
+      : guest(nb::cast<In<uint8_t>>(t[0])), begin(nb::cast<In<int64_t>>(t[1])), end(nb::cast<In<int64_t>>(t[2])),
+        negatives(nb::cast<In<int32_t>>(t[3])) {}
+
+  GuestRows view(const TrainTasks &tasks, int64_t n_places, int64_t n_rows) const {
+    const int64_t n_outputs = tasks.output_ptr[tasks.n_blocks], n_negatives = size_of(negatives);
+    bool fits = size_of(guest) == n_places && size_of(begin) == n_outputs && size_of(end) == n_outputs &&
+                all_within(negatives, 0, n_rows);
+    for (int64_t o = 0; fits && o < n_outputs; ++o)
+      fits = begin.data()[o] >= 0 && begin.data()[o] <= end.data()[o] && end.data()[o] <= n_negatives;
+    if (!fits)
+      throw nb::value_error("train_blocks: the arrays of guests are inconsistent");
+    return {guest.data(), begin.data(), end.data(), negatives.data()};
+  }
+};
+
 TrainedOut py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_features,
                            In<int64_t> row_begin, In<int64_t> row_end, In<int32_t> rows, In<int64_t> output_ptr,
                            In<int64_t> positive_begin, In<int64_t> positive_end, In<int32_t> positives,
                            In<float> positive_weights, In<float> row_weights, In<int64_t> seeds, int loss, double cost,
                            double bias, double tolerance, int max_sweeps, double threshold, int weight_type,
-                           uint64_t seed, int threads, int64_t chunk_entries, bool mapped, const ArrayTuple &start) {
+                           uint64_t seed, int threads, int64_t chunk_entries, bool mapped, const ArrayTuple &start,
+                           const ArrayTuple &guests) {
   const CsrView x = view(x_indptr, x_indices, x_data, n_features);
   TrainTasks tasks{row_begin.data(),
                    row_end.data(),
@@ -136,6 +159,8 @@ TrainedOut py_train_blocks(In<int64_t> x_indptr, In<int32_t> x_indices, In<float
                    static_cast<int64_t>(seeds.shape(0))};
   if (start.size() > 0)
     tasks.start = StartArrays(start).view(tasks, n_features);
+  if (guests.size() > 0)
+    tasks.guests = GuestArrays(guests).view(tasks, size_of(rows), x.n_rows);
   const TrainOptions options{static_cast<Loss>(loss),
                              cost,
                              bias,
@@ -385,7 +410,7 @@ void bind_tree(nb::module_ &m) {
         arg("positives").noconvert(), arg("positive_weights").noconvert(), arg("row_weights").noconvert(),
         arg("seeds").noconvert(), arg("loss"), arg("cost"), arg("bias"), arg("tolerance"), arg("max_sweeps"),
         arg("threshold"), arg("weight_type"), arg("seed"), arg("threads"), arg("chunk_entries") = 0,
-        arg("mapped") = false, arg("start") = nb::tuple());
+        arg("mapped") = false, arg("start") = nb::tuple(), arg("guests") = nb::tuple());
   m.def("search", &py_search,
         "Best k labels of each row: labels, scores, number found, nodes evaluated, bound on missed labels.",
         arg("model"), arg("n_labels"), arg("max_outputs"), arg("link_power"), arg("x_indptr").noconvert(),

@@ -91,6 +91,7 @@ NodeRows node_rows(const CsrView &label_rows, const int32_t *parent, const int32
 
 namespace {
 
+constexpr float kLeastWeight = 1e-6f;
 constexpr size_t kKeptLimit = size_t{1} << 20; // weights of a block for which a workspace keeps memory
 
 float *aligned(float *p) { return reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63}); }
@@ -178,7 +179,15 @@ int64_t count_entries(const CsrView &x, std::span<const int32_t> rows) {
 
 BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t block, const TrainOptions &o,
                              Workspace &ws)
-    : BlockTraining(x, tasks, block, tasks.rows_of(block), o, ws) {}
+    : BlockTraining(x, tasks, block, tasks.rows_of(block), o, ws) {
+  if (!tasks.guests.guest)
+    return;
+  const uint8_t *guest = tasks.guests.guest + tasks.row_begin[block];
+  if (std::any_of(guest, guest + n_rows_, [](uint8_t one) { return one != 0; })) {
+    guest_ = guest;
+    weigh_entries();
+  }
+}
 
 BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t block, std::span<const int32_t> rows,
                              const TrainOptions &o, Workspace &ws)
@@ -209,11 +218,15 @@ BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t 
     read_start(block);
   state_.diagonal = static_cast<float>(0.5 / o.cost);
   state_.settled = static_cast<float>(o.tolerance / 4);
-  if (tasks.row_weights || !even_positives()) {
-    ws.cost_storage.assign(n_rows_ * lanes_ + 16, state_.diagonal);
-    costs_ = aligned(ws.cost_storage.data());
-    state_.costs = costs_;
-  }
+  if (tasks.row_weights || !even_positives())
+    weigh_entries();
+}
+
+// Gives each row a weight of its own in each lane.
+void BlockTraining::weigh_entries() {
+  ws_.cost_storage.assign(n_rows_ * lanes_ + 16, state_.diagonal);
+  costs_ = aligned(ws_.cost_storage.data());
+  state_.costs = costs_;
 }
 
 BlockTraining::~BlockTraining() {
@@ -305,6 +318,11 @@ void BlockTraining::group_margins(const CsrView &x, std::span<const int32_t> row
 int32_t BlockTraining::place_of(int32_t row) const {
   const int32_t at = ws_.position_of[row];
   return at >= 0 && at < n_rows_ && ws_.row_of[at] == row ? at : -1;
+}
+
+// The user's weight of the row at a place of the block.
+float BlockTraining::row_weight(int64_t place) const {
+  return tasks_.row_weights ? tasks_.row_weights[ws_.row_of[place]] : 1.0f;
 }
 
 // Whether all positives of an output have the same weight, as with `rare_label_weight`: then no weight per row and lane
@@ -436,21 +454,34 @@ void BlockTraining::start(int lane, int64_t output) {
   }
   const int64_t begin = tasks_.positive_begin[first_output_ + output];
   const int64_t end = tasks_.positive_end[first_output_ + output];
-  const float even = tasks_.positive_weights && begin < end ? std::max(tasks_.positive_weights[begin], 1e-6f) : 1.0f;
+  const float even =
+      tasks_.positive_weights && begin < end ? std::max(tasks_.positive_weights[begin], kLeastWeight) : 1.0f;
   state_.diagonal_positive[lane] = state_.diagonal / even;
   if (costs_)
     for (int64_t i = 0; i < n_rows_; ++i) {
-      const float weight = tasks_.row_weights ? tasks_.row_weights[ws_.row_of[i]] : 1.0f;
-      costs_[i * lanes_ + lane] = state_.diagonal / std::max(weight, 1e-6f);
+      const float weight = guest_ && guest_[i] ? 0.0f : row_weight(i);
+      costs_[i * lanes_ + lane] = state_.diagonal / std::max(weight, kLeastWeight);
     }
+  if (guest_)
+    for (int64_t i = tasks_.guests.negative_begin[first_output_ + output];
+         i < tasks_.guests.negative_end[first_output_ + output]; ++i)
+      welcome(tasks_.guests.negatives[i], lane);
   for (int64_t i = begin; i < end; ++i) {
     const int32_t at = place_of(tasks_.positives[i]);
     if (at < 0)
       continue; // a positive outside the block's rows
     ws_.positive[at] |= static_cast<uint16_t>(1u << lane);
+    welcome(tasks_.positives[i], lane);
     if (tasks_.positive_weights && costs_)
-      costs_[at * lanes_ + lane] /= std::max(tasks_.positive_weights[i], 1e-6f);
+      costs_[at * lanes_ + lane] /= std::max(tasks_.positive_weights[i], kLeastWeight);
   }
+}
+
+// Gives a row its weight back in a lane where it counts although the block has it as a guest.
+void BlockTraining::welcome(int32_t row, int lane) {
+  const int32_t at = guest_ ? place_of(row) : -1;
+  if (at >= 0 && guest_[at])
+    costs_[at * lanes_ + lane] = state_.diagonal / std::max(row_weight(at), kLeastWeight);
 }
 
 // Moves the weights out of lanes and leaves zeros.

@@ -54,6 +54,15 @@ struct StartWeights {
   const float *bias = nullptr;
 };
 
+// Rows that some blocks see for a few of their outputs only: `guest` has one number per place of TrainTasks::rows, 1
+// for such a row. Output o counts its positives and negatives[negative_begin[o]:negative_end[o]] among them; the others
+// have the least weight there is. All null: no such rows.
+struct GuestRows {
+  const uint8_t *guest = nullptr;
+  const int64_t *negative_begin = nullptr, *negative_end = nullptr;
+  const int32_t *negatives = nullptr;
+};
+
 // What to train: block b sees the rows rows[row_begin[b]:row_end[b]] and has the outputs
 // output_ptr[b]:output_ptr[b + 1]; output o is positive on positives[positive_begin[o]:positive_end[o]].
 // positive_weights (may be null) belong to the positives, row_weights (may be null) to rows of x.
@@ -69,6 +78,7 @@ struct TrainTasks {
   const int64_t *seeds;
   int64_t n_blocks;
   StartWeights start = {};
+  GuestRows guests = {};
 
   std::span<const int32_t> rows_of(int64_t block) const {
     return {rows + row_begin[block], static_cast<size_t>(row_end[block] - row_begin[block])};
@@ -201,7 +211,10 @@ private:
   };
 
   int32_t place_of(int32_t row) const;
+  float row_weight(int64_t place) const;
   bool even_positives() const;
+  void weigh_entries();
+  void welcome(int32_t row, int lane);
   void free_all(Lanes &free);
   void shuffle_and_sweep();
   void sweep_chunks();
@@ -223,6 +236,7 @@ private:
   int lanes_ = 16;
   float threshold_; // smaller weights are dropped
   float *costs_ = nullptr;
+  const uint8_t *guest_ = nullptr; // per row of the block; null where there are none
   int64_t output_of_[kMaxLanes];
   Random random_;
   LaneState state_;

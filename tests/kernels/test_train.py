@@ -106,18 +106,27 @@ class Blocks:
         threads=1,
         chunk=0,
         start=(),
+        guests=(),
     ):
         seeds = np.arange(len(self.seen), dtype=np.int64)
         options = (loss, cost, bias, tolerance, 3000, threshold, DTYPES.index(dtype), seed, threads, chunk)
-        return _kernels.train_blocks(*self.X, *self.tasks, seeds, *options, start=start)
+        return _kernels.train_blocks(*self.X, *self.tasks, seeds, *options, start=start, guests=guests)
 
     def weights(self, dtype="float32", **options):
         return reference_blocks.read_trained(
             self.train(dtype=dtype, **options), self.output_ptr, self.n_features, dtype
         )
 
-    def twin(self, loss=0, cost=1.0, bias=1.0, threshold=0.0):
-        return reference.train_blocks(*self.X, *self.tasks, loss, cost, bias, threshold)
+    def twin(self, loss=0, cost=1.0, bias=1.0, threshold=0.0, guests=None):
+        return reference.train_blocks(*self.X, *self.tasks, loss, cost, bias, threshold, guests=guests)
+
+    def guests(self, seed):
+        """Some rows of each block as guests, and some of these as negatives of each output."""
+        rng = np.random.default_rng(seed)
+        guest = (rng.random(self.tasks[2].size) < 0.3).astype(np.uint8)
+        wrong = [np.flatnonzero(rng.random(self.n_rows) < 0.2) for _ in range(self.output_ptr[-1])]
+        ends = np.cumsum([rows.size for rows in wrong]).astype(np.int64)
+        return guest, np.append(0, ends[:-1]), ends, np.concatenate(wrong).astype(np.int32)
 
     def outputs(self, cost=1.0, bias=1.0):
         """Yield per output its number, rows with the constant feature, signs and costs."""
@@ -452,3 +461,49 @@ def test_forged_starts_are_refused():
     ):
         with pytest.raises(ValueError, match="start"):
             blocks.train(start=bad)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    seed=st.integers(0, 10**6),
+    n_rows=st.integers(1, 20),
+    outputs=st.lists(st.sampled_from([1, 5, 17]), min_size=1, max_size=2),
+    weights=st.sampled_from(WEIGHTS),
+    cost=st.sampled_from([0.1, 1.0, 4.0]),
+    loss=st.sampled_from(list(LOSSES.values())),
+)
+def test_guests_count_only_for_the_outputs_that_name_them(seed, n_rows, outputs, weights, cost, loss):
+    blocks = Blocks(seed, n_rows, 6, outputs, weights)
+    guests = blocks.guests(seed)
+    W, b = blocks.weights(loss=loss, cost=cost, guests=guests)
+    twin_W, twin_b = blocks.twin(loss=loss, cost=cost, guests=guests)
+    np.testing.assert_allclose(W, twin_W, atol=2e-3)
+    np.testing.assert_allclose(b, twin_b, atol=2e-3)
+
+
+@pytest.mark.parametrize("loss", LOSSES.values())
+def test_guests_change_no_bit_with_threads_or_chunks_and_none_at_all_without_guests(loss):
+    blocks = Blocks(3, 40, 10, [17, 4], "rows")
+    guests = blocks.guests(3)
+    whole = blocks.train(loss=loss, guests=guests)
+    for other in (blocks.train(loss=loss, guests=guests, threads=2), blocks.train(loss=loss, guests=guests, chunk=40)):
+        for one, two in zip(whole, other, strict=True):
+            np.testing.assert_array_equal(one, two)
+    nobody = (np.zeros_like(guests[0]), *guests[1:])
+    for one, two in zip(blocks.train(loss=loss), blocks.train(loss=loss, guests=nobody), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_forged_guests_are_refused():
+    blocks = Blocks(0)
+    guest, begin, end, negatives = blocks.guests(0)
+    for bad in (
+        (guest[:-1], begin, end, negatives),
+        (guest, begin[:-1], end, negatives),
+        (guest, begin - 1, end, negatives),
+        (guest, end, begin, negatives),
+        (guest, begin, end + 1, negatives),
+        (guest, begin, end, negatives + blocks.n_rows),
+    ):
+        with pytest.raises(ValueError, match="guests"):
+            blocks.train(guests=bad)

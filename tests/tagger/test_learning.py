@@ -9,12 +9,14 @@ from library import make_library
 from scipy import sparse
 
 from tagwood import LinearTree, Neighbours, Tagger
+from tagwood._sparse import csr_parts
 from tagwood.cli.app import run
 from tagwood.data import Dataset
 from tagwood.data.feedback import FeedbackRecord, feedback_rows, read_feedback, with_feedback
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
-from tagwood.models.linear_tree.training import with_rejected_rows
+from tagwood.models.linear_tree.training import Solver, TreeTraining, entry_weights, with_rejected_rows
+from tagwood.trees.label_tree import LabelTree
 
 
 @pytest.fixture
@@ -76,9 +78,6 @@ def test_rejected_rows_are_seen_in_the_leaf_of_the_label_only():
     y = [[0], [1], [2], [3], [4], [5]]
     model = LinearTree(threads=1, arity=2, max_leaf_size=2).fit(X, y)
     tree = model.trees_[0].tree
-    from tagwood._sparse import csr_parts
-    from tagwood.models.linear_tree.training import Solver, TreeTraining, entry_weights
-
     Y = sparse.csr_array(np.eye(6, dtype=np.float32))
     rejected = sparse.csr_array(([1.0], ([3], [0])), shape=(6, 6), dtype=np.float32)
     training = TreeTraining(csr_parts(sparse.csr_array(X)), entry_weights(Y, None, 0.0), 1.0, Solver(), 0, 1)
@@ -89,6 +88,26 @@ def test_rejected_rows_are_seen_in_the_leaf_of_the_label_only():
         before = teacher.rows[teacher.ptr[node] : teacher.ptr[node + 1]].tolist()
         after = seen.rows[seen.ptr[node] : seen.ptr[node + 1]].tolist()
         assert after == (sorted({*before, 3}) if node == leaf else before)
+    assert seen.rows[seen.guests == 1].tolist() == [3]
+
+
+def test_a_rejected_label_teaches_its_neighbours_in_the_leaf_nothing():
+    """Labels 0 and 1 share a leaf; the row of label 2, which rejects 0, is no example against 1."""
+    X = sparse.csr_array(np.array([[1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 1, 0]], dtype=np.float32))
+    y, tree = [[0], [1], [2], [3]], LabelTree.from_nested([[0, 1], [2, 3]])
+    wrong = sparse.csr_array(([1.0], ([2], [0])), shape=(4, 4), dtype=np.float32)
+    solver = Solver(threshold=0.0, weights="float32", tolerance=1e-4)
+    plain, taught = (
+        LinearTree(threads=1, solver=solver, rare_label_weight=0.0).fit(X, y, tree=tree, rejected=given).trees_[0]
+        for given in (None, wrong)
+    )
+    leaf = np.full(4, 1, dtype=np.int32)
+    of_rejected, of_neighbour = (
+        [one.margins(csr_parts(X), np.arange(4), leaf, leaf * output, 1) for one in (plain, taught)]
+        for output in (0, 1)
+    )
+    assert of_rejected[1][2] < of_rejected[0][2] - 0.1
+    np.testing.assert_allclose(of_neighbour[1], of_neighbour[0], atol=1e-3)
 
 
 def test_a_rejected_label_gets_a_lower_score_by_training():

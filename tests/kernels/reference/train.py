@@ -73,21 +73,29 @@ def train_blocks(
     bias: float,
     threshold: float,
     start: tuple[_F32, _F32] | None = None,
+    guests: tuple[NDArray[np.uint8], _I64, _I64, _I32] | None = None,
 ) -> tuple[_F64, _F64]:
     """Return the best (n_outputs, n_features) weights and (n_outputs,) biases.
 
     Block b sees the rows ``rows[row_begin[b]:row_end[b]]`` and has the outputs
     ``output_ptr[b]:output_ptr[b + 1]``; output o is positive on
     ``positives[positive_begin[o]:positive_end[o]]``. Weights below `threshold` are dropped. From a `start` (W, b),
-    with the squared hinge, weights move by the least that the rows need, and biases stay.
+    with the squared hinge, weights move by the least that the rows need, and biases stay. `guests`, as ``guest,
+    negative_begin, negative_end, negatives``, has a 1 for each place of `rows` where a row counts only for outputs
+    that have it among their positives or negatives.
     """
     X = np.zeros((x_indptr.size - 1, n_features))
     X[np.repeat(np.arange(x_indptr.size - 1), np.diff(x_indptr)), x_indices] = x_data
     W, b = np.zeros((int(output_ptr[-1]), n_features)), np.zeros(int(output_ptr[-1]))
     for block in range(row_begin.size):
         seen = rows[row_begin[block] : row_end[block]]
+        everyone = seen
         for output in range(output_ptr[block], output_ptr[block + 1]):
             span = slice(positive_begin[output], positive_end[output])
+            if guests is not None:
+                guest = guests[0][row_begin[block] : row_end[block]] == 1
+                counted = np.append(positives[span], guests[3][guests[1][output] : guests[2][output]])
+                seen = everyone[~guest | np.isin(everyone, counted)]
             sign, costs = np.full(X.shape[0], -1.0), np.full(X.shape[0], cost)
             sign[positives[span]] = 1.0
             if row_weights.size:

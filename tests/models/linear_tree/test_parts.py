@@ -69,6 +69,18 @@ def test_parts_join_to_the_bits_of_one_training(model, problem):
         assert same_model(whole, fit(model, problem, LocalRunner(threads=threads)))
 
 
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[2], MODELS[5]], ids=lambda m: f"{type(m).__name__}")
+def test_parts_join_to_the_same_bits_with_rejected_labels(model, problem):
+    X, Y = problem
+    wrong = Y.copy()[np.random.default_rng(1).permutation(Y.shape[0])]
+    plain, whole, parts = (
+        type(model)(**model.get_params(deep=False)).fit(X, Y, **options)
+        for options in ({}, {"rejected": wrong}, {"rejected": wrong, "runner": LocalRunner(threads=2)})
+    )
+    assert same_model(whole, parts)
+    assert not same_model(plain, whole)
+
+
 @pytest.mark.parametrize("model", MODELS[1:4], ids=lambda m: f"{type(m).__name__}")
 def test_a_second_start_computes_only_what_is_missing(model, problem, tmp_path):
     whole = Counting(ShardStore(tmp_path / "whole"))

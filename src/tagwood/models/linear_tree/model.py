@@ -134,8 +134,8 @@ class TreeRanker(FittedModel):
         sample_weight
             One positive number per row, or a sparse (n_rows, n_labels) matrix with one per entry of y.
         rejected
-            (n_rows, n_labels) labels that are known to be wrong; default none. A row is then also a negative in the
-            leaves of these labels, which it would not reach by its own labels.
+            (n_rows, n_labels) labels that are known to be wrong; default none. A row is then also a negative of these
+            labels where their leaves do not see it by its own labels; it says nothing about the others there.
         progress
             Called with the name of a stage and the share done.
         runner

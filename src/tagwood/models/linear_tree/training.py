@@ -252,11 +252,16 @@ def build_trees(
 
 
 class NodeRows(NamedTuple):
-    """Rows of each node (``rows[ptr[i]:ptr[i + 1]]``, rising) and, as positives of the parent, their weights."""
+    """Rows of each node (``rows[ptr[i]:ptr[i + 1]]``, rising) and, as positives of the parent, their weights.
+
+    `guests` has a 1 for each row that a leaf sees only because some of its labels are known to be wrong there: the row
+    is a negative of these labels and says nothing about the others. Empty if there are none.
+    """
 
     ptr: NDArray[np.int64]
     rows: NDArray[np.int32]
     weights: NDArray[np.float32]
+    guests: NDArray[np.uint8] = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True)
@@ -384,6 +389,10 @@ class TreeTraining:
         else:
             ptr, rows = teacher.ptr, teacher.rows
             weights = teacher.weights if self.weights.weighted else np.empty(0, np.float32)
+        guests: tuple[Any, ...] = ()
+        if leaf and seen.guests.size and self.rejected is not None:
+            wrong = self.rejected
+            guests = (seen.guests, wrong.indptr[outputs], wrong.indptr[outputs + 1], wrong.indices)
         X, chunk = (self.X.parts, self.X.max_entries) if isinstance(self.X, StoredRows) else (self.X, 0)
         trained = _kernels.train_blocks(
             *X,
@@ -409,6 +418,7 @@ class TreeTraining:
             chunk,
             chunk > 0,
             () if start is None else start.by_block(output_ptr),
+            guests,
         )
         return TrainedBlocks(block_nodes, trained[:-1])  # the last one counts sweeps
 
@@ -555,16 +565,18 @@ def _joined_pieces(results: list[State]) -> list[TrainedBlocks]:
 
 
 def with_rejected_rows(seen: NodeRows, tree: LabelTree, rejected: CsrParts, n_rows: int) -> NodeRows:
-    """Return the rows of all nodes with, in each leaf, those for which a label of the leaf is known to be wrong."""
+    """Return the rows of all nodes with, as guests of a leaf, those for which a label there is known to be wrong."""
     sizes = np.diff(rejected.indptr)[tree.labels]
     leaves = np.repeat(tree.leaf_of_copy.astype(np.int64), sizes)
     rows = [rejected.indices[rejected.indptr[label] : rejected.indptr[label + 1]] for label in tree.labels[sizes > 0]]
     if not rows:
         return seen
     own = np.repeat(np.arange(seen.ptr.size - 1, dtype=np.int64), np.diff(seen.ptr))
-    keys = np.unique(np.concatenate([own * n_rows + seen.rows, leaves * n_rows + np.concatenate(rows)]))
+    own = own * n_rows + seen.rows
+    keys = np.union1d(own, leaves * n_rows + np.concatenate(rows))
     ptr = np.searchsorted(keys, np.arange(seen.ptr.size, dtype=np.int64) * n_rows).astype(np.int64)
-    return NodeRows(ptr, (keys % n_rows).astype(np.int32), np.empty(0, np.float32))
+    guests = np.isin(keys, own, invert=True).astype(np.uint8)
+    return NodeRows(ptr, (keys % n_rows).astype(np.int32), np.empty(0, np.float32), guests)
 
 
 def with_matched_rows(
