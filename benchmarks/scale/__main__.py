@@ -160,8 +160,8 @@ def kill_driver(n_rows: int) -> dict[str, Any]:
         return {"parts kept by killed drivers": kept, "resumed model has the same bytes": files[0] == files[1]}
 
 
-def write_long_texts(path: Path, n_rows: int, n_labels: int = 5000, n_words: int = 150_000, length: int = 700) -> None:
-    """Write rows of `length` words each, some of them of the row's three labels, the others by a power law."""
+def write_long_texts(path: Path, n_rows: int, length: int, n_labels: int = 5000, n_words: int = 150_000) -> int:
+    """Write rows of `length` words each, some of the row's three labels, the others by a power law; return features."""
     import numpy as np
 
     chance = np.random.default_rng(0)
@@ -169,13 +169,17 @@ def write_long_texts(path: Path, n_rows: int, n_labels: int = 5000, n_words: int
     table = np.full((n_words, 8), ord(" "), dtype=np.uint8)
     table[:, :7] = letters[chance.integers(26, size=(n_words, 7))]
     topics = chance.integers(n_words, size=(n_labels, 60))
+    n_features = 0
     with path.open("wb") as file:
         for _ in range(n_rows):
             labels = np.unique((n_labels * chance.random(3) ** 1.5).astype(int))
             own = topics[chance.choice(labels, length // 5), chance.integers(60, size=length // 5)]
             common = (n_words * chance.random(length - own.size) ** 2).astype(int)
-            text = table[np.concatenate([own, common])].tobytes().decode().strip()
+            words = np.concatenate([own, common])
+            n_features += np.unique(words).size
+            text = table[words].tobytes().decode().strip()
             file.write(f'{{"text": "{text}", "labels": {json.dumps([f"label {one}" for one in labels])}}}\n'.encode())
+    return n_features
 
 
 def run_measured(command: list[str]) -> dict[str, Any]:
@@ -195,21 +199,22 @@ def run_measured(command: list[str]) -> dict[str, Any]:
     return {**{f"{name} MB": round(most * 1024 / 1e6) for name, most in peaks.items()}, "said": said.splitlines()}
 
 
-def measure_disk(n_rows: int, limit: str) -> dict[str, Any]:
+def measure_disk(n_rows: int, limit: str, length: int) -> dict[str, Any]:
     """Train the same rows in memory and from files within a limit; compare memory, CPU time and bytes."""
     folder = Path(tempfile.mkdtemp())
     try:
-        write_long_texts(folder / "rows.jsonl", n_rows)
+        n_features = write_long_texts(folder / "rows.jsonl", n_rows, length)
         program = str(Path(sys.executable).with_name("tagwood"))
         settings = ["--quality", "fast", "--no-refit", "--set", "features.ngrams=[1, 1]", "-j", "2"]
         command = [program, "train", str(folder / "rows.jsonl"), *settings, "-O"]
         found: dict[str, Any] = {
             "rows": n_rows,
             "limit": limit,
+            "feature MB": n_features * 8 / 1e6,
             "text MB": (folder / "rows.jsonl").stat().st_size / 1e6,
         }
         work = ["--max-ram", limit, "--work-dir", str(folder / "work")]
-        for name, options in (("memory", []), ("files", work)):
+        for name, options in (("files", work), ("memory", [])):
             before = os.times()
             found[name] = run_measured([*command, str(folder / name), *options])
             after = os.times()
@@ -375,6 +380,7 @@ def main() -> None:
     parser.add_argument("--set", default="eurlex57k", choices=[*SETS, "synthetic"])
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--limit", default="256MB", help="memory limit of disk")
+    parser.add_argument("--length", type=int, default=700, help="words of a row of disk")
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--seconds-per-visit", type=float, default=4e-7)
     parser.add_argument("--figure", type=Path)
@@ -382,7 +388,7 @@ def main() -> None:
     found = {
         "bits": lambda: measure_bits(given.set, given.rows),
         "kills": lambda: measure_kills(given.trials, given.rows),
-        "disk": lambda: measure_disk(given.rows, given.limit),
+        "disk": lambda: measure_disk(given.rows, given.limit, given.length),
         "predict": lambda: measure_prediction(given.rows),
         "serve": lambda: measure_serving(given.rows),
         "simulate": lambda: measure_simulation(given.seconds_per_visit, given.figure),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 from cluster_tasks import kill_an_actor
@@ -172,3 +175,11 @@ def test_the_command_tags_a_folder(model, source, connected, tmp_path, capsys):
     check(read(tmp_path / "out"), model, {"k": 3})
     assert run(["predict", str(model), str(source), "--cluster", "local"]) == 2
     assert "--cluster needs a folder" in " ".join(capsys.readouterr().err.split())
+
+
+def test_lines_of_rays_log_do_not_reach_the_terminal(model, source, tmp_path):
+    program = str(Path(sys.executable).with_name("tagwood"))
+    arguments = ["predict", str(model), str(source), "-O", str(tmp_path / "out"), "--cluster", "local", "-j", "1"]
+    found = subprocess.run([program, *arguments], capture_output=True, text=True, check=True)
+    assert found.stdout == ""
+    assert "".join(found.stderr.split("\n")) == f"{tmp_path / 'out'}: 900 rows in 4 files, 0 of them found finished"

@@ -104,6 +104,23 @@ def test_features_in_files_are_mapped_by_the_workers(connected, tmp_path):
     assert arrays_of(here, tmp_path / "here") == arrays_of(there, tmp_path / "there")
 
 
+def test_workers_that_see_other_features_are_refused_in_one_sentence(connected, tmp_path):
+    rows = [csr_parts(check_features(planted_problem(seed, n_rows=400, n_labels=60)[0])) for seed in (0, 1)]
+    for number, part in enumerate(rows):
+        with writing_rows(tmp_path / str(number)) as writer:
+            writer.add(part)
+            writer.finish(part.n_cols, f"planted {number}")
+    mine = open_rows(tmp_path / "0", 2000)
+    (tmp_path / "0").rename(tmp_path / "away")
+    _, Y = planted_problem(0, n_rows=400, n_labels=60)
+    expected = "all machines of the cluster must see the same features in .*0; got "
+    with pytest.raises(InputError, match=expected + "the stored features cannot be read"):
+        LinearTree(**SMALL).fit(mine, Y, runner=RayRunner())
+    (tmp_path / "1").rename(tmp_path / "0")
+    with pytest.raises(InputError, match=expected + "features of other data. Name a --work-dir on storage that all"):
+        LinearTree(**SMALL).fit(mine, Y, runner=RayRunner())
+
+
 def test_killed_workers_cost_their_tasks_and_nothing_else(connected, tmp_path):
     running = tmp_path / "running"
     running.mkdir()

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tagwood import _kernels
 from tagwood._sparse import CsrParts
-from tagwood.errors import StorageError
+from tagwood.errors import InputError, StorageError
 from tagwood.storage.folder import hash_file
 from tagwood.storage.publish import replace_path, writing_errors
 
@@ -76,9 +76,22 @@ class StoredRows:
         taken = _kernels.take_rows(*self.parts[:3], rows.astype(np.int32), True)
         return CsrParts(*taken, self.n_cols)
 
-    def __reduce__(self) -> tuple[Callable[..., StoredRows], tuple[Path, int]]:
+    def __reduce__(self) -> tuple[Callable[..., StoredRows], tuple[Path, int, str]]:
         """Send the place of the files to other processes, not their content."""
-        return open_rows, (self.folder, self.max_entries)
+        return _open_same_rows, (self.folder, self.max_entries, self.fingerprint)
+
+
+def _open_same_rows(folder: Path, max_entries: int, fingerprint: str) -> StoredRows:
+    """Map the rows that another process, maybe on another machine, has in this folder."""
+    try:
+        rows = open_rows(folder, max_entries)
+        given = None if rows.fingerprint == fingerprint else "features of other data"
+    except StorageError as error:
+        given = error.reason
+    if given is not None:
+        hint = "Name a --work-dir on storage that all machines share."
+        raise InputError(f"all machines of the cluster must see the same features in {folder}", given=given, hint=hint)
+    return rows
 
 
 def open_rows(folder: Path, max_entries: int, *, verify: bool = False) -> StoredRows:

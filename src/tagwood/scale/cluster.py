@@ -33,8 +33,13 @@ from tagwood.storage.state import State
 LOCAL = "local"
 _SECONDS = 5.0  # to wait for an address
 _RETRIES = 20  # of a task whose worker was killed
-# Ray's own settings, which are environment variables: no reports of usage, no warning about machines without GPU.
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+# Ray's own settings, which are environment variables: no reports of usage, no warning about machines without GPU, and
+# no lines of its log on the terminal: what fails is an exception.
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+}
 
 
 class Failure(NamedTuple):
@@ -121,7 +126,8 @@ def check_address(address: str) -> None:
 
 def _start(ray: Any, address: str, options: dict[str, Any]) -> None:
     try:
-        ray.init(**options)
+        with _silent():
+            ray.init(**options)
     except (ConnectionError, RuntimeError, TimeoutError, ValueError, OSError, SystemExit) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InputError(
@@ -131,6 +137,19 @@ def _start(ray: Any, address: str, options: dict[str, Any]) -> None:
             given=reason[:200] or type(error).__name__,
             hint="The versions of Ray and Python must be those of the cluster, and this machine one of its nodes.",
         ) from error
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what Ray's C++ code says about its log settings from the terminal, which no setting of Ray does."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 @lru_cache(maxsize=1)
@@ -225,6 +244,9 @@ def result_of(task: Any) -> Any:
         hint = "Use fewer workers per machine, or machines with more memory; finished parts are kept with --resume."
         raise TagwoodError("a task needed more memory than its machine has", hint=hint) from error
     except ray.exceptions.RayTaskError as error:
+        arguments = getattr(error.cause, "client_exc", None)
+        if isinstance(arguments, TagwoodError):  # a worker could not open what the task is given
+            raise arguments from error
         missing = re.search("No module named '[^']+'", str(error))
         if missing is not None:
             raise InputError(

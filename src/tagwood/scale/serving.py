@@ -11,7 +11,8 @@ application of replicas of the whole model.
 Decisions: `POST /` takes ``{"texts": [...], "k": 5}`` and returns one list of labels per text; ``GET /`` names the
 model. A replica answers Ray's health checks once its folder is loaded and checked. Deploying other folders under the
 same name replaces replicas one after the other. Every request to a shard names the split it belongs to, so a router
-never mixes the answers of two models: while replicas are being replaced it asks again.
+never mixes the answers of two models. A shard of another split names its folder; a router whose own shards are gone
+opens that folder and answers from there, so requests wait for an update and are not refused.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,13 +45,14 @@ from tagwood.scale.cluster import load_ray
 from tagwood.scale.prediction import model_checksum, open_model
 from tagwood.storage import Storable, load, save
 from tagwood.storage.publish import replace_path
-from tagwood.tagger import Tagger
+from tagwood.tagger import Tag, Tagger
 
 SPLIT = "split.json"
 _MOST_TEXTS = 1000
 _MOST_LABELS = 1000
-_TRIES, _PAUSE = 50, 0.2  # while replicas of another split are replaced
+_TRIES, _PAUSE = 5, 0.2  # before a router follows its shards to another split
 _SECONDS = 30.0  # to wait for a shard
+_UPDATE = 120.0  # to wait for all shards of one split
 
 
 def split_model(folder: Path, target: Path, n_shards: int) -> Path:
@@ -117,13 +120,13 @@ class Shard:
     def __init__(self, folder: str) -> None:
         place = Path(folder)
         facts = read_split(place.parent)
-        self.split = facts["split"]
+        self.split, self.folder = facts["split"], str(place.parent)
         self.models: list[TreeRanker] = [load(place / f"tree-{number}") for number in range(facts["trees"])]
 
-    def open(self, split: str, model: int, tree: int, opening: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Open nodes of one tree; None for a router of another split."""
+    def open(self, split: str, model: int, tree: int, opening: tuple[Any, ...]) -> tuple[Any, ...] | str:
+        """Open nodes of one tree; to a router of another split, name the folder of this one."""
         if split != self.split:
-            return None
+            return self.folder
         X, *rest = opening
         return tuple(open_nodes(self.models[model].trees_[tree], Opening(CsrParts(*X), *rest), 1))
 
@@ -154,32 +157,67 @@ class WholeModel:
 
     async def tag(self, texts: Sequence[str], k: int = 5) -> list[list[dict[str, Any]]]:
         """Return the labels of each text: label, uri, score."""
-        found = await asyncio.to_thread(self.tagger.tag, list(texts), k)
+        found = await asyncio.to_thread(self._tag, list(texts), k)
         return [[{"label": tag.name, "uri": tag.uri, "score": tag.score} for tag in tags] for tags in found]
+
+    def _tag(self, texts: list[str], k: int) -> Sequence[Sequence[Tag]]:
+        return self.tagger.tag(texts, k)
 
     def check_health(self) -> None:
         """Answer Ray's health check: a replica that is here has loaded its model."""
+
+
+class OtherSplitError(TagwoodError):
+    """Shards do not answer, or are of another split, whose folder is named if one is known."""
+
+    def __init__(self, folder: str | None) -> None:
+        hint = "Deploy router and shards of one split_model together."
+        super().__init__("all shards must answer, and be of the split of their router", hint=hint)
+        self.folder = folder
 
 
 class Router(WholeModel):
     """A replica of the router of a model in shards."""
 
     def __init__(self, folder: str, *shards: Any) -> None:
-        place = Path(folder)
-        self.shards, self.split = shards, read_split(place)["split"]
-        super().__init__(str(place / "router"))
-        self.name = place.name
-        for number, model in enumerate(tree_models(self.tagger.model_)):
+        self.shards, self.lock = shards, threading.Lock()
+        self.opened: dict[str, Tagger] = {}
+        self._follow(folder)
+
+    def _follow(self, folder: str) -> None:
+        """Answer from the split of a folder; the one before stays open, since requests may still be on their way."""
+        with self.lock:
+            self.opened = dict(list(self.opened.items())[-2:])
+            if folder not in self.opened:
+                self.opened[folder] = self._open(Path(folder))
+            self.tagger, self.name = self.opened[folder], Path(folder).name
+
+    def _open(self, place: Path) -> Tagger:
+        split, router = read_split(place)["split"], place / "router"
+        tagger = open_model(router, model_checksum(router))
+        for number, model in enumerate(tree_models(tagger.model_)):
             model.trees_ = [
                 ShardedWeights(
                     weights.tree,
                     weights.arrays,
                     weights.link,
-                    share_nodes(weights.tree, len(shards)),
-                    RemoteShards(shards, self.split, number, tree),
+                    share_nodes(weights.tree, len(self.shards)),
+                    RemoteShards(self.shards, split, number, tree),
                 )
                 for tree, weights in enumerate(model.trees_)
             ]
+        return tagger
+
+    def _tag(self, texts: list[str], k: int) -> Sequence[Sequence[Tag]]:
+        deadline = time.monotonic() + _UPDATE
+        while True:
+            try:
+                return super()._tag(texts, k)
+            except OtherSplitError as error:
+                if time.monotonic() > deadline:
+                    raise
+                if error.folder is not None and read_split(Path(error.folder))["shards"] == len(self.shards):
+                    self._follow(error.folder)
 
 
 class RemoteShards:
@@ -189,27 +227,28 @@ class RemoteShards:
         self.shards, self.of = shards, (split, model, tree)
 
     def __call__(self, wanted: Sequence[tuple[int, Opening]]) -> list[Opened]:
-        """Return what the shards answer; ask again while a shard is of another split."""
+        """Return what the shards answer; ask again while a shard is away or of another split."""
         found: dict[int, Opened] = {}
+        folder = None
         for _ in range(_TRIES):
             missing = [item for item in wanted if item[0] not in found]
             asked = [(shard, self.shards[shard].open.remote(*self.of, _plain(opening))) for shard, opening in missing]
             for shard, answer in asked:
-                with contextlib.suppress(_lost()):  # a replica that was stopped or killed: another one takes over
+                with contextlib.suppress(*_lost()):  # a replica that was stopped or killed: another one takes over
                     opened = answer.result(timeout_s=_SECONDS)
-                    if opened is not None:
+                    if isinstance(opened, str):
+                        folder = opened
+                    else:
                         found[shard] = Opened(*opened)
             if len(found) == len(wanted):
                 return [found[shard] for shard, _ in wanted]
             time.sleep(_PAUSE)
-        hint = "Deploy router and shards of one split_model together."
-        raise TagwoodError("all shards must answer, and be of the split of their router", hint=hint)
+        raise OtherSplitError(folder)
 
 
-def _lost() -> type[Exception]:
-    """Return the error of a replica that is gone."""
-    found: type[Exception] = load_ray().exceptions.RayActorError
-    return found
+def _lost() -> tuple[type[Exception], ...]:
+    """Return the errors of a replica that is gone or not there yet."""
+    return load_ray().exceptions.RayActorError, TimeoutError
 
 
 def _plain(opening: Opening) -> tuple[Any, ...]:
@@ -246,7 +285,7 @@ def build_app(args: dict[str, Any]) -> Any:
     folder = Path(args["model"]).resolve()
     replicas, shard_replicas = int(args.get("replicas", 1)), int(args.get("shard_replicas", 1))
     options: dict[str, Any] = {"ray_actor_options": {"num_cpus": float(args.get("cpus", 1))}}
-    options |= {"health_check_period_s": 5, "max_ongoing_requests": 32}
+    options |= {"health_check_period_s": 5, "max_ongoing_requests": 32, "graceful_shutdown_timeout_s": 2 * _UPDATE}
     if not (folder / SPLIT).exists():
         model_checksum(folder)  # a folder that is no model is named here, not by a replica
         return deployment(WholeModel).options(num_replicas=replicas, **options).bind(str(folder))
