@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import gzip
 import hashlib
 import itertools
@@ -66,21 +67,59 @@ def bits_of(model: Any) -> str:
 
 
 def measure_bits(name: str, n_rows: int) -> dict[str, Any]:
-    """Train in one process and on Ray with 1, 2 and 4 workers; compare bits, CPU, wall time."""
+    """Train in one process and on Ray with 1, 2 and 4 workers; compare bits, wall time, memory beyond the features."""
     from tagwood.models.linear_tree import LinearTree
     from tagwood.scale import RayRunner, connect
 
     X, Y = problem(name, n_rows)
+    shared = sum(array.nbytes for matrix in (X, Y) for array in (matrix.data, matrix.indices, matrix.indptr))
     found: dict[str, Any] = {"set": name, "rows": n_rows, "labels": Y.shape[1], "feature_mb": X.nnz * 8 / 1e6}
-    start, cpu = time.perf_counter(), time.process_time()
-    whole = bits_of(LinearTree(threads=2).fit(X, Y))
-    found["one process, 2 threads"] = {"wall": time.perf_counter() - start, "cpu": time.process_time() - cpu}
+    whole, alone = measured(lambda: bits_of(LinearTree(threads=2).fit(X, Y)), shared)
+    found["one process, 2 threads"] = alone
     for workers in (1, 2, 4):
         with connect("local", workers, object_store=_STORE):
-            start = time.perf_counter()
-            bits = bits_of(LinearTree(threads=2).fit(X, Y, runner=RayRunner()))
-            found[f"ray, {workers} workers"] = {"wall": time.perf_counter() - start, "same bits": bits == whole}
+            bits, costs = measured(lambda: bits_of(LinearTree(threads=2).fit(X, Y, runner=RayRunner())), shared)
+        found[f"ray, {workers} workers"] = {**costs, "same bits": bits == whole}
+        if workers == 2:
+            found["2 workers to 2 threads"] = {key: round(costs[key] / alone[key], 2) for key in costs}
     return found
+
+
+def measured(work: Any, shared: int) -> tuple[Any, dict[str, float]]:
+    """Run work; return its result, wall and CPU seconds, and the most anonymous memory of this process and all workers.
+
+    Workers count with their interpreters. Features in this process are taken off, those in Ray's object store are no
+    anonymous memory.
+    """
+    from tagwood.features.stored import return_memory
+
+    gc.collect()
+    return_memory()
+    stop, peaks = threading.Event(), []
+
+    def watch() -> None:
+        while not stop.wait(0.1):
+            peaks.append(sum(map(anonymous_bytes, [os.getpid(), *ray_children("ray::")])))
+
+    watcher = threading.Thread(target=watch)
+    start, cpu = time.perf_counter(), children_cpu()
+    watcher.start()
+    try:
+        result = work()
+    finally:
+        costs = {"wall": time.perf_counter() - start, "cpu": children_cpu() - cpu}
+        stop.set()
+        watcher.join()
+    return result, costs | {"MB": (max(peaks) - shared) / 1e6}
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Return the resident memory of a process without files and shared memory."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def ray_children(mark: str) -> list[int]:
@@ -104,12 +143,12 @@ def ray_children(mark: str) -> list[int]:
     return [pid for pid in marked if ours(pid)]
 
 
-def with_kills(mark: str, work: Any, most: int, chance: random.Random) -> tuple[Any, int]:
+def with_kills(mark: str, work: Any, most: int, chance: random.Random, longest: float = 0.6) -> tuple[Any, int]:
     """Run work while processes with a mark are killed at random moments; return its result and the kills."""
     stop, killed = threading.Event(), []
 
     def kill() -> None:
-        while not stop.wait(chance.uniform(0.05, 0.6)) and len(killed) < most:
+        while not stop.wait(chance.uniform(0.05, longest)) and len(killed) < most:
             pids = ray_children(mark)
             if pids:
                 os.kill(chance.choice(pids), signal.SIGKILL)
@@ -138,7 +177,49 @@ def measure_kills(trials: int, n_rows: int) -> dict[str, Any]:
             )
             same += bits_of(found) == whole
             kills += killed
-    return {"training trials": trials, "workers killed": kills, "same bits": same, **kill_driver(n_rows)}
+    return {
+        "training trials": trials,
+        "workers killed": kills,
+        "same bits": same,
+        **kill_actors(trials),
+        **kill_driver(n_rows),
+    }
+
+
+def kill_actors(trials: int, n_rows: int = 20_000) -> dict[str, Any]:
+    """Kill actors at random moments of batch predictions; compare every row with an undisturbed run."""
+    from tagwood import Tagger
+    from tagwood.models.linear_tree import LinearTree
+    from tagwood.scale import BatchRequest, connect, predict_folder
+
+    folder, chance, same, kills = Path(tempfile.mkdtemp()), random.Random(2), 0, 0
+    try:
+        model = Tagger(model=LinearTree(threads=1)).fit(*rows_of("tibkat", 3000)).save(folder / "model")
+        write_titles(folder / "in", n_rows, 500)
+        request = BatchRequest(unit_rows=500)
+        with connect("local", 2, object_store=_STORE):
+            predict_folder(model, folder / "in", folder / "out", request)
+            for _ in range(trials):
+                _, killed = with_kills(
+                    "ray::MapWorker",
+                    lambda: predict_folder(model, folder / "in", folder / "again", request),
+                    2,
+                    chance,
+                    longest=2.0,
+                )
+                same += rows_written(folder / "out").equals(rows_written(folder / "again"))
+                kills += killed
+                shutil.rmtree(folder / "again")
+        return {"prediction trials": trials, "actors killed": kills, "same rows": same}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def rows_written(folder: Path) -> Any:
+    """Return all predictions of a folder, in the order of the names of its files."""
+    from pyarrow import parquet
+
+    return parquet.read_table(sorted(folder.glob("*.parquet"))).replace_schema_metadata(None)
 
 
 def kill_driver(n_rows: int) -> dict[str, Any]:
@@ -230,7 +311,7 @@ def measure_disk(n_rows: int, limit: str, length: int) -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_titles(folder: Path, n_rows: int) -> None:
+def write_titles(folder: Path, n_rows: int, group: int = 10_000) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -239,7 +320,7 @@ def write_titles(folder: Path, n_rows: int) -> None:
     for number in range(8):
         rows = range(number * n_rows // 8, (number + 1) * n_rows // 8)
         table = pa.table({"id": [str(row) for row in rows], "title": [texts[row % len(texts)] for row in rows]})
-        parquet.write_table(table, folder / f"titles-{number}.parquet", row_group_size=10_000)
+        parquet.write_table(table, folder / f"titles-{number}.parquet", row_group_size=group)
 
 
 def measure_prediction(n_rows: int) -> dict[str, Any]:
@@ -274,8 +355,7 @@ def measure_prediction(n_rows: int) -> dict[str, Any]:
                 10,
                 random.Random(1),
             )
-        tables = [parquet.read_table(sorted((folder / name).glob("*.parquet"))) for name in ("out", "again")]
-        tables = [table.replace_schema_metadata(None) for table in tables]
+        tables = [rows_written(folder / name) for name in ("out", "again")]
         return {
             "rows": n_rows,
             "rows per cpu second, Tagger.tag": alone,
