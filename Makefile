@@ -9,7 +9,7 @@ NATIVE := $(CPP) CMakeLists.txt pyproject.toml
 EXTRAS := neural,serve,plots,skos,stem,files,tune,scale,mlflow,dev
 
 .DEFAULT_GOAL := help
-.PHONY: faults asan fuzz soak help wheel demo serve test test-fast check fix bench docs screenshots build clean
+.PHONY: faults asan fuzz soak chaos help wheel demo serve test test-fast check fix bench docs screenshots build clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ fuzz: $(VENV)/.all ## Mutated files for every reader (SECONDS=600, or 20,000 fil
 
 soak: $(VENV)/.all ## A service under load with swaps, kills and a full disk (MINUTES=20)
 	$(BIN)/python -m tests.faults.soak --minutes $(or $(MINUTES),20)
+
+chaos: $(VENV)/.all ## A service under load: 20 killed workers, 20 new or bad models, one overwritten, a full disk
+	$(BIN)/python -m tests.faults.chaos
 
 check: $(VENV)/.all ## Lint, types, import directions, C++ format, spelling
 	$(BIN)/ruff check .

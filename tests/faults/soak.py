@@ -43,6 +43,8 @@ TEXTS = [
 class Soak:
     """The service, its clients, and what they counted."""
 
+    options: tuple[str, ...] = ("--quiet",)
+
     def __init__(self, folder: Path, minutes: float, pause: float) -> None:
         self.folder, self.pause = folder, pause
         self.model = folder / "model"
@@ -56,6 +58,8 @@ class Soak:
         self.failures: list[str] = []
         self.acknowledged: list[str] = []
         self.disk_is_full = False
+        self.model_is_gone = False
+        self.cut_off: list[tuple[float, float]] = []  # begin and end of requests without an answer
         self.lock = threading.Lock()
         self.ends = time.monotonic() + 60 * minutes
         self.calm = time.monotonic() + 60 * minutes * 0.8
@@ -64,8 +68,8 @@ class Soak:
         self.feedback = folder / "feedback.jsonl"
         self.stored.touch()
         self.feedback.symlink_to(self.stored)
-        options = ("--workers", "2", "--reload-seconds", "0.1", "--feedback", str(self.feedback), "--quiet")
-        self.service = Service(self.model, *options)
+        options = ("--workers", "2", "--reload-seconds", "0.1", "--feedback", str(self.feedback))
+        self.service = Service(self.model, *options, *self.options)
 
     @staticmethod
     def _shown(tags: Any) -> tuple[tuple[str, float], ...]:
@@ -81,10 +85,14 @@ class Soak:
 
     def _request(self, kind: str, *arguments: Any) -> tuple[int, bytes]:
         """Return status and body; (0, b"") if a killed worker cut the answer off."""
+        begun = time.monotonic()
         try:
             status, content = ask(self.service.address, *arguments)
-        except (OSError, HTTPException):
+        except (OSError, HTTPException) as error:
             status, content = 0, b""
+            self.cut_off.append((begun, time.monotonic()))
+            if isinstance(getattr(error, "reason", error), ConnectionRefusedError):
+                self._fail(f"{kind}: connection refused")
         with self.lock:
             self.counts[f"{kind}: {status or 'cut off'}"] += 1
         return status, content
@@ -92,22 +100,25 @@ class Soak:
     def suggest(self, rng: random.Random) -> None:
         """Ask for labels; the answer is compared at the end, when all names are known."""
         which = rng.randrange(len(TEXTS))
+        gone = self.model_is_gone
         status, content = self._request("suggest", "/v1/suggest", {"texts": TEXTS[which], "k": 3})
         if status == 200:
             value = json.loads(content)
             found = tuple((one["name"], round(one["score"], 5)) for one in value["results"][0]["labels"])
             with self.lock:
                 self.answers[value["model"], which, found] += 1
-        elif status:
+        elif status and not (status == 503 and (gone or self.model_is_gone)):
             self._fail(f"suggest answered {status}: {content[:200]!r}")
 
     def say(self, rng: random.Random) -> None:
         """Send feedback; what is acknowledged must be stored."""
-        full = self.disk_is_full
+        full, gone = self.disk_is_full, self.model_is_gone
         status, content = self._request("feedback", "/v1/feedback", {"text": "oak", "accepted": ["trees"]})
         if status == 201:
             self.acknowledged.append(json.loads(content)["id"])
-        elif status not in (0, 507) or (status == 507 and not (full or self.disk_is_full)):
+        elif status and not (
+            (status == 507 and (full or self.disk_is_full)) or (status == 503 and (gone or self.model_is_gone))
+        ):
             self._fail(f"feedback answered {status}")
 
     def disturb(self, rng: random.Random) -> None:
@@ -150,9 +161,9 @@ class Soak:
         """Let the disk of the feedback be full for a few seconds."""
         time.sleep(rng.uniform(20, 40))
         self.disk_is_full = True
-        self._link(Path("/dev/full"))
+        self._link(self.feedback, Path("/dev/full"))
         time.sleep(4)
-        self._link(self.stored)
+        self._link(self.feedback, self.stored)
         time.sleep(1)
         self.disk_is_full = False
         self.counts["full disks"] += 1
@@ -169,10 +180,10 @@ class Soak:
         if time.monotonic() > self.calm and len(pids) == 3:
             self.samples.append((memory, files))
 
-    def _link(self, target: Path) -> None:
-        new = self.folder / "new-link"
+    def _link(self, link: Path, target: Path) -> None:
+        new = self.folder / f"new-{link.name}"
         new.symlink_to(target)
-        new.replace(self.feedback)
+        new.replace(link)
 
     def _fail(self, words: str) -> None:
         with self.lock:
@@ -181,8 +192,8 @@ class Soak:
     def run(self) -> dict[str, Any]:
         """Run everything, stop the service, and return the report."""
         self.samples: list[tuple[int, int]] = []
-        clients = [self.suggest] * 3 + [self.disturb] * 2 + [self.say, self.swap, self.kill, self.fill_disk, self.watch]
-        threads = [threading.Thread(target=self._repeat, args=(one, seed)) for seed, one in enumerate(clients)]
+        clients = enumerate(self._clients())
+        threads = [threading.Thread(target=self._repeat, args=(one, seed)) for seed, one in clients]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -201,6 +212,10 @@ class Soak:
             "failures": len(self.failures),
             "first failures": self.failures[:5],
         }
+
+    def _clients(self) -> list[Callable[[random.Random], None]]:
+        calls = [self.suggest] * 3 + [self.disturb] * 2
+        return [*calls, self.say, self.swap, self.kill, self.fill_disk, self.watch]
 
     def _repeat(self, work: Callable[[random.Random], None], seed: int) -> None:
         rng = random.Random(seed)
@@ -274,24 +289,29 @@ def malformed(rng: random.Random) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-def main() -> None:
-    """Run the soak and print the report."""
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.soak")
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--pause", type=float, default=0.03, help="seconds between the requests of a client")
-    args = parser.parse_args()
+def run_bounded(make: Callable[[Path], Soak]) -> None:
+    """Run a service in a folder of its own, print the report, and end with 1 if anything failed."""
     folder = Path(tempfile.mkdtemp(prefix="tagwood-soak-"))
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     os.environ["TMPDIR"] = str(folder / "tmp")
     (folder / "tmp").mkdir()
     try:
-        report = Soak(folder, args.minutes, args.pause).run()
+        report = make(folder).run()
         left = [path.name for path in (folder / "tmp").iterdir()]
         report["left in the temp folder"] = left
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(json.dumps(report, indent=2))
     sys.exit(1 if report["failures"] or left else 0)
+
+
+def main() -> None:
+    """Run the soak and print the report."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.soak")
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--pause", type=float, default=0.03, help="seconds between the requests of a client")
+    args = parser.parse_args()
+    run_bounded(lambda folder: Soak(folder, args.minutes, args.pause))
 
 
 if __name__ == "__main__":

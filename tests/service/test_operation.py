@@ -119,7 +119,7 @@ def test_a_model_overwritten_in_place_is_refused_and_a_restarted_worker_answers_
         with arrays.open("r+b") as file:
             file.truncate(arrays.stat().st_size // 2)
         service.wait_for(lambda: ask(service.address, "/ready")[0] == 503)
-        assert service.events("model not loaded")
+        service.wait_for(lambda: service.events("model not loaded"))
         os.kill(service.worker_pids()[0], signal.SIGKILL)
         service.wait_for(lambda: len(service.events("ready")) >= 2)
         assert ask(service.address, "/health")[0] == 200
@@ -129,6 +129,31 @@ def test_a_model_overwritten_in_place_is_refused_and_a_restarted_worker_answers_
         service.wait_for(lambda: ask(service.address, "/ready")[0] == 200)
     finally:
         service.stop()
+
+
+def test_no_answer_comes_from_files_that_were_overwritten(folders, tmp_path):
+    folder = shutil.copytree(folders / "current", tmp_path / "model")
+    (arrays,) = folder.glob("arrays*.safetensors")
+    right, written = arrays.read_bytes(), arrays.stat()
+    app = create_app(folder, ServiceSettings(reload_seconds=0))  # nobody checks the folder
+    with TestClient(app, base_url="http://localhost") as client:
+        before = suggest(client, ["oak and sea"])
+        with arrays.open("r+b") as file:
+            file.truncate(len(right) // 2)
+        answer = client.post("/v1/suggest", json={"texts": "oak"})
+        assert answer.status_code == client.get("/ready").status_code == 503
+        assert "overwritten while it was in use" in answer.json()["detail"]
+        with arrays.open("r+b") as file:
+            file.write(right)
+        os.utime(arrays, ns=(written.st_atime_ns, written.st_mtime_ns))
+        assert suggest(client, ["oak and sea"]) == before
+
+        def overwritten_meanwhile(*given):
+            os.utime(arrays)
+            return []
+
+        client.app.state.projects["model"].batcher._tag = overwritten_meanwhile
+        assert client.post("/v1/suggest", json={"texts": "oak"}).status_code == 503
 
 
 def test_a_candidate_needs_one_model(folders, capsys):

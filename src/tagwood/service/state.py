@@ -57,6 +57,7 @@ class LoadedModel:
     manifest: Manifest | None  # manifest of the model folder; None for a Tagger that was never saved
     names: LabelNameSearch
     loaded_at: float = field(default_factory=time.time)  # Unix time
+    files: dict[Path, tuple[int, int, int]] = field(default_factory=dict)  # those that its arrays are mapped from
 
     @classmethod
     def of(
@@ -76,6 +77,23 @@ class LoadedModel:
         tagger.tag(["warm up"], 1)
         tagger.vocab_.find("")
         return cls(tagger, name, manifest, LabelNameSearch(index, tagger.vocab_, tagger.label_counts_))
+
+    def is_overwritten(self) -> bool:
+        """Whether a file of the model was changed in place: its arrays have changed, or end before their size."""
+        for path, (inode, *known) in self.files.items():
+            try:
+                info = path.stat()
+            except OSError:  # replaced by another model, while the old files live on
+                continue
+            if info.st_ino == inode and [info.st_mtime_ns, info.st_size] != known:
+                return True
+        return False
+
+    def check(self) -> None:
+        """Raise a problem if answers of the model cannot be trusted; call it before and after computing one."""
+        if self.is_overwritten():
+            detail = "Files of the model were overwritten while it was in use. Save a model over the folder instead."
+            raise ProblemError("not-ready", detail, headers={"Retry-After": "1"})
 
     @property
     def saved_at(self) -> float:
@@ -145,16 +163,17 @@ class ModelHolder:
         self._load = load
         self._folder = folder
         self._seen: Identity | None = None
-        self._held: Identity = {}  # files of the model in use, if known
         self._lock = threading.Lock()
         self.current_or_none = first
 
     @property
     def current(self) -> LoadedModel:
-        """The model in use; a problem if there is none yet."""
-        if self.current_or_none is None:
+        """The model in use; a problem if there is none, or its files were overwritten."""
+        loaded = self.current_or_none
+        if loaded is None:
             raise ProblemError("not-ready", "Try again in a moment.", headers={"Retry-After": "1"})
-        return self.current_or_none
+        loaded.check()
+        return loaded
 
     @property
     def tagger(self) -> Tagger:
@@ -190,16 +209,16 @@ class ModelHolder:
         self._seen = now
         try:
             loaded = self._load(self._folder)
+            # A folder that was replaced meanwhile is not known; the numbers of its files may be used again.
+            if _identity(self._folder) == now:
+                loaded.files = {self._folder / name: one for name, one in now.items() if name != MANIFEST}
             with self._lock:
                 self.current_or_none = loaded
-            # A folder that was replaced meanwhile is not known; the numbers of its files may be used again.
-            self._held = now if _identity(self._folder) == now else {}
         except TagwoodError:
             # Arrays that were overwritten in place are those of the model in use: its answers cannot be trusted, and
             # reading beyond the end of a shorter file ends the process.
-            arrays = set(self._held) & set(now) - {MANIFEST}
-            if any(now[name][0] == self._held[name][0] and now[name] != self._held[name] for name in arrays):
-                self.current_or_none, self._held = None, {}
+            if self.current_or_none is not None and self.current_or_none.is_overwritten():
+                self.current_or_none = None
             raise
         except Exception:
             self._seen = None
@@ -276,6 +295,12 @@ class ServiceState:
         """Run work that would block the event loop in a thread."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.pool, lambda: work(*args, **kwargs))
+
+    async def tag(self, loaded: LoadedModel, texts: list[str], options: TagOptions) -> list[dict[str, Any]]:
+        """Return the labels of each text by a model, whose files were not changed meanwhile."""
+        results = await self.batcher.tag(loaded.tagger, texts, options)
+        loaded.check()
+        return results
 
     async def up_to_date(self) -> LoadedModel:
         """Return the model in use, after it has learned what other workers were taught."""

@@ -271,7 +271,7 @@ async def _suggest(
     if not k:
         return [[] for _ in texts]
     options = TagOptions(k=k, threshold=threshold or None, language=loaded.language(language))
-    results = await state.batcher.tag(loaded.tagger, texts, options)
+    results = await state.tag(loaded, texts, options)
     state.metrics.add("texts", len(texts))
     return [[_subject(label) for label in result["labels"]] for result in results]
 

@@ -33,7 +33,7 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
     options = _options(loaded, body, limits)._replace(allowed=await _allowed(state, loaded, body))
     if state.settings.log_texts:
         state.log.event("texts", id=request.scope["request_id"], texts=texts)
-    results = await state.batcher.tag(loaded.tagger, texts, options)
+    results = await state.tag(loaded, texts, options)
     state.metrics.add("texts", len(texts))
     state.traffic.answered(loaded.tagger.encoder_, loaded.bands, texts, results)
     if other is not None:
@@ -67,6 +67,7 @@ async def explain(request: Request, body: ExplainRequest) -> Any:
         language=loaded.language(body.language),
         n_similar=body.similar,
     )
+    loaded.check()
     content = found.to_dict()
     del content["text"]
     segments = [segment._asdict() for segment in found.segments()]
