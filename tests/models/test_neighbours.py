@@ -153,6 +153,21 @@ def test_rows_added_one_by_one_are_kept_in_few_indexes(rows):
     assert np.mean(same) > 0.95
 
 
+def test_centroids_that_were_replaced_are_left_out_when_indexes_are_joined(rows):
+    X, y = rows
+    model = Centroids(threads=1).fit(X[:60], y[:60])
+    for row in np.tile(np.arange(60, 200), 3):
+        model.add_rows(X[[row]], [y[row]])
+    n_labels = model.n_labels_
+    assert sum(one.n_rows for one in model.segments_) == model.dead_.size == model.row_label_.size
+    assert model.dead_.size <= 4 * n_labels, "replaced centroids do not pile up"
+    in_use = model.row_label_[model.dead_ == 0]
+    assert sorted(in_use.tolist()) == list(range(n_labels)), "each label has one centroid"
+    centroids = np.vstack([one.to_rows().to_scipy().toarray() for one in model.segments_])[model.dead_ == 0]
+    expected = model._centroids_of(in_use).toarray()
+    np.testing.assert_allclose(centroids, expected, atol=0.02)
+
+
 def test_centroids_move_towards_new_rows(rows, tmp_path):
     X, y = rows
     whole = Centroids(threads=1).fit(X, y)

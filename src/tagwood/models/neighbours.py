@@ -273,7 +273,9 @@ class Neighbours(FittedModel):
                     f"{self.n_labels_:,} labels",
                     given=f"shape {matrix.shape}",
                 )
-        self.segments_ = _compacted([*self.segments_, self._indexed(features)])
+        segments = [*self.segments_, self._indexed(features)]
+        n = _to_join(segments)
+        self.segments_ = segments if n == 1 else [*segments[:-n], _joined(segments[-n:])]
         self.row_labels_ = self.row_labels_.join(RowLabels.of(Y))
         self.rejected_ = self.rejected_.join(RowLabels.none(features.n_rows) if wrong is None else RowLabels.of(wrong))
         self.dead_ = np.append(self.dead_, np.zeros(features.n_rows, dtype=np.uint8))
@@ -456,13 +458,27 @@ def nearest_in(
     return Places(ids, scores * np.float32(len(found)), n_found)
 
 
-def _compacted(segments: list[RowIndex]) -> list[RowIndex]:
-    """Return the indexes with the last ones joined until each is larger than the next; the first one stays."""
-    found = list(segments)
-    while len(found) > 2 and found[-2].n_rows <= found[-1].n_rows:
-        last = [one.to_rows().to_scipy() for one in found[-2:]]
-        found[-2:] = [RowIndex.build(csr_parts(sparse.csr_array(sparse.vstack(last))))]
-    return found
+def _to_join(segments: Sequence[RowIndex]) -> int:
+    """Return how many of the last indexes to join, so that each is larger than the next; the first one stays."""
+    n, n_rows = 1, segments[-1].n_rows
+    while n + 1 < len(segments) and segments[-n - 1].n_rows <= n_rows:
+        n, n_rows = n + 1, n_rows + segments[-n - 1].n_rows
+    return n
+
+
+def _joined(segments: Sequence[RowIndex], kept: NDArray[np.bool_] | None = None) -> RowIndex:
+    """Return one index of the rows of several; rows that are not `kept` are left out."""
+    sizes = [np.diff(one.feature_ptr) for one in segments]
+    firsts = np.cumsum([0, *(one.n_rows for one in segments)], dtype=np.int32)
+    ids = np.arange(segments[0].n_features, dtype=np.int32)
+    row = np.concatenate([one.rows + first for one, first in zip(segments, firsts[:-1], strict=True)])
+    feature = np.concatenate([np.repeat(ids, size) for size in sizes])
+    data = np.concatenate([one.codes * np.repeat(one.scale, n) for one, n in zip(segments, sizes, strict=True)])
+    n_rows = int(firsts[-1])
+    if kept is not None:
+        here, number = kept[row], np.cumsum(kept, dtype=np.int32) - 1
+        row, feature, data, n_rows = number[row[here]], feature[here], data[here], int(kept.sum())
+    return RowIndex.build(csr_parts(sparse.csr_array((data, (row, feature)), shape=(n_rows, ids.size))))
 
 
 @storable("Centroids")
@@ -595,15 +611,28 @@ class Centroids(FittedModel):
         """Put new centroids in place of old ones."""
         dead = self.dead_.copy()
         dead[np.isin(self.row_label_, labels)] = 1
-        self.segments_ = _compacted([*self.segments_, RowIndex.build(rows)])
+        self.segments_ = [*self.segments_, RowIndex.build(rows)]
         self.row_label_ = np.append(self.row_label_, labels).astype(np.int32)
         self.dead_ = np.append(dead, np.zeros(labels.size, dtype=np.uint8)).astype(np.uint8)
+        self._compact()
         matrix = rows.to_scipy()
         self._moved = self._moved | {label: matrix[[row]] for row, label in enumerate(labels.tolist())}
         counts = np.zeros(max(self.counts_.size, self.n_labels_), dtype=np.int64)
         counts[: self.counts_.size] = self.counts_
         counts[labels] += added
         self.counts_ = counts
+
+    def _compact(self) -> None:
+        """Join the last indexes where they are many, without centroids that others have replaced."""
+        n = _to_join(self.segments_)
+        if n == 1:
+            return
+        last = self.segments_[-n:]
+        first = self.dead_.size - sum(one.n_rows for one in last)
+        kept = self.dead_[first:] == 0
+        self.segments_ = [*self.segments_[:-n], _joined(last, kept)]
+        self.row_label_ = np.append(self.row_label_[:first], self.row_label_[first:][kept])
+        self.dead_ = np.append(self.dead_[:first], np.zeros(int(kept.sum()), dtype=np.uint8))
 
     def _keep(self, index: RowIndex) -> None:
         """Start with the centroids of an index."""
