@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from tagwood import Tagger
+from tagwood import LabelVocab, Tagger
 from tagwood.errors import InputError
+from tagwood.tagger import search
 
 TEXTS = ["oak and ash leaves", "ash wood", "oak wood", "sea water", "salt water", "sea salt", "blue sky", "grey sky"]
 TREE, WATER, SKY = range(3)
@@ -92,6 +93,39 @@ def test_arrays_and_columns_are_taken_as_they_are():
         tagger.label_filter(np.array([True]))
     with pytest.raises(InputError, match="labels must be a collection"):
         tagger.label_filter("sky")
+
+
+def test_arrays_with_the_same_content_are_looked_up_once(monkeypatch):
+    made = []
+
+    def counting(vocab, given, **options):
+        made.append(given)
+        return make_filter(vocab, given, **options)
+
+    make_filter = search.make_filter
+    monkeypatch.setattr(search, "make_filter", counting)
+    tagger = Tagger().fit(TEXTS, labels("sparse numbers"))
+    ids = np.array([7])
+    assert [tagger.tag_one("sky", 5, restrict=ids.copy())[0].label for _ in range(3)] == [7] * 3
+    assert len(made) == 1
+    ids[0] = 10**9  # the same array with other content
+    assert tagger.tag_one("sky", 5, restrict=ids)[0].label == 10**9
+    mask = tagger.label_filter([7]).mask
+    assert tagger.tag_one("sky", 5, restrict=mask)[0].label == 7
+    with pytest.raises(InputError, match="labels must be in the vocabulary"):
+        tagger.tag_one("sky", restrict=np.array([8]))
+
+
+def test_recent_filters_are_few():
+    recent, vocab = search.RecentFilters(2), LabelVocab(5)
+    first, second = (recent.filter_of(vocab, np.array([label])) for label in (1, 2))
+    assert recent.filter_of(vocab, np.array([1])) is first  # the newest one again
+    assert recent.filter_of(vocab, np.array([3])).ids.tolist() == [3]  # the second must go
+    assert recent.filter_of(vocab, np.array([1])) is first
+    assert recent.filter_of(vocab, np.array([2])) is not second
+    # Masks and numbers are never mixed up.
+    masks = recent.filter_of(vocab, np.array([False, True, True, False, False]))
+    assert recent.filter_of(vocab, np.array([0, 1, 1, 0, 0])).ids.tolist() == [0, 1] != masks.ids.tolist()
 
 
 def test_a_filter_stays_valid_when_labels_are_added_or_masked():

@@ -74,6 +74,41 @@ _NEW_TAG = cast(Callable[[Iterable[object]], Tag], partial(tuple.__new__, Tag))
 _NEW_TAGS = cast(Callable[[Iterable[Tag]], Tags], partial(tuple.__new__, Tags))
 
 
+class RecentFilters:
+    """Filters of the arrays that were given lately, so that an array with the same content is not looked up again.
+
+    Examples
+    --------
+    >>> recent, vocab = RecentFilters(), LabelVocab(5)
+    >>> recent.filter_of(vocab, np.array([1, 2])) is recent.filter_of(vocab, np.array([1, 2]))
+    True
+    """
+
+    def __init__(self, most: int = 8) -> None:
+        self._most = most
+        self._known: tuple[tuple[NDArray[Any], LabelFilter], ...] = ()  # newest first; replaced, never changed
+
+    def filter_of(self, vocab: LabelVocab, labels: Labels) -> LabelFilter:
+        """Return labels of any kind as a filter over the rows of the table, which must be the same in all calls."""
+        if isinstance(labels, LabelFilter):
+            return make_filter(vocab, labels)
+        given = as_array(labels)
+        if isinstance(given, list) or given.dtype.kind not in "biuU":
+            return make_filter(vocab, given)  # comparing them takes as long as looking them up
+        for number, (seen, found) in enumerate(self._known):
+            if seen.dtype == given.dtype and np.array_equal(seen, given):
+                if number:
+                    self._remember(seen, found)
+                return found
+        found = make_filter(vocab, given)
+        self._remember(given.copy(), found)  # the caller's may change
+        return found
+
+    def _remember(self, given: NDArray[Any], found: LabelFilter) -> None:
+        others = [one for one in self._known if one[1] is not found]
+        self._known = ((given, found), *others[: self._most - 1])
+
+
 class LabelSearch:
     """Ranks texts with encoder and model, and turns label ids into names."""
 
@@ -87,6 +122,7 @@ class LabelSearch:
             self._encode = list
         self._masked = None if vocab.removed is None or not vocab.removed.any() else LabelFilter(vocab.removed)
         self._n_known = int(getattr(model, "n_labels_", len(vocab)))
+        self._recent = RecentFilters()
         self._filters = {"restrict", "exclude"} <= inspect.signature(model.rank).parameters.keys()
         # Names and URIs by language, filled as they are needed.
         self._names: dict[str | None, tuple[dict[int, str], dict[int, str | None]]] = {}
@@ -112,6 +148,10 @@ class LabelSearch:
             )
         ranking: Ranking = self._model.rank(self._encode(texts), k=k, **options)
         return ranking
+
+    def filter_of(self, labels: Labels | None) -> LabelFilter | None:
+        """Return labels of any kind as a filter; arrays with the content of recent ones are not looked up again."""
+        return None if labels is None else self._recent.filter_of(self._vocab, labels)
 
     def left_out(self, exclude: LabelFilter | None) -> LabelFilter | None:
         """Return the labels that are masked or excluded; None if there are none."""

@@ -334,7 +334,8 @@ class Tagger(Params):
             Lowest score.
         restrict, exclude
             Labels that may, or may not, be returned: names, URIs or ids, as a collection or an array; a boolean mask
-            over the label table; or a prepared `label_filter`, which is fastest.
+            over the label table; or a prepared `label_filter`, which is fastest. Arrays with the content of a recent
+            one are not looked up again.
         language
             Language of the names, where the label table has several.
         """
@@ -375,8 +376,7 @@ class Tagger(Params):
         """Return the best `k` labels of each text as a `Ranking` of label ids; see `tag` for the parameters."""
         search, rows = self._fitted(), self.as_texts(texts)
         check_int(k, "k", low=1)
-        only = None if restrict is None else make_filter(self.vocab_, restrict)
-        out = None if exclude is None else make_filter(self.vocab_, exclude)
+        only, out = search.filter_of(restrict), search.filter_of(exclude)
         calibrator = None if self.probabilities_ is None else self.probabilities_.calibrator
         # Context is that of all labels and of as many candidates as were calibrated.
         context = calibrator is not None and calibrator.uses_context and only is None
@@ -472,8 +472,7 @@ class Tagger(Params):
         n_similar
             Number of similar training texts to show.
         """
-        self._fitted()
-        only, out = (None if one is None else make_filter(self.vocab_, one) for one in (restrict, exclude))
+        only, out = map(self._fitted().filter_of, (restrict, exclude))
         question = Question(k, threshold, only, out, language)
         return explain_tag(self, self.as_texts(text)[0], self.find(label), question, n_similar)
 
