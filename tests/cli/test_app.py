@@ -67,7 +67,7 @@ def test_help_prints_brackets_and_whole_paragraphs(capsys, monkeypatch):
     assert frame.run(["train", "--help"]) == 0
     out = capsys.readouterr().out
     assert "tagwood[neural]" in out
-    assert "according to the forecast (see tagwood plan) is refused before it starts. With --time," in out
+    assert "according to the forecast (see tagwood plan) is refused before it starts; with --max-ram" in out
     assert "Usage: tagwood train [OPTIONS] {DATA}..." in out
 
 
