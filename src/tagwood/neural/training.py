@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -84,6 +84,7 @@ class Training:
         support it. Weights, scores and losses are float32 in any case.
     """
 
+    fewest_epochs: ClassVar[int] = 1
     epochs: int = 10
     batch_size: int = 64
     learning_rate: float = 1e-3
@@ -98,7 +99,7 @@ class Training:
 
     def check(self) -> None:
         """Raise `InputError` for an invalid value."""
-        check_int(self.epochs, "epochs", low=1)
+        check_int(self.epochs, "epochs", low=self.fewest_epochs)
         check_int(self.batch_size, "batch_size", low=1)
         check_float(self.learning_rate, "learning_rate", above=0.0)
         check_float(self.weight_decay, "weight_decay", low=0.0)

@@ -296,7 +296,7 @@ def test_classifiers_choose_their_own_cost_on_held_out_rows(fitted, monkeypatch)
         ({"preset": "prim"}, "Did you mean 'prime'"),
         ({"encoder": "bagg"}, "got 'bagg'"),
         ({"centroids": "mean"}, "centroids must be one of 'auto', 'momentum'"),
-        ({"epochs": 0}, "epochs must be a whole number of at least 1"),
+        ({"epochs": -1}, "epochs must be a whole number of at least 0"),
         ({"preset": PrototypeSettings(prototype=3)}, "prototype must be a Prototype; got int"),
         ({"training": 3}, "training must be a Training; got int"),
         ({"index": "tree"}, "kind must be one of"),
@@ -372,3 +372,15 @@ def test_models_work_in_scikit_learn(problem):
     assert search.best_score_ > 0.9
     classifiers = search.best_estimator_.with_classifiers(texts, Y)
     assert cross_val_score(classifiers, texts, Y, cv=2).min() > 0.9
+
+
+def test_without_epochs_prototypes_are_the_means_of_texts_and_rows(problem):
+    texts, labels, names, *_ = problem
+    model = PrototypeModel(**{**QUICK, "epochs": 0}).fit(texts, labels, label_texts=names)
+    assert model.trials_ == {}
+    assert model.history_.losses == []
+    Y = check_labels(labels)
+    assert any(
+        np.allclose(model.index_.vectors, untrained_prototypes(model.encode(texts), model.encode(names), Y, share))
+        for share in SHARES
+    )

@@ -85,7 +85,8 @@ class PrototypeModel(FittedModel):
     centroids
         Replaces the preset's centroids; see `Prototype`.
     epochs, batch_size, learning_rate
-        Replace those of `training` or the preset.
+        Replace those of `training` or the preset. With 0 epochs nothing is trained: a prototype is the mean of the
+        label's text and of its rows, and nothing but the frozen weights of the encoder is computed.
     training
         Replaces the preset's `PrototypeTraining`.
     index
@@ -198,7 +199,8 @@ class PrototypeModel(FittedModel):
             settings, self.trials_ = self.choose_settings(rows, labels, names, encoder, progress)
             whole = PrototypeData(encoder.inputs(rows), encoder.inputs(names), labels, rows)
             data = whole
-            if evaluate is None and (settings.training.patience or len(rows) >= FEWEST_ROWS):
+            trains = settings.training.epochs > 0
+            if trains and evaluate is None and (settings.training.patience or len(rows) >= FEWEST_ROWS):
                 kept, held = _hold_out(labels, self.seed)
                 data = whole.take(kept)
                 evaluate = _ndcg([rows[row] for row in held], labels[held])
@@ -212,17 +214,19 @@ class PrototypeModel(FittedModel):
 
             first = {name: value.clone() for name, value in module.state_dict().items()}
             self.untrained_ = None if evaluate is None else measure(module)
-            self.history_ = train_module(
-                module,
-                data,
-                settings,
-                seed=self.seed,
-                threads=threads,
-                evaluate=None if evaluate is None else measure,
-                folder=folder,
-                progress=progress,
-            )
-            if self.untrained_ is not None and self.untrained_ >= max(self.history_.measures):
+            self.history_ = History()
+            if trains:
+                self.history_ = train_module(
+                    module,
+                    data,
+                    settings,
+                    seed=self.seed,
+                    threads=threads,
+                    evaluate=None if evaluate is None else measure,
+                    folder=folder,
+                    progress=progress,
+                )
+            if self.untrained_ is not None and self.untrained_ >= max(self.history_.measures, default=0.0):
                 module.load_state_dict(first)  # training improved nothing
             if module.memory is not None:
                 module.memory.settle(whole.Y, encoder.embed(whole.queries))
@@ -369,7 +373,7 @@ class PrototypeModel(FittedModel):
         if encoder.memory is None and isinstance(encoder.module, HeadModule):
             encoder.memory = StateMemory()
         candidates = trial_settings(settings)
-        if np.count_nonzero(np.diff(Y.indptr)) < FEWEST_ROWS:
+        if settings.training.epochs == 0 or np.count_nonzero(np.diff(Y.indptr)) < FEWEST_ROWS:
             return next(iter(candidates.values())), {}
         labels, trained, held = draw_trial_rows(Y, self.seed)
         known, true = check_labels(Y[trained][:, labels]), check_labels(Y[held][:, labels])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tagwood._check import check_choice, check_float, check_int
 from tagwood.errors import InputError
@@ -130,6 +130,7 @@ class PrototypeTraining(Training):
     untrained prototypes were better on held-out rows); 0.00002 for the top layers, 0.0002 for all pretrained weights.
     """
 
+    fewest_epochs: ClassVar[int] = 0
     epochs: int = 20
     batch_size: int = 512
     learning_rate: float = 0.0
