@@ -4,6 +4,8 @@ import signal
 
 import pytest
 
+collect_ignore = ["support/process_tasks.py"]  # no doctests, and its kind of model may be registered only once
+
 # A shell starts its background jobs with Ctrl-C ignored, and processes that the tests start and interrupt would inherit
 # that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
