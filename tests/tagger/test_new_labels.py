@@ -13,7 +13,7 @@ from tagwood.data import read_dataset
 from tagwood.data.vocab import LabelVocab
 from tagwood.metrics import evaluate
 from tagwood.tagger.fitting import label_sets
-from tagwood.tagger.new_labels import Usage
+from tagwood.tagger.new_labels import NewLabels, Usage
 
 pytestmark = pytest.mark.slow
 
@@ -124,3 +124,29 @@ def test_models_stored_before_have_no_new_labels_part(tagger, tmp_path):
     old = Tagger.from_state(state)
     old.update_labels(texts={"kick scooter": "kick scooter"})
     assert old.tag_one("kick scooter", 1).names == ["kick scooter"]
+
+
+def test_new_labels_that_get_rows_leave_the_others_as_they_are(problem, tagger, tmp_path, monkeypatch):
+    texts, labels, later = problem
+    grown = load(tagger.save(tmp_path / "model")).update_labels(texts={name: name for name in later})
+    grown.new_labels_ = grown.new_labels_.only(grown.new_labels_.labels[3:], grown.vocab_, grown._usage())
+    grown._prepare()
+    built = NewLabels.build(
+        grown.new_labels_.curve,
+        grown.new_labels_.labels.tolist(),
+        grown.new_labels_.descriptions(),
+        grown.vocab_,
+        grown._usage(),
+    )
+    same = load(tagger.save(tmp_path / "same")).update_labels(texts={name: name for name in later})
+    same.new_labels_ = built
+    same._prepare()
+    assert grown.tag([*later, *texts[1000:1100]], 5) == same.tag([*later, *texts[1000:1100]], 5)
+    assert load(grown.save(tmp_path / "stored")).tag(later, 5) == grown.tag(later, 5)
+    # Rows for known, unknown and new labels index no names again.
+    monkeypatch.setattr(NewLabels, "build", None)
+    grown.update([texts[0], later[5], "quite other words"], [labels[0], [later[5]], ["quite other"]])
+    assert grown.find(later[5]) not in grown.new_labels_.labels
+    assert len(grown.new_labels_.labels) == len(later) - 4
+    assert later[6] in grown.tag_one(later[6], 5).names
+    assert load(grown.save(tmp_path / "updated")).tag(later[6:], 5) == grown.tag(later[6:], 5)

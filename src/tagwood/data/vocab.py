@@ -68,6 +68,11 @@ class StringTable:
             yield data[begin:end].decode(errors="replace")
             begin = end
 
+    def begins_with(self, other: StringTable) -> bool:
+        """Whether the first strings are those of another table."""
+        size, end = len(other), int(other.offsets[-1])
+        return np.array_equal(self.offsets[: size + 1], other.offsets) and np.array_equal(self.blob[:end], other.blob)
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, StringTable)
@@ -245,6 +250,23 @@ class LabelVocab:
             for names, cell in zip(found, () if table is None else islice(table, first, None), strict=False):
                 names.update(dict.fromkeys(filter(None, cell.split(_BETWEEN_NAMES))))
         return [list(names) for names in found]
+
+    def keeps_names(self, before: LabelVocab) -> bool:
+        """Whether the labels of another table have the same names here, in all languages; more labels may follow.
+
+        Examples
+        --------
+        >>> before = LabelVocab.from_names(["ash", "oak"])
+        >>> LabelVocab.from_names(["ash", "oak", "elm"]).keeps_names(before)
+        True
+        >>> LabelVocab.from_names(["ash", "elm"]).keeps_names(before)
+        False
+        """
+        if self.languages.keys() != before.languages.keys():
+            return False
+        pairs = [(self.names, before.names), (self.alternatives, before.alternatives)]
+        pairs += [(self.languages[one], before.languages[one]) for one in before.languages]
+        return all(new is old or (new is not None and old is not None and new.begins_with(old)) for new, old in pairs)
 
     def uri(self, label: int) -> str | None:
         """Return the URI of a label, or None."""

@@ -125,6 +125,13 @@ class Postings(NamedTuple):
         values = np.repeat(weights, sizes) * self.values[place]
         return np.bincount(cells, values, minlength=n_rows * n_columns).astype(np.float64, copy=False)
 
+    def renumbered(self, places: NDArray[np.int64], n_rows: int) -> Postings:
+        """Return `n_rows` rows, the last ones empty, with column i as ``places[i]``; those at -1 are left out."""
+        to = places[self.columns]
+        ptr = np.concatenate([[0], np.cumsum(to >= 0)])[self.ptr]
+        ptr = np.pad(ptr, (0, n_rows + 1 - ptr.size), mode="edge")
+        return Postings(ptr, to[to >= 0].astype(np.int32), self.values[to >= 0])
+
     def checked(self, n_rows: int, n_columns: int) -> Postings:
         """Return the matrix, or raise `InputError` if its arrays do not fit together."""
         fits = (
@@ -193,6 +200,21 @@ class NameEvidence:
             Postings.of(_bags(index, len(names))),
             Postings.of(_similar_names([" ".join(own) for own in names], spelled, ids, n_known)),
         )
+
+    def only(self, kept: NDArray[np.int64], n_known: int) -> NameEvidence | None:
+        """Return what is known about the labels at some places, in rising order, beside a model of `n_known` labels.
+
+        Labels that the model learned since are not compared with them; only a training or new names do that.
+        """
+        if kept.size == self.n and n_known == self.related.ptr.size - 1:
+            return self
+        places = np.full(self.n, -1, dtype=np.int64)
+        places[kept] = np.arange(kept.size)
+        index = self.index.renumbered(places)
+        if index.name_labels.size == 0:
+            return None
+        bags = self.bags.renumbered(places, index.weight.size)
+        return NameEvidence(kept.size, index, bags, self.related.renumbered(places, n_known))
 
     @cached_property
     def _totals(self) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ Decisions
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -161,6 +161,23 @@ class NameIndex:
         shared = _labels_per_name(name_ptr, name_words, labels)
         prefix = _kernels.prefix_words(name_ptr, name_words, weight, min_coverage)
         return cls(words, stems, name_ptr, name_words, labels, weight, shared, *prefix, min_coverage)
+
+    def renumbered(self, places: NDArray[np.int64]) -> NameIndex:
+        """Return the index with label i as ``places[i]``, and without the labels whose place is -1."""
+        sizes, kept = np.diff(self.name_ptr), places[self.name_labels] >= 0
+        ptr = np.concatenate([[0], np.cumsum(sizes[kept])]).astype(np.int64)
+        words = self.name_words[np.repeat(kept, sizes)]
+        labels = places[self.name_labels[kept]].astype(np.int32)
+        word_ptr, by_word = _kernels.prefix_words(ptr, words, self.weight, self.min_coverage)
+        return replace(
+            self,
+            name_ptr=ptr,
+            name_words=words,
+            name_labels=labels,
+            shared=_labels_per_name(ptr, words, labels),
+            word_ptr=word_ptr,
+            by_word=by_word,
+        )
 
     def read(self, texts: Iterable[str], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return the borders and stems of texts; -1 is a word that no name has."""

@@ -214,9 +214,15 @@ class NewLabels:
             evidence = NameEvidence.build([names[label] for label in ids], list(described), curve.counts, known)
         return cls(curve, ids, described, usage.shifts(ids), evidence, ~vocab.removed_mask()[ids])
 
-    def masked_as(self, vocab: LabelVocab) -> NewLabels:
-        """Return the same labels with those masked that a table masks."""
-        return replace(self, on=~vocab.removed_mask()[self.labels])
+    def only(self, labels: Iterable[int], vocab: LabelVocab, usage: Usage) -> NewLabels:
+        """Return some of these labels, with those masked that a table masks; much faster than `build`."""
+        ids = np.array(sorted(labels), dtype=np.int32)
+        kept = np.searchsorted(self.labels, ids)
+        texts, on = self.texts, ~vocab.removed_mask()[ids]
+        if kept.size < len(texts):
+            texts = StringTable.from_strings(texts[place] for place in kept.tolist())
+        evidence = None if self.evidence is None else self.evidence.only(kept, usage.n_known)
+        return replace(self, labels=ids, texts=texts, shifts=usage.shifts(ids), evidence=evidence, on=on)
 
     def descriptions(self) -> dict[int, str]:
         """Return the descriptions by label id."""

@@ -546,19 +546,24 @@ class Tagger(Params):
         table = before if vocab is None else vocab
         if len(table) < len(self.vocab_):
             raise InputError(f"vocab must keep the {len(self.vocab_):,} labels of this Tagger", given=f"{len(table):,}")
-        table = updated_vocab(table, rename or {}, mask, unmask)
+        described, found = self._take_table(updated_vocab(table, rename or {}, mask, unmask), texts or {})
+        self._update_new_labels(before, described, found, untrained)
+        self._prepare()
+        return self
+
+    def _take_table(self, table: LabelVocab, texts: Mapping[str, str]) -> tuple[dict[int, str], set[int]]:
+        """Use another label table; return the descriptions by label, and the labels that the model finds by itself."""
+        before = self.vocab_
         earlier = EarlierLabels.of(before, self.new_labels_)
-        self.vocab_, described = with_texts(table, texts or {}, self.label_counts_)
+        self.vocab_, described = with_texts(table, texts, self.label_counts_)
         added = len(self.vocab_) - self.label_counts_.size
         self.label_counts_ = np.append(self.label_counts_, np.zeros(added, dtype=np.int64))
         found = teach_labels(self.model_, self.vocab_, described, before)
         calibrator = None if self.probabilities_ is None else self.probabilities_.calibrator
         if calibrator is not None:
             calibrator.grow(int(getattr(self.model_, "n_labels_", calibrator.n_labels_)))
-        self._update_new_labels(before, described, found, untrained)
         self.earlier_labels_ = earlier
-        self._prepare()
-        return self
+        return described, found
 
     def undo_labels(self) -> Self:
         """Go back to the label table before the last `update_labels`, which is stored with the model."""
@@ -594,10 +599,8 @@ class Tagger(Params):
         if untrained is not None:
             on = on.union(np.flatnonzero(self.label_counts_ == 0).tolist()) if untrained else set()
         on = {label for label in on - found if self.label_counts_[label] == 0}
-        named = self.vocab_.names is not before.names or self.vocab_.languages != before.languages
-        named = named or self.vocab_.alternatives is not before.alternatives
-        if on == set(new.labels.tolist()) and not described and not named:
-            self.new_labels_ = new.masked_as(self.vocab_)
+        if on <= set(new.labels.tolist()) and not described and self.vocab_.keeps_names(before):
+            self.new_labels_ = new.only(on, self.vocab_, self._usage())
             return
         kept = {label: text for label, text in texts.items() if label in on}
         self.new_labels_ = NewLabels.build(new.curve, on, kept, self.vocab_, self._usage())
@@ -639,10 +642,12 @@ class Tagger(Params):
             return self
         start = process_time()
         check_updatable(self, data, old)
-        if data.vocab is not self.vocab_:
-            self.update_labels(vocab=data.vocab)
+        before, found = self.vocab_, set[int]()
+        if data.vocab is not before:
+            found = self._take_table(data.vocab, {})[1]
+            self._prepare()
         self.history_ = [*self.history_, update_tagger(self, data, old, start)]
-        self._update_new_labels(self.vocab_, {}, set(), None)  # labels that have rows are no longer new
+        self._update_new_labels(before, {}, found, None)  # labels that have rows are no longer new
         self._prepare()
         return self
 
