@@ -1,7 +1,7 @@
 """What training, prediction and serving on Ray cost, and whether bits and rows stay right: see docs/scale.md.
 
-``python -m benchmarks.scale bits|kills|disk|predict|serve|simulate``; every part prints one JSON object. All run on
-this machine; times are CPU seconds of all processes, since the machine may be shared.
+``python -m benchmarks.scale bits|kills|actors|disk|predict|serve|simulate``; every part prints one JSON object. All run
+on this machine; times are CPU seconds of all processes, since the machine may be shared.
 """
 
 from __future__ import annotations
@@ -181,12 +181,11 @@ def measure_kills(trials: int, n_rows: int) -> dict[str, Any]:
         "training trials": trials,
         "workers killed": kills,
         "same bits": same,
-        **kill_actors(trials),
         **kill_driver(n_rows),
     }
 
 
-def kill_actors(trials: int, n_rows: int = 20_000) -> dict[str, Any]:
+def kill_actors(trials: int, n_rows: int) -> dict[str, Any]:
     """Kill actors at random moments of batch predictions; compare every row with an undisturbed run."""
     from tagwood import Tagger
     from tagwood.models.linear_tree import LinearTree
@@ -456,7 +455,7 @@ def draw(bars: list[tuple[str, float]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
-    parser.add_argument("part", choices=["bits", "kills", "disk", "predict", "serve", "simulate"])
+    parser.add_argument("part", choices=["bits", "kills", "actors", "disk", "predict", "serve", "simulate"])
     parser.add_argument("--set", default="eurlex57k", choices=[*SETS, "synthetic"])
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--limit", default="256MB", help="memory limit of disk")
@@ -468,6 +467,7 @@ def main() -> None:
     found = {
         "bits": lambda: measure_bits(given.set, given.rows),
         "kills": lambda: measure_kills(given.trials, given.rows),
+        "actors": lambda: kill_actors(given.trials, given.rows),
         "disk": lambda: measure_disk(given.rows, given.limit, given.length),
         "predict": lambda: measure_prediction(given.rows),
         "serve": lambda: measure_serving(given.rows),

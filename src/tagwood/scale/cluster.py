@@ -34,11 +34,12 @@ LOCAL = "local"
 _SECONDS = 5.0  # to wait for an address
 _RETRIES = 20  # of a task whose worker was killed
 # Ray's own settings, which are environment variables: no reports of usage, no warning about machines without GPU, and
-# no lines of its log on the terminal: what fails is an exception.
+# no lines of its log on the terminal, about workers that were lost either: what fails is an exception.
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
 }
 
 
