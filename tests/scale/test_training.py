@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +29,9 @@ from tagwood.models.neighbours import Centroids
 from tagwood.models.tasks import Job, LocalRunner
 from tagwood.scale import RayRunner, cluster, connect
 from tagwood.storage import save
+from tagwood.storage.publish import STAGING
 from tagwood.storage.shards import ShardStore
+from tagwood.storage.state import State
 from tagwood.tagger.fitting import training_data
 from tagwood.tuning import tune
 from tagwood.tuning.study import parse_ranges
@@ -192,6 +195,13 @@ def test_a_worker_that_cannot_import_a_task_is_one_sentence(connected, tmp_path,
         InputError, match="must be able to import tagwood and its plugins; got No module named 'not_there'"
     ):
         RayRunner().run(Job("squares", gone.task, None, [1]))
+
+
+def test_a_part_that_is_being_written_is_not_finished(tmp_path):
+    store = ShardStore(tmp_path)
+    store.write("a1", State("Sum", params={"sum": 3}))
+    shutil.copytree(tmp_path / "a1", tmp_path / f"{STAGING}b")
+    assert len(store) == 1
 
 
 def test_a_full_disk_is_one_sentence_and_keeps_finished_parts(monkeypatch, tmp_path):

@@ -22,7 +22,7 @@ import numpy as np
 
 from tagwood.errors import StorageError
 from tagwood.storage.folder import MANIFEST
-from tagwood.storage.publish import remove_model
+from tagwood.storage.publish import STAGING, remove_model
 from tagwood.storage.save_load import load, save
 from tagwood.storage.state import State, storable
 
@@ -77,7 +77,8 @@ class ShardStore:
         return (self.folder / name / MANIFEST).exists()
 
     def __len__(self) -> int:
-        return sum(1 for _ in self.folder.glob(f"*/{MANIFEST}"))
+        found = (manifest.parent.name for manifest in self.folder.glob(f"*/{MANIFEST}"))
+        return sum(not name.startswith(STAGING) for name in found)  # one that is being written is not finished
 
     def remove(self) -> None:
         """Remove all shards, and the folder if nothing else is in it."""
