@@ -107,6 +107,7 @@ def test_arrays_with_the_same_content_are_looked_up_once(monkeypatch):
     tagger = Tagger().fit(TEXTS, labels("sparse numbers"))
     ids = np.array([7])
     assert [tagger.tag_one("sky", 5, restrict=ids.copy())[0].label for _ in range(3)] == [7] * 3
+    assert tagger.tag_one("sky", 5, restrict=[7])[0].label == 7
     assert len(made) == 1
     ids[0] = 10**9  # the same array with other content
     assert tagger.tag_one("sky", 5, restrict=ids)[0].label == 10**9

@@ -93,6 +93,8 @@ class RecentFilters:
         if isinstance(labels, LabelFilter):
             return make_filter(vocab, labels)
         given = as_array(labels)
+        if isinstance(given, list) and set(map(type, given)) == {int}:
+            given = np.array(given, dtype=np.int64)
         if isinstance(given, list) or given.dtype.kind not in "biuU":
             return make_filter(vocab, given)  # comparing them takes as long as looking them up
         for number, (seen, found) in enumerate(self._known):
