@@ -100,7 +100,7 @@ FEATURES = ("tfidf", "text-encoder", "both")
 _COMMON = ("seed", "threads")  # settings of the whole run, in [model]
 _TFIDF = [name for name in _names(TfidfEncoder) if name not in _COMMON]
 # Repeated here because importing the class imports torch; a test compares them.
-_NETWORK = ["encoder", "dimension", "layers", "max_length", "vocabulary", "trained", "precision"]
+_NETWORK = ["encoder", "dimension", "layers", "max_length", "vocabulary", "trained", "precision", "device"]
 FEATURE_KEYS = ["kind", *_TFIDF, *_NETWORK, "weights"]
 _TREE_KEYS = ("arity", "max_leaf_size", "n_trees", "tree", "lam")  # parameters that shape the tree of a model
 # Any of these in [tree] makes the linear tree a `Disentangled` one; fields of `CopySettings` have a prefix.

@@ -140,7 +140,7 @@ def test_the_keys_of_a_network_are_those_of_its_class():
         (["model.kind=prime", "model.training.speed=3"], "unknown setting for training; got 'speed'"),
         (["model.kind=prime", "model.seed.x=3"], "seed must be a single value"),
         (["model.kind=prime", "model.epochs=3", "model.epochs.x=3"], "must be inside a table"),
-        (["model.kind=prime", "model.epochs=0"], "epochs must be"),
+        (["model.kind=prime", "model.epochs=-1"], "epochs must be"),
         (["model.kind=prim"], "Did you mean 'prime'"),
         (["features.kind=text"], "kind of features must be one of 'tfidf', 'text-encoder', 'both'"),
         (

@@ -474,7 +474,8 @@ class Tagger(Params):
         """
         only, out = map(self._fitted().filter_of, (restrict, exclude))
         question = Question(k, threshold, only, out, language)
-        return explain_tag(self, self.as_texts(text)[0], self.find(label), question, n_similar)
+        one = self.as_texts(text)[0] if isinstance(text, Mapping) else text
+        return explain_tag(self, one, self.find(label), question, n_similar)
 
     def senses(self, label: Label, *, language: str | None = None) -> Senses:
         """Return the leaves that hold a label, each with its words, similar labels and training texts there."""
