@@ -26,6 +26,7 @@ BENCHMARKS = (
     ("service",),
     ("filters",),
     ("updates",),
+    ("roofline",),
     ("quality", "--annif"),
     ("linear_tree", "--scaling"),
     ("linear_tree", "--seeds", "3"),

@@ -116,6 +116,28 @@ def amazon_problems(scale: float = 1.0) -> list[Problem]:
     ]
 
 
+def odd_problems(scale: float = 1.0) -> list[Problem]:
+    """Return synthetic problems unlike the others: short queries with even labels, and long texts with many labels."""
+    tail = "" if scale == 1 else f"-x{scale:g}"
+
+    def queries() -> synthetic.Problem:
+        n = round(300_000 * scale)
+        return synthetic.power_law(
+            n, 20_000, n // 3, 50_000, labels_per_row=1.5, nnz_per_row=8.0, exponent=0.1, noise=0.3, seed=1
+        )
+
+    def documents() -> synthetic.Problem:
+        n = round(20_000 * scale)
+        return synthetic.power_law(
+            n, 5_000, 1_000, 200_000, labels_per_row=20.0, nnz_per_row=600.0, exponent=1.0, noise=0.8, seed=2
+        )
+
+    return [
+        synthetic_problem(f"short-queries{tail}", queries, f"synthetic, 8 words and 1.5 labels a row, scale {scale:g}"),
+        synthetic_problem(f"long-texts{tail}", documents, f"synthetic, 600 words and 20 labels a row, scale {scale:g}"),
+    ]
+
+
 def synthetic_problem(name: str, make: Callable[[], synthetic.Problem], words: str) -> Problem:
     """Return a benchmark problem from a synthetic one."""
 

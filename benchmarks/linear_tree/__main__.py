@@ -16,7 +16,7 @@ from benchmarks import peers
 from benchmarks.linear_tree.growth import measure_growth
 from benchmarks.linear_tree.seeds import measure_seeds
 from benchmarks.peers import TOOLS
-from benchmarks.problems import Problem, amazon_problems, real_problems
+from benchmarks.problems import Problem, amazon_problems, odd_problems, real_problems
 from benchmarks.report import Page, machine, machine_line, number, table
 from benchmarks.runs import MEASURES, Runner
 
@@ -56,7 +56,8 @@ def parse_arguments() -> argparse.Namespace:
 def known_problems(scale: float, quick: bool) -> dict[str, Problem]:
     """Return all problems by name; synthetic ones have the same names at every scale."""
     found = {p.name: p for p in real_problems()}
-    found |= {p.name: q for p, q in zip(amazon_problems(), amazon_problems(scale), strict=True)}
+    for made in (odd_problems, amazon_problems):
+        found |= {p.name: q for p, q in zip(made(), made(scale), strict=True)}
     return {name: p.quick() if quick else p for name, p in found.items()}
 
 

@@ -1,7 +1,8 @@
 """How time and memory of `LinearTree` grow with rows and labels: ``python -m benchmarks.linear_tree --scaling``.
 
-In: sizes. Out: linear_tree_scaling.md and .json with log-log slopes: 1 is linear, 0 constant. Three
-series of problems with the statistics of Amazon-670K: rows and labels together, rows alone, labels alone.
+In: sizes. Out: linear_tree_scaling.md, .json and .svg with log-log slopes: 1 is linear, 0 constant. Three series of
+problems with the statistics of Amazon-670K, from ten thousand to two million: rows and labels together, rows alone,
+labels alone.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from benchmarks.peers import TOOLS
 from benchmarks.problems import Problem, synthetic_problem
 from benchmarks.report import Page, machine, machine_line, number, table
 from benchmarks.runs import Runner
+from tagwood.plots import Chart, Mark, chart_svg
 
 PAGE = Page("benchmarks", "linear_tree_scaling")
-ROWS, LABELS, FEATURES, TEST_ROWS = 490_449, 670_091, 135_909, 20_000
-STEPS = (1 / 8, 1 / 4, 1 / 2, 1)
+SIZES = (10_000, 60_000, 350_000, 2_000_000)
+FEATURES, TEST_ROWS = 135_909, 20_000
+FIXED_ROWS, FIXED_LABELS = 400_000, 10_000
 SERIES = {"rows and labels": (True, True), "rows": (True, False), "labels": (False, True)}
 FIGURES = {
     "train_cpu": "train CPU s",
@@ -41,10 +44,10 @@ def measure_growth(runner: Runner, scale: float, out: Path) -> None:
     content: dict[str, Any] = {"machine": machine(), "scale": scale, "series": {}}
     for name, (rows_grow, labels_grow) in SERIES.items():
         points = []
-        for step in STEPS:
+        for size in SIZES:
             problem = _problem(
-                round(ROWS * scale * (step if rows_grow else 1)),
-                round(LABELS * scale * (step if labels_grow else STEPS[0])),
+                round(scale * (size if rows_grow else FIXED_ROWS)),
+                round(scale * (size if labels_grow else FIXED_LABELS)),
                 max(1000, round(FEATURES * scale**0.5)),
             )
             [found] = runner.run(tool, problem)
@@ -56,7 +59,24 @@ def measure_growth(runner: Runner, scale: float, out: Path) -> None:
         slopes = {f: slope(sizes, [p[f] for p in points]) for f in FIGURES if f != "P@1"}
         content["series"][name] = {"points": points, "slopes": slopes}
     PAGE.save(out, content)
+    (out / f"{PAGE.name}.svg").write_text(growth_chart(content), encoding="utf-8")
     PAGE.write(out, page_blocks(content))
+
+
+def growth_chart(content: dict[str, Any]) -> str:
+    """Return the figure of rows and labels growing together, with the slopes as names."""
+    series = content["series"]["rows and labels"]
+    drawn = {
+        "train_cpu": "training, CPU s",
+        "train_peak_mb": "memory, MB",
+        "disk_mb": "disk, MB",
+        "p50_ms": "one row, ms",
+    }
+    curves = {
+        f"{title}: n^{series['slopes'][name]:.2f}": [Mark(p["n_labels"], p[name]) for p in series["points"]]
+        for name, title in drawn.items()
+    }
+    return chart_svg(Chart("Growth of the linear tree", "labels, and as many rows", "", curves, log=True))
 
 
 def slope(sizes: list[int], values: list[float]) -> float:
@@ -82,6 +102,7 @@ def _problem(n_rows: int, n_labels: int, n_features: int) -> Problem:
 def page_blocks(content: dict[str, Any]) -> Iterator[str]:
     """Yield a table per series, with the slopes in its last row."""
     yield machine_line(content["machine"])
+    yield f"![Time, memory and disk by size]({PAGE.name}.svg)"
     for name, series in content["series"].items():
         cells = [
             [f"{p['n_train']:,}", f"{p['n_labels']:,}", *(number(p[f]) for f in FIGURES)] for p in series["points"]

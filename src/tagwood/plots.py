@@ -39,12 +39,13 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """Named curves of marks over two axes."""
+    """Named curves of marks over two axes, which are logarithmic with `log`."""
 
     title: str
     x_title: str
     y_title: str
     curves: Mapping[str, Sequence[Mark]]
+    log: bool = False
 
     def __post_init__(self) -> None:
         marks = [mark for curve in self.curves.values() for mark in curve]
@@ -110,6 +111,9 @@ def _draw(axes: Any, chart: Chart) -> None:
     axes.set_ylabel(_plain(chart.y_title))
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(0.08)
+    if chart.log:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
     if len(chart.curves) > 1:
         axes.legend(frameon=False)
 
