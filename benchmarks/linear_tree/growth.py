@@ -1,8 +1,7 @@
 """How time and memory of `LinearTree` grow with rows and labels: ``python -m benchmarks.linear_tree --scaling``.
 
-In: sizes. Out: linear_tree_scaling.md, .json and .svg with log-log slopes: 1 is linear, 0 constant. Three series of
-problems with the statistics of Amazon-670K, from ten thousand to two million: rows and labels together, rows alone,
-labels alone.
+In: sizes. Out: linear_tree_scaling.md, .json and .svg with log-log slopes: 1 is linear, 0 constant. Three
+series of problems with the statistics of Amazon-670K: rows and labels together, rows alone, labels alone.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ from benchmarks.runs import Runner
 from tagwood.plots import Chart, Mark, chart_svg
 
 PAGE = Page("benchmarks", "linear_tree_scaling")
-SIZES = (10_000, 60_000, 350_000, 2_000_000)
-FEATURES, TEST_ROWS = 135_909, 20_000
-FIXED_ROWS, FIXED_LABELS = 400_000, 10_000
+ROWS, LABELS, FEATURES, TEST_ROWS = 490_449, 670_091, 135_909, 20_000
+STEPS = (1 / 8, 1 / 4, 1 / 2, 1)
 SERIES = {"rows and labels": (True, True), "rows": (True, False), "labels": (False, True)}
 FIGURES = {
     "train_cpu": "train CPU s",
@@ -44,10 +42,10 @@ def measure_growth(runner: Runner, scale: float, out: Path) -> None:
     content: dict[str, Any] = {"machine": machine(), "scale": scale, "series": {}}
     for name, (rows_grow, labels_grow) in SERIES.items():
         points = []
-        for size in SIZES:
+        for step in STEPS:
             problem = _problem(
-                round(scale * (size if rows_grow else FIXED_ROWS)),
-                round(scale * (size if labels_grow else FIXED_LABELS)),
+                round(ROWS * scale * (step if rows_grow else 1)),
+                round(LABELS * scale * (step if labels_grow else STEPS[0])),
                 max(1000, round(FEATURES * scale**0.5)),
             )
             [found] = runner.run(tool, problem)
