@@ -20,12 +20,12 @@ from benchmarks.roofline.counts import LINE, SweepCounter, Work, index_work, sea
 from tagwood import LinearTree, TfidfEncoder
 from tagwood._sparse import check_features, csr_parts
 from tagwood.models.ensemble.fusion import Boosted
-from tagwood.models.neighbours import Centroids, Neighbours, largest_features
+from tagwood.models.neighbours import _QUERY_FEATURES, Centroids, Neighbours, largest_features
 from tagwood.plots import Chart, Mark, chart_svg
 
 PAGE = Page("benchmarks", "roofline")
 DEFAULT_SETS = ("eurlex57k", "tibkat", "yso")
-K, WIDTH, SAMPLE = 5, 10, 200
+K, WIDTH, NEAREST, SAMPLE = 5, 10, 50, 200
 TABLES = (1 << 18, 1 << 22, 1 << 24, 1 << 27)  # bytes
 
 
@@ -88,13 +88,15 @@ def steps_of(split: Split) -> Iterator[tuple[str, Work, float, float]]:
     if abs(nodes - effort) > 0.15 * effort:
         raise SystemExit(f"the count of visited nodes is wrong: {nodes:.1f} per row, the search reports {effort:.1f}")
     yield "tree, search", work * held.shape[0], shortest(lambda: tree.rank(rows, K)), held.shape[0]
-    for title, model in (("nearest rows", Neighbours(threads=1)), ("centroids", Centroids(threads=1))):
-        model.fit(X, split.Y)
+    nearest, means = Neighbours(threads=1).fit(X, split.Y), Centroids(threads=1).fit(X, split.Y)
+    for title, model, most in (
+        ("nearest rows", nearest, nearest.max_features),
+        ("centroids", means, _QUERY_FEATURES),
+    ):
         [index] = model.segments_
-        queries = largest_features(rows, model.max_features, 1)
-        whole = index_work(index, queries.to_scipy())
-        cpu = shortest(lambda: index.nearest(queries, 50))  # noqa: B023
-        yield title, whole * held.shape[0], cpu, held.shape[0]
+        queries = largest_features(rows, most, 1)
+        cpu = shortest(lambda: index.nearest(queries, NEAREST))  # noqa: B023
+        yield title, index_work(index, queries.to_scipy()) * held.shape[0], cpu, held.shape[0]
     yield fusion_step()
 
 
