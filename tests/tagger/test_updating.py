@@ -27,6 +27,7 @@ def test_new_labels_are_learned_from_few_rows_and_the_history_is_stored(tmp_path
     tagger.update(["copper wire", "copper pipe", "iron wire"], [["metal"]] * 3, old=old)
     tagger.save(tmp_path / "model")
     for one in (tagger, Tagger.load(tmp_path / "model")):
+        assert one.rank(texts, 5) == tagger.rank(texts, 5)
         assert one.n_rows_ == len(texts) + 3
         assert one.label_counts_[one.find("metal")] == 3
         assert (one.history_[0].rows, one.history_[0].new_labels) == (3, 1)
@@ -59,7 +60,7 @@ def test_a_full_training_is_due_when_much_is_new():
 
 
 @pytest.mark.slow
-def test_a_balanced_tagger_updates_all_members_from_what_it_has_stored():
+def test_a_balanced_tagger_updates_all_members_and_is_stored_as_it_answers(tmp_path):
     rng = np.random.default_rng(0)
     names = [f"topic{chr(97 + i)}" for i in range(20)]
     draw = rng.integers(0, 20, 700)
@@ -73,20 +74,23 @@ def test_a_balanced_tagger_updates_all_members_from_what_it_has_stored():
     assert tagger.n_rows_ == 712
     assert "mixture" in tagger.tag_one("word1 word2", 3).names
     assert tagger.tag_one(texts[0], 1).names == [names[draw[0]]]
+    loaded = Tagger.load(tagger.save(tmp_path / "model"))
+    assert loaded.rank([*texts, *fresh], 5) == tagger.rank([*texts, *fresh], 5)
 
 
 def test_members_that_cannot_learn_stay_and_are_named(tmp_path, capsys):
     texts, labels = make_library(200)
     words = TfidfEncoder(ngrams=(1, 1))
-    members = [LinearTree(threads=1), Neighbours(threads=1), Centroids(threads=1)]
+    members = [LinearTree(n_trees=3, threads=1), Neighbours(threads=1), Centroids(threads=1)]
     members += [(words, Disentangled(LinearTree(max_leaf_size=3, threads=1), threads=1)), SoftmaxTree()]
     ensemble = Ensemble(members, fusion="mean", prune=False, refit=False, threads=1)
     tagger = Tagger(model=ensemble).fit(texts, labels)
     tagger.update(["oak and elm wood"] * 4, [["furniture"]] * 4)
     assert tagger.history_[0].unchanged == ["SoftmaxTree"]
     assert "furniture" in tagger.tag_one("oak and elm wood", 5).names
-    tagger.save(tmp_path / "model")
-    assert Tagger.load(tmp_path / "model").overview()["updates"][0]["unchanged"] == ["SoftmaxTree"]
+    loaded = Tagger.load(tagger.save(tmp_path / "model"))
+    assert loaded.rank(texts, 5) == tagger.rank(texts, 5)
+    assert loaded.overview()["updates"][0]["unchanged"] == ["SoftmaxTree"]
     assert run(["show", str(tmp_path / "model")]) == 0
     assert "unchanged: SoftmaxTree" in capsys.readouterr().out
 

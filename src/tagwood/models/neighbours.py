@@ -10,7 +10,8 @@ Decisions
 * Weights are stored in one byte, relative to the largest weight of their feature: inner products are exact for the
   stored weights and within half a percent of the given ones.
 * Rows added later form indexes of their own beside the first. Small ones are joined as they come, so that their number
-  grows with the logarithm of the added rows; `state` joins all.
+  grows with the logarithm of the added rows. They are stored as they are: joining computes the codes anew, and a stored
+  model must give the answers of the one in memory.
 * A row may also say which labels are wrong for it: such a vote is taken from the votes for the label.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -101,6 +103,20 @@ class RowIndex:
                 *arrays, self.n_rows, dead, queries.indptr, queries.indices, queries.data, k, threads
             )
         )
+
+    def only(self, kept: NDArray[np.bool_]) -> RowIndex:
+        """Return the index of some of the rows, given a flag for each; their codes and order stay."""
+        if kept.all():
+            return self
+        here = kept[self.rows]
+        ptr = np.concatenate([[0], np.cumsum(here, dtype=np.int64)])[self.feature_ptr]
+        number = np.cumsum(kept, dtype=np.int32) - 1
+        return RowIndex(ptr, number[self.rows[here]], self.codes[here], self.scale, int(kept.sum()))
+
+    @cached_property
+    def by_row(self) -> sparse.csr_array:
+        """The stored rows; an inverted index cannot be read by row."""
+        return self.to_rows().to_scipy()
 
     def to_rows(self) -> CsrParts:
         """Return the stored rows."""
@@ -375,41 +391,38 @@ class Neighbours(FittedModel):
         return Voters(ids[has], similarity[has], ids.size)
 
     def state(self) -> State:
-        """Return the stored form: one index, without removed rows."""
+        """Return the stored form, without removed rows."""
         self._check_fitted()
-        index, kept, rejected = self.segments_[0], self.row_labels_, self.rejected_
-        if len(self.segments_) > 1 or self.dead_.any():
-            parts = [segment.to_rows().to_scipy() for segment in self.segments_]
-            alive = np.flatnonzero(self.dead_ == 0)
-            index = RowIndex.build(csr_parts(sparse.csr_array(sparse.vstack(parts))[alive]))
-            kept, rejected = (one.some(alive, self.n_labels_) for one in (kept, rejected))
+        alive, kept, rejected = self.dead_ == 0, self.row_labels_, self.rejected_
+        if not alive.all():
+            kept, rejected = (one.some(np.flatnonzero(alive), self.n_labels_) for one in (kept, rejected))
         params = {"init": self.get_params(deep=False), "n_labels": self.n_labels_}
         arrays: dict[str, NDArray[Any]] = {"label_ptr": kept.ptr, "labels": kept.labels}
         if rejected.labels.size:
             arrays |= {"rejected_ptr": rejected.ptr, "rejected": rejected.labels}
-        return State("Neighbours", params=params, arrays=arrays, parts={"index": index.state()})
+        return State("Neighbours", params=params, arrays=arrays, parts=_stored_segments(self.segments_, alive))
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild from the stored form."""
         model = cls(**state.param("init", dict))
         model._check_params()
-        index = RowIndex.from_state(state.part("index"))
-        model.n_features_ = index.n_features
+        model.segments_ = _restored_segments(state)
+        n_rows = sum(one.n_rows for one in model.segments_)
+        model.n_features_ = model.segments_[0].n_features
         model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=1)
 
         def stored(ptr: str, labels: str) -> RowLabels:
-            found = RowLabels(state.array(ptr, np.int64, (index.n_rows + 1,)), state.array(labels, np.int32, (None,)))
+            found = RowLabels(state.array(ptr, np.int64, (n_rows + 1,)), state.array(labels, np.int32, (None,)))
             known = not found.labels.size or (found.labels.min() >= 0 and found.labels.max() < model.n_labels_)
-            if not known or not is_pointer(found.ptr, index.n_rows, found.labels.size):
+            if not known or not is_pointer(found.ptr, n_rows, found.labels.size):
                 raise InputError("the labels of stored rows must fit together", given="others")
             return found
 
-        model.segments_ = [index]
         model.row_labels_ = stored("label_ptr", "labels")
         has_rejected = "rejected" in state.arrays
-        model.rejected_ = stored("rejected_ptr", "rejected") if has_rejected else RowLabels.none(index.n_rows)
-        model.dead_ = np.zeros(index.n_rows, dtype=np.uint8)
+        model.rejected_ = stored("rejected_ptr", "rejected") if has_rejected else RowLabels.none(n_rows)
+        model.dead_ = np.zeros(n_rows, dtype=np.uint8)
         return model
 
     def _check_params(self) -> None:
@@ -481,6 +494,23 @@ def _joined(segments: Sequence[RowIndex], kept: NDArray[np.bool_] | None = None)
     return RowIndex.build(csr_parts(sparse.csr_array((data, (row, feature)), shape=(n_rows, ids.size))))
 
 
+def _stored_segments(segments: Sequence[RowIndex], alive: NDArray[np.bool_]) -> dict[str, State]:
+    """Return the stored form of several indexes, without rows that are not `alive`: one flag for all their rows."""
+    ends = np.cumsum([one.n_rows for one in segments])[:-1]
+    kept = [one.only(flags) for one, flags in zip(segments, np.split(alive, ends), strict=True)]
+    return {"index" if not place else f"index_{place}": one.state() for place, one in enumerate(kept)}
+
+
+def _restored_segments(state: State) -> list[RowIndex]:
+    """Return the indexes of a stored model; there is at least one."""
+    names = ["index", *(f"index_{place}" for place in range(1, len(state.parts)))]
+    segments = [RowIndex.from_state(state.part(name)) for name in names]
+    n_rows = sum(one.n_rows for one in segments)
+    if n_rows > np.iinfo(np.int32).max or len({one.n_features for one in segments}) > 1:
+        raise InputError("the indexes of a stored model must have the same features", given="others")
+    return segments
+
+
 @storable("Centroids")
 class Centroids(FittedModel):
     """Rank labels by the cosine of a row and the mean of the label's training rows.
@@ -507,7 +537,6 @@ class Centroids(FittedModel):
     row_label_: NDArray[np.int32]
     dead_: NDArray[np.uint8]
     counts_: NDArray[np.int64]
-    _moved: dict[int, sparse.csr_array]
 
     def __init__(self, *, max_features: int = 300, threads: int | None = None) -> None:
         self.max_features = max_features
@@ -528,8 +557,10 @@ class Centroids(FittedModel):
         threads = check_threads(self.threads)
         V = label_centroids(features.to_scipy(), Y, max_features=self.max_features, threads=threads)
         self.counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int64)
-        self._keep(RowIndex.build(csr_parts(V)))
+        self.segments_ = [RowIndex.build(csr_parts(V))]
         self.n_features_, self.n_labels_ = features.n_cols, int(Y.shape[1])
+        self.row_label_ = np.arange(self.n_labels_, dtype=np.int32)
+        self.dead_ = np.zeros(self.n_labels_, dtype=np.uint8)
         return self
 
     def rank(
@@ -561,8 +592,7 @@ class Centroids(FittedModel):
         most = min(self.max_features, _QUERY_FEATURES)
         queries = largest_features(feature_parts(X, self.n_features_), most, threads)
         found = nearest_in(self.segments_, queries, k, blocked, threads)
-        labels = found.ids if len(self.segments_) == 1 else self.row_label_[found.ids]
-        return Ranking.from_padded(labels, found.scores, found.found, self.n_labels_)
+        return Ranking.from_padded(self.row_label_[found.ids], found.scores, found.found, self.n_labels_)
 
     def add_rows(self, X: Any, y: Any, rejected: Any = None) -> Self:
         """Move the centroids of some labels towards new rows; `rejected` labels are not moved.
@@ -597,15 +627,18 @@ class Centroids(FittedModel):
 
     def _centroids_of(self, labels: NDArray[Any]) -> sparse.csr_array:
         """Return the centroids of some labels; those of labels without rows are empty."""
-        if not hasattr(self, "_rows"):  # an inverted index cannot be read by row; kept for the next call
-            self._rows = self.segments_[0].to_rows().to_scipy()
-        empty = sparse.csr_array((1, self.n_features_), dtype=np.float32)
-        first = self._rows.shape[0]
-        rows = [
-            self._moved[label] if label in self._moved else self._rows[[label]] if label < first else empty
-            for label in labels.tolist()
-        ]
-        return sparse.csr_array(sparse.vstack(rows, format="csr"))
+        place, alive = np.full(self.n_labels_, -1), np.flatnonzero(self.dead_ == 0)
+        place[self.row_label_[alive]] = alive
+        wanted = place[labels]
+        first, parts, order = 0, [], [np.flatnonzero(wanted < 0)]
+        for segment in self.segments_:
+            here = np.flatnonzero((wanted >= first) & (wanted < first + segment.n_rows))
+            parts.append(segment.by_row[wanted[here] - first])
+            order.append(here)
+            first += segment.n_rows
+        empty = sparse.csr_array((order[0].size, self.n_features_), dtype=np.float32)
+        found = sparse.csr_array(sparse.vstack([empty, *parts], format="csr"))
+        return found[np.argsort(np.concatenate(order))]
 
     def _replace(self, labels: NDArray[np.int32], rows: CsrParts, added: NDArray[np.int64]) -> None:
         """Put new centroids in place of old ones."""
@@ -615,8 +648,6 @@ class Centroids(FittedModel):
         self.row_label_ = np.append(self.row_label_, labels).astype(np.int32)
         self.dead_ = np.append(dead, np.zeros(labels.size, dtype=np.uint8)).astype(np.uint8)
         self._compact()
-        matrix = rows.to_scipy()
-        self._moved = self._moved | {label: matrix[[row]] for row, label in enumerate(labels.tolist())}
         counts = np.zeros(max(self.counts_.size, self.n_labels_), dtype=np.int64)
         counts[: self.counts_.size] = self.counts_
         counts[labels] += added
@@ -634,14 +665,6 @@ class Centroids(FittedModel):
         self.row_label_ = np.append(self.row_label_[:first], self.row_label_[first:][kept])
         self.dead_ = np.append(self.dead_[:first], np.zeros(int(kept.sum()), dtype=np.uint8))
 
-    def _keep(self, index: RowIndex) -> None:
-        """Start with the centroids of an index."""
-        self.segments_ = [index]
-        self.row_label_ = np.arange(index.n_rows, dtype=np.int32)
-        self.dead_ = np.zeros(index.n_rows, dtype=np.uint8)
-        self._moved = {}
-        self.__dict__.pop("_rows", None)
-
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label sets: labels with a cosine of at least 0.5."""
         return self.rank(X, k=50).above(0.5).to_sets()
@@ -655,22 +678,28 @@ class Centroids(FittedModel):
         """Return the stored form."""
         self._check_fitted()
         params = {"init": self.get_params(deep=False), "n_labels": self.n_labels_}
-        index = self.segments_[0]
-        if len(self.segments_) > 1:
-            index = RowIndex.build(csr_parts(self._centroids_of(np.arange(self.n_labels_))))
-        return State("Centroids", params=params, arrays={"counts": self.counts_}, parts={"index": index.state()})
+        alive, arrays = self.dead_ == 0, {"counts": self.counts_}
+        if len(self.segments_) > 1 or not alive.all():
+            arrays["row_label"] = self.row_label_[alive]
+        return State("Centroids", params=params, arrays=arrays, parts=_stored_segments(self.segments_, alive))
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild from the stored form."""
         model = cls(**state.param("init", dict))
         model._check_params()
-        index = RowIndex.from_state(state.part("index"))
-        model._keep(index)
-        model.n_features_ = index.n_features
-        model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=max(1, index.n_rows))
+        model.segments_ = _restored_segments(state)
+        model.n_features_ = model.segments_[0].n_features
+        n_rows = sum(one.n_rows for one in model.segments_)
+        model.n_labels_ = check_int(state.param("n_labels", int), "n_labels", low=max(1, n_rows))
+        model.row_label_, model.dead_ = np.arange(n_rows, dtype=np.int32), np.zeros(n_rows, dtype=np.uint8)
+        if "row_label" in state.arrays:
+            model.row_label_ = state.array("row_label", np.int32, (n_rows,))
+            labels = np.unique(model.row_label_)
+            if labels.size != n_rows or (n_rows and (labels[0] < 0 or labels[-1] >= model.n_labels_)):
+                raise InputError("the labels of stored centroids must be different labels of the model", given="others")
         has_counts = "counts" in state.arrays  # models of earlier versions have none: as if each label had one row
-        model.counts_ = np.ones(index.n_rows, dtype=np.int64)
+        model.counts_ = np.ones(n_rows, dtype=np.int64)
         if has_counts:
             model.counts_ = state.array("counts", np.int64, (None,))
         return model
