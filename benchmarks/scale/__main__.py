@@ -173,7 +173,7 @@ def measure_kills(trials: int, n_rows: int) -> dict[str, Any]:
     with connect("local", 2, object_store=_STORE):
         for _ in range(trials):
             found, killed = with_kills(
-                "ray::run_part", lambda: LinearTree(threads=2).fit(X, Y, runner=RayRunner()), 2, chance
+                "ray::_run_task", lambda: LinearTree(threads=2).fit(X, Y, runner=RayRunner()), 2, chance
             )
             same += bits_of(found) == whole
             kills += killed

@@ -4,7 +4,8 @@
 arguments it only writes the page. ``--quick`` runs the parts, or all but dense and time, on a few rows of one set.
 fused: §5.1 and Figure 2. difficulty: its modes over several fusions. copies: 1 to 6 (Figure 3). real: Table 4 with
 PSP@k, the random baseline (A.8) and other controls. dense: TF-IDF beside MiniLM embeddings (Table 3). seeds: several
-seeds, and test rows without near-duplicates. time: Table 5, which needs a quiet machine.
+seeds (on all cores with ``--cluster local``), and test rows without near-duplicates. time: Table 5, which needs a quiet
+machine.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from experiments.disentanglement.data import (
 )
 from experiments.disentanglement.page import KEY, PAGE, page_blocks
 from experiments.statistics import compare_seeds
+from experiments.tasks import add_cluster, run_seeds
 from tagwood import CopySettings, Disentangled, LinearTree, Ranking, compare
 from tagwood._sparse import csr_parts
 from tagwood.trees.label_tree import LabelTree
@@ -211,14 +214,16 @@ def real(rows: Rows, part: str = "real", names: tuple[str, ...] = TABLE4) -> Ite
         yield {"part": part, "set": rows.name, **runs.against_base(name)}
 
 
-def seeds(rows: Rows, count: int) -> Iterator[dict[str, Any]]:
+def rank_with_seed(rows: Rows, name: str, seed: int) -> Ranking:
+    """Rank the labels of the test rows by a model of `MODELS` with another seed."""
+    return MODELS[name]().set_params(seed=seed).fit(rows.X, rows.Y).rank(rows.X_test, k=5)
+
+
+def seeds(rows: Rows, count: int, cluster: str | None = None) -> Iterator[dict[str, Any]]:
     """Yield gains over the base with several seeds, on all test rows and on one row of each label set."""
     names = ("base", "copies=2", "copies=auto")
-    rankings: dict[str, list[Ranking]] = {name: [] for name in names}
-    for name in names:
-        for number in range(count):
-            model = MODELS[name]().set_params(seed=number).fit(rows.X, rows.Y)
-            rankings[name].append(model.rank(rows.X_test, k=5))
+    calls = [[partial(rank_with_seed, rows, name, number) for number in range(count)] for name in names]
+    rankings = dict(zip(names, run_seeds(calls, cluster), strict=True))
     for title, kept in (("all", np.arange(rows.Y_test.shape[0])), ("one of each label set", distinct(rows))):
         some = {name: [one.rows(kept) for one in rankings[name]] for name in names}
         for name in names[1:]:
@@ -264,7 +269,7 @@ def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         if "real" in args.what:
             yield from real(rows, names=tuple(args.models))
         if "seeds" in args.what:
-            yield from seeds(rows, args.seeds)
+            yield from seeds(rows, args.seeds, args.cluster)
         if "time" in args.what:
             yield from timed(rows, args.repeats, args.models)
     if "dense" in args.what:
@@ -288,6 +293,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="of timed fits")
     parser.add_argument("--dense-data", default="tate-subjects")
     parser.add_argument("--rows", type=int, default=12_000, help="training rows with embeddings")
+    add_cluster(parser)
     args = parser.parse_args()
     if unknown := set(args.what) - set(PARTS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")

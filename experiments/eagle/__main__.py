@@ -2,12 +2,11 @@
 
 ``python -m experiments.eagle`` runs what is missing in eagle.json of the output folder and writes the page; names of
 parts (``table2``, ``table3`` ...) run only those, ``--report`` only writes the page. Under an hour on one core;
-``--quick`` takes few rows of one set for each part.
+``--quick`` takes few rows of one set for each part, ``--cluster local`` computes runs on all cores.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,24 +14,24 @@ import torch
 
 from experiments.eagle import miml, xmc
 from experiments.eagle.page import PAGE, page_blocks
+from experiments.tasks import add_cluster, run_calls
 
 PARTS = ("figure3", "table2", "background", "corpus", "figure4", "table3")
 
 
-def jobs(part: str, store: dict[str, dict[str, Any]], quick: bool) -> Iterator[xmc.Job]:
-    """Yield the jobs of a part."""
+def jobs(part: str, store: dict[str, dict[str, Any]], quick: bool) -> Iterator[list[xmc.Job]]:
+    """Yield the jobs of a part, in lists of jobs that do not need each other's results."""
     if part == "table2":
         for name, parts in (xmc.QUICK if quick else xmc.SETS).items():
-            for one in parts:
-                yield from xmc.table2(name, one)
+            yield [job for one in parts for job in xmc.table2(name, one)]
     elif part == "table3":
         for name in miml.IMAGES[:1] if quick else (*miml.IMAGES, "docstrings"):
             yield from miml.table3(store, name, quick)
     elif part in ("figure4", "background"):
         n_rows = xmc.QUICK_ROWS if quick else None
-        yield from xmc.figure4(n_rows) if part == "figure4" else xmc.background(n_rows)
+        yield list(xmc.figure4(n_rows) if part == "figure4" else xmc.background(n_rows))
     else:
-        yield from getattr(xmc, part)()
+        yield list(getattr(xmc, part)())
 
 
 def main() -> None:
@@ -40,19 +39,20 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"which of {', '.join(PARTS)}; default all")
     parser.add_argument("--only", default="", help="run only jobs whose key contains this")
     parser.add_argument("--report", action="store_true", help="only write the page from earlier results")
+    add_cluster(parser)
     args = parser.parse_args()
     if set(args.parts) - set(PARTS):
         parser.error(f"unknown: {', '.join(sorted(set(args.parts) - set(PARTS)))}; known: {', '.join(PARTS)}")
     torch.set_num_threads(1)
     store: dict[str, dict[str, Any]] = PAGE.load(args.out, {})
     for part in [] if args.report else args.parts or PARTS:
-        for key, run in jobs(part, store, args.quick):
-            if key in store or args.only not in key:
-                continue
-            began = time.process_time()
-            store[key] = {**run(), "cpu_seconds": round(time.process_time() - began, 1)}
-            PAGE.save(args.out, store)
-            print(key, store[key], flush=True)
+        for together in jobs(part, store, args.quick):
+            missing = [(key, call) for key, call in together if key not in store and args.only in key]
+            for place, run in run_calls([call for _, call in missing], args.cluster):
+                key = missing[place][0]
+                store[key] = {**run.result, "cpu_seconds": run.cpu_seconds}
+                PAGE.save(args.out, store)
+                print(key, store[key], flush=True)
     args.out.mkdir(parents=True, exist_ok=True)
     PAGE.write(args.out, page_blocks(store, args.out))
 

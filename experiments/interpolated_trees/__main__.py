@@ -4,8 +4,8 @@
 without arguments all parts on all sets, some hours on two cores. Figure 1: how few labels cover the rows. Figures 2
 and 3: precision against expected depth of the linear tree along λ, with four ways to count f̃. Figure 4: coding trees
 against interpolated ones with one label a leaf. Synthetic: trees over 500,000 labels. ``--latency`` measures times
-instead and needs a quiet machine. ``--quick`` takes 2,000 rows of two sets. Earlier results are kept; ``--report`` only
-writes the page.
+instead and needs a quiet machine. ``--quick`` takes 2,000 rows of two sets, ``--cluster local`` computes the seeds of
+figure 3 on all cores. Earlier results are kept; ``--report`` only writes the page.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from benchmarks.report import machine
 from experiments.interpolated_trees.latency import SHAPES, measure_builds, measure_latency
 from experiments.interpolated_trees.page import PAGE, add_row, page_blocks
 from experiments.interpolated_trees.problems import SETS, Problem, synthetic_problem
+from experiments.tasks import add_cluster, run_seeds
 from tagwood.metrics import evaluate
 from tagwood.models.linear_tree import LinearTree
 from tagwood.trees import (
@@ -61,25 +63,31 @@ def figure1(problem: Problem) -> dict[str, Any]:
     return {"part": "figure1", "data": problem.name, "points": points}
 
 
-def figure3(problem: Problem, arity: int, variant: str, seeds: int, leaf: int = 100) -> Iterator[dict[str, Any]]:
+def figure3(
+    problem: Problem, arity: int, variant: str, seeds: int, leaf: int = 100, cluster: str | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield one point of a curve per λ: precision, depth, nodes; mean and spread over the seeds.
 
     f̃ counts above λ=1 only, so `greedy` shares its first points with `marginal`.
     """
-    for lam_prime in GRID:
-        lam = float(lambda_grid(lam_prime))
-        if variant == "greedy" and lam <= 1:
-            continue
-        runs = []
-        for seed in range(seeds):
-            options = {"arity": arity, "seed": seed, "threads": problem.threads, **VARIANTS[variant]}
-            tree = build_interpolated_tree(problem.V, problem.Y, lam=lam, max_leaf_size=leaf, **options)
-            runs.append(measure(problem, tree, seed))
+    points = [(lam_prime, float(lambda_grid(lam_prime))) for lam_prime in GRID]
+    points = [point for point in points if variant != "greedy" or point[1] > 1]
+    options = {"arity": arity, "max_leaf_size": leaf, **VARIANTS[variant]}
+    calls = [
+        [partial(build_and_measure, problem, seed, lam=lam, **options) for seed in range(seeds)] for _, lam in points
+    ]
+    for (lam_prime, lam), runs in zip(points, run_seeds(calls, cluster), strict=True):
         mean = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
         spread = {"P@1_spread": float(np.std([run["P@1"] for run in runs]))} if seeds > 1 else {}
         point = {"lam_prime": lam_prime, "lam": lam, "seeds": seeds, **spread, **mean}
         shape = {"arity": arity, "max_leaf_size": leaf}
         yield {"part": "figure3", "data": problem.name, **shape, "variant": variant, **point}
+
+
+def build_and_measure(problem: Problem, seed: int, **options: Any) -> dict[str, float]:
+    """Measure an interpolated tree of a seed."""
+    tree = build_interpolated_tree(problem.V, problem.Y, seed=seed, threads=problem.threads, **options)
+    return measure(problem, tree, seed)
 
 
 def figure4(problem: Problem) -> Iterator[dict[str, Any]]:
@@ -149,9 +157,9 @@ def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             yield figure1(problem)
         if "figure3" in what:
             for arity in args.arity:
-                yield from figure3(problem, arity, "marginal", args.seeds, args.leaf)
+                yield from figure3(problem, arity, "marginal", args.seeds, args.leaf, args.cluster)
             for variant in ("greedy", "direct", "direct, greedy") if args.variants else ():
-                yield from figure3(problem, 2, variant, 1)
+                yield from figure3(problem, 2, variant, 1, cluster=args.cluster)
         if "figure4" in what:
             yield from figure4(problem)
     if "synthetic" in what:
@@ -180,6 +188,7 @@ def main() -> None:
     parser.add_argument("--latency", action="store_true", help="measure times instead")
     parser.add_argument("--builds", action="store_true", help="with --latency: the time to build trees, too")
     parser.add_argument("--report", action="store_true", help="only write the page")
+    add_cluster(parser)
     args = parser.parse_args()
     if unknown := set(args.parts) - set(PARTS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")

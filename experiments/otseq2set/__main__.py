@@ -10,7 +10,7 @@ rows too.
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from experiments.otseq2set.page import PAGE, page_blocks
 from experiments.otseq2set.plan import MODELS, Settings, key_of, plan
 from experiments.otseq2set.tree import measure_tree
 from experiments.statistics import compare_sets, set_counts
+from experiments.tasks import add_cluster, run_calls
 from tagwood.metrics import set_scores
 from tagwood.neural.otseq2set.model import SetGenerator
 
@@ -118,7 +119,7 @@ def load(out: Path) -> dict[str, Any]:
     return {"runs": {}, "tree": {}, "time": {}, "sizes": {}, "rows": {}, **PAGE.load(out, {})}
 
 
-def measure_part(part: str, name: str, out: Path, quick: bool) -> None:
+def measure_part(part: str, name: str, out: Path, quick: bool, cluster: str | None) -> None:
     """Measure the missing runs of a part on a set, and store each one at once."""
     result = load(out)
     data = read_set(name, quick)
@@ -131,14 +132,13 @@ def measure_part(part: str, name: str, out: Path, quick: bool) -> None:
     result["sizes"][name] = np.bincount(sizes).tolist()
     common: Settings = {"training__epochs": 1} if quick else {}
     counts: dict[str, Any] = {}
-    for model, change, seed in plan(part, name, result["runs"], sizes, seeds=1 if quick else 3):
-        key = key_of(name, model, change, seed)
-        if key in result["runs"]:
-            continue
-        start = time.process_time()
-        run = measure_run(data, {**MODELS[model], **change, **common}, seed)
-        counts[model] = np.array(run.pop("counts"))
-        run["cpu_seconds"] = round(time.process_time() - start)
+    planned = plan(part, name, result["runs"], sizes, seeds=1 if quick else 3)
+    missing = [one for one in planned if key_of(name, *one) not in result["runs"]]
+    calls = [partial(measure_run, data, {**MODELS[m], **change, **common}, seed) for m, change, seed in missing]
+    for place, (run, seconds) in run_calls(calls, cluster):
+        key = key_of(name, *missing[place])
+        counts[missing[place][0]] = np.array(run.pop("counts"))
+        run["cpu_seconds"] = round(seconds)
         result["runs"][key] = run
         print(
             f"{key}: held {run['held']['F1']}, test {run['test']['F1']} (shifted {run['shifted']['F1']}), size error "
@@ -147,7 +147,7 @@ def measure_part(part: str, name: str, out: Path, quick: bool) -> None:
         )
         PAGE.save(out, result)
     if part == "large" and len(counts) > 1:  # differences over test rows, of models measured together
-        first = next(iter(counts))
+        first = missing[0][0]
         result["rows"][name] = {
             f"{model} - {first}": compare_sets(counts[first], found)
             for model, found in counts.items()
@@ -160,6 +160,7 @@ def main() -> None:
     parser = PAGE.parser(__doc__, quick=True)
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; none: only write the page")
     parser.add_argument("--data", nargs="*", choices=list(CUTS))
+    add_cluster(parser)
     args = parser.parse_args()
     torch.set_num_threads(1)
     for part in args.parts:
@@ -167,7 +168,7 @@ def main() -> None:
         if what not in PARTS:
             parser.error(f"unknown part {part!r}; known: {', '.join(PARTS)}")
         for name in [only] if only else args.data or PARTS[what]:
-            measure_part(what, name, args.out, args.quick)
+            measure_part(what, name, args.out, args.quick, args.cluster)
     args.out.mkdir(parents=True, exist_ok=True)
     PAGE.write(args.out, page_blocks(load(args.out), args.out))
 

@@ -4,13 +4,15 @@
 on this set, each with three seeds, after 5 epochs (fastText's default) and after 25; without arguments on all sets,
 more than an hour. Every tree is measured twice: on a tenth of the training rows, held out, where the recommended λ is
 chosen, and on the test rows after training on all.
-``--quick`` takes 2,000 rows of one set. Earlier results are kept; ``--report`` only writes the page.
+``--quick`` takes 2,000 rows of one set, ``--cluster local`` computes seeds on all cores. Earlier results are kept;
+``--report`` only writes the page.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +22,7 @@ from scipy import sparse
 
 from benchmarks.problems import read_splits
 from benchmarks.report import Page, columns_table, replace_row
+from experiments.tasks import add_cluster, run_seeds
 from tagwood import SoftmaxTree
 from tagwood.metrics import evaluate
 from tagwood.models.softmax_tree import softmax_label_features
@@ -34,6 +37,7 @@ from tagwood.trees import (
 from tagwood.trees.label_tree import LabelTree
 
 PAGE = Page("experiments", "softmax_tree")
+TreeOfSeed = Callable[[int], LabelTree]
 # Set -> words of a text that are used (0: all)
 SETS = {
     "cooking-stackexchange": 0,
@@ -62,18 +66,10 @@ class TextRows(NamedTuple):
         return TextRows([self.texts[row] for row in rows], self.Y[rows])
 
 
-def softmax_curve(
-    train: TextRows,
-    test: TextRows,
-    *,
-    seeds: int = 3,
-    epochs: int = 25,
-    threads: int = 1,
-    grid: Sequence[float] = GRID,
-) -> Iterator[dict[str, Any]]:
-    """Yield a point per tree: name, λ (interpolated trees), precision in percent, depth, decisions; means over seeds.
+def trees_of(train: TextRows, grid: Sequence[float], threads: int) -> list[tuple[dict[str, Any], TreeOfSeed]]:
+    """Return name and λ of each tree, and the function that builds it; coding trees do not depend on the seed.
 
-    `grid` holds λ′; λ = 2λ′ / (1 + λ′). Coding trees do not depend on the seed, the training does.
+    `grid` holds λ′; λ = 2λ′ / (1 + λ′).
     """
     f = label_frequencies(train.Y)
     V = softmax_label_features(train.texts, train.Y, threads)
@@ -81,20 +77,18 @@ def softmax_curve(
     def interpolated(lam: float, seed: int) -> LabelTree:
         return build_interpolated_tree(V, f, lam=lam, max_leaf_size=1, seed=seed, threads=threads)
 
-    trees: list[tuple[dict[str, Any], Any]] = [
+    trees: list[tuple[dict[str, Any], TreeOfSeed]] = [
         ({"tree": "Huffman"}, lambda seed: build_huffman_tree(f.marginal)),
         ({"tree": "Fano"}, lambda seed: build_fano_tree(f.coding)),
     ]
-    for lam in lambda_grid(grid).tolist():
-        trees.append(({"tree": "interpolated", "lam": lam}, lambda seed, lam=lam: interpolated(lam, seed)))
-    for point, build in trees:
-        runs = []
-        for seed in range(seeds):
-            model = SoftmaxTree(epochs=epochs, seed=seed, threads=threads)
-            model.fit(train.texts, train.Y, tree=build(seed))
-            runs.append(measure(model, test))
-        mean = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
-        yield {**point, **mean, "P@1_spread": float(np.std([run["P@1"] for run in runs]))}
+    return trees + [
+        ({"tree": "interpolated", "lam": lam}, partial(interpolated, lam)) for lam in lambda_grid(grid).tolist()
+    ]
+
+
+def run(model: SoftmaxTree, build: TreeOfSeed, train: TextRows, test: TextRows) -> dict[str, float]:
+    """Fit a model on the tree of its seed and measure it."""
+    return measure(model.fit(train.texts, train.Y, tree=build(model.seed)), test)
 
 
 def measure(model: SoftmaxTree, test: TextRows) -> dict[str, float]:
@@ -121,16 +115,37 @@ def _cut(text: str, most: int) -> str:
     return " ".join(text.split()[:most]) if most else text
 
 
-def measure_set(name: str, n_rows: int | None, **options: Any) -> Iterator[dict[str, Any]]:
-    """Yield the points of a set: figures on the test rows, and with ``held_`` in front those on held-out rows."""
+def measure_set(
+    name: str, n_rows: int | None, *, seeds: int, epochs: int, threads: int, grid: Sequence[float], cluster: str | None
+) -> Iterator[dict[str, Any]]:
+    """Yield a point per tree, means over seeds, precision in percent.
+
+    Figures are those on the test rows, and with ``held_`` in front those on held-out rows.
+    """
     train, test = read_rows(name, n_rows)
     order = np.random.default_rng(1).permutation(len(train.texts))
     held, kept = np.split(order, [order.size // 10])
-    trials = softmax_curve(train.take(np.sort(kept)), train.take(np.sort(held)), **options)
-    for trial, point in zip(trials, softmax_curve(train, test, **options), strict=True):
+    splits = [(train.take(np.sort(kept)), train.take(np.sort(held))), (train, test)]
+    trees = [trees_of(fitted, grid, threads) for fitted, _ in splits]
+    calls = [
+        [
+            partial(run, SoftmaxTree(epochs=epochs, seed=seed, threads=threads), build, *split)
+            for (_, build), split in zip(pair, splits, strict=True)
+            for seed in range(seeds)
+        ]
+        for pair in zip(*trees, strict=True)
+    ]
+    for (point, _), runs in zip(trees[1], run_seeds(calls, cluster), strict=True):
+        trial, found = mean_and_spread(runs[:seeds]), mean_and_spread(runs[seeds:])
         chosen_by = {f"held_{key}": trial[key] for key in ("P@1", "P@3", "P@5", "P@1_spread")}
-        facts = {"epochs": options["epochs"], "seeds": options["seeds"], "n_train": len(train.texts)}
-        yield {"data": name, **facts, **point, **chosen_by}
+        facts = {"epochs": epochs, "seeds": seeds, "n_train": len(train.texts)}
+        yield {"data": name, **facts, **point, **found, **chosen_by}
+
+
+def mean_and_spread(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Return the means over seeds, and the standard deviation of P@1."""
+    mean = {key: float(np.mean([one[key] for one in runs])) for key in runs[0]}
+    return {**mean, "P@1_spread": float(np.std([one["P@1"] for one in runs]))}
 
 
 def recommended(points: list[dict[str, Any]]) -> dict[str, Any]:
@@ -192,11 +207,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="use only ROWS training rows")
     parser.add_argument("--threads", type=int, default=1, help="1 gives the same figures every time")
     parser.add_argument("--report", action="store_true", help="only write the page from earlier results")
+    add_cluster(parser)
     args = parser.parse_args()
     if args.quick:
         args.data = args.data if len(args.data) < len(SETS) else ["cooking-stackexchange"]
         args.seeds, args.epochs, args.grid, args.rows = 1, [5], [0.0, 1.0], 2_000
-    options = {"seeds": args.seeds, "threads": args.threads, "grid": args.grid}
+    options = {"seeds": args.seeds, "threads": args.threads, "grid": args.grid, "cluster": args.cluster}
     for name, epochs in [] if args.report else product(args.data, args.epochs):
         for point in measure_set(name, args.rows, epochs=epochs, **options):
             print(json.dumps(point, ensure_ascii=False), flush=True)

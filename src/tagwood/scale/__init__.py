@@ -4,7 +4,7 @@
 files; `serving` has an application for Ray Serve.
 """
 
-from tagwood.scale.cluster import RayRunner, connect
+from tagwood.scale.cluster import RayRunner, connect, run_tasks
 from tagwood.scale.prediction import BatchRequest, predict_folder
 
-__all__ = ["BatchRequest", "RayRunner", "connect", "predict_folder"]
+__all__ = ["BatchRequest", "RayRunner", "connect", "predict_folder", "run_tasks"]

@@ -16,7 +16,7 @@ import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -196,25 +196,40 @@ class RayRunner:
         return fit_together(model, X, y, options)
 
     def _compute(self, job: Job, missing: list[tuple[int, str]]) -> Iterator[tuple[int, State | None]]:
-        ray = load_ray()
-        remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(run_part)
-        shared = put(job)
-        tasks = {remote.remote(shared, place, key, self.store, build_signature()): place for place, key in missing}
-        try:
-            while tasks:
-                done, _ = ray.wait(list(tasks), num_returns=1)
-                place = tasks.pop(done[0])
-                yield place, result_of(done[0])
-        finally:
-            for task in tasks:
-                ray.cancel(task, force=True)
+        parts = [(place, key, self.store) for place, key in missing]
+        for done, result in run_tasks(run_part, job, parts):
+            yield missing[done][0], result
 
 
-def run_part(job: Job, place: int, key: str, store: ShardStore | None, signature: str) -> State | Failure | None:
+def run_part(job: Job, part: tuple[int, str, ShardStore | None]) -> State | None:
     """Compute a part in a worker."""
+    return compute_part(job, *part, threads=1)
+
+
+def run_tasks(function: Callable[[Any, Any], Any], shared: Any, parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield the place and result of ``function(shared, part)`` for each part, as they are finished.
+
+    Every part is a task of one CPU. Tasks that have not started when the iterator is closed are not computed.
+    """
+    ray = load_ray()
+    remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run_task)
+    common = put(shared)
+    tasks = {remote.remote(function, common, part, build_signature()): place for place, part in enumerate(parts)}
+    try:
+        while tasks:
+            done, _ = ray.wait(list(tasks), num_returns=1)
+            place = tasks.pop(done[0])
+            yield place, result_of(done[0])
+    finally:
+        for task in tasks:
+            ray.cancel(task, force=True)
+
+
+def _run_task(function: Callable[[Any, Any], Any], shared: Any, part: Any, signature: str) -> Any:
+    """Compute a task in a worker; its errors are returned, so that the driver says them in its own words."""
     try:
         check_signature(signature)
-        return compute_part(job, place, key, store, threads=1)
+        return function(shared, part)
     except TagwoodError as error:
         return Failure.of(error)
 
