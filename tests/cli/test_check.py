@@ -52,3 +52,10 @@ def test_an_undecidable_file_says_how_to_name_the_format(tmp_path, capsys):
     path.write_text("only words\n")
     assert app.run(["check", str(path)]) == 2
     assert "--format" in capsys.readouterr().err
+
+
+def test_check_says_that_training_stops_at_unknown_labels(train, tmp_path, capsys):
+    table = tmp_path / "labels.tsv"
+    table.write_text("x\tEx\n")
+    assert app.run(["check", str(train), "--vocab", str(table)]) == 0
+    assert "stops at labels that are not in the vocabulary" in " ".join(capsys.readouterr().err.split())

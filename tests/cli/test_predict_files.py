@@ -15,7 +15,7 @@ from library import make_library
 
 from tagwood import LabelVocab, LinearTree, Tagger
 from tagwood.cli.app import run
-from tagwood.cli.predict import Sources
+from tagwood.cli.predict import Sources, is_path
 
 NAMES = {"trees": "trees; woods", "water": "water", "stars": "[stars]", "stones": "stones"}
 TEXTS = ["oak bark\nforest", "sea, salt\ttide", 'comet "orbit" – näkö', "slate quarry"]
@@ -221,3 +221,8 @@ def test_without_pyarrow_the_message_says_what_to_install(model, tmp_path, monke
     assert run(["predict", model, str(tmp_path / "texts.jsonl"), *line]) == 1
     assert "pip install 'tagwood[parquet]'" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["texts.jsonl"]
+
+
+def test_an_empty_text_is_not_the_current_folder():
+    assert not is_path("")
+    assert is_path(".")

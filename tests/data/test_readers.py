@@ -352,6 +352,12 @@ def test_folders_without_data_and_missing_files_are_named(tmp_path):
         read_dataset(tmp_path / "nowhere.csv")
 
 
+def test_a_model_folder_is_not_taken_for_data(tmp_path):
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(DataError, match="this is a model folder, not a dataset"):
+        read_dataset(tmp_path)
+
+
 def test_streaming_skips_bad_lines_and_needs_no_labels(put):
     path = put(a__jsonl='{"text": "a"}\nbroken\n{"text": "b", "labels": ["x"], "group": "g"}\n')
     bad = BadLines()

@@ -103,6 +103,13 @@ def test_invalid_fields_are_named(client, body, pointer):
     assert content.detail
 
 
+def test_an_unknown_field_is_named_as_such_and_no_error_is_repeated(client):
+    content = problem(client.post("/v1/suggest", json={"texts": "a", "limit": 2}), 422, "invalid-request")
+    assert content.detail == "limit: is not a field of this request; see /openapi.json for its fields."
+    content = problem(client.post("/v1/suggest", json={"texts": "a", "k": 0}), 422, "invalid-request")
+    assert len(content.errors) == 1
+
+
 def test_unknown_labels_are_answered_with_the_nearest(client):
     content = problem(suggest(client, texts="x", exclude=["trees", "treez"]), 404, "unknown-label")
     assert content.errors[0].pointer == "#/exclude/1"

@@ -43,6 +43,8 @@ def check(
     for one in (report, of_test):
         if one is not None:
             say_report(one)
+    if report.labels_unknown:
+        common.say("! train stops at labels that are not in the vocabulary, unless --on-unknown is add or skip.")
     say_skipped(reading)
     if json:
         reports = {"reading": report.to_dict(), "reading_test": None if of_test is None else of_test.to_dict()}

@@ -304,7 +304,7 @@ class Sources:
 def is_path(source: str) -> bool:
     """Return whether a source is a file or folder; what looks like the name of a data file must exist."""
     try:
-        if Path(source).exists():
+        if source and Path(source).exists():  # an empty text is not the current folder
             return True
     except (OSError, ValueError):  # too long or odd for a path: a text
         return False

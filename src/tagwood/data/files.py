@@ -21,7 +21,7 @@ T = TypeVar("T")
 _BLOCK = 1 << 22
 MAX_LINE = 1 << 26
 _GZIP_MAGIC = b"\x1f\x8b"
-ENCODING_HINT = "Name the encoding of the file, such as encoding='cp1252' (--encoding cp1252)."
+ENCODING_HINT = "Name the encoding of the file, such as encoding='cp1252' (--encoding cp1252), or save it as UTF-8."
 
 
 class BadLines:

@@ -88,7 +88,7 @@ def problem_response(problem: ProblemError, request_id: str, status: int | None 
 
 def from_validation(errors: Sequence[Any]) -> ProblemError:
     """Return pydantic's errors as a problem; the invalid values themselves are not repeated."""
-    found = [FieldError(_pointer(error["loc"]), str(error["msg"])) for error in errors]
+    found = list(dict.fromkeys(FieldError(_pointer(error["loc"]), _message(error)) for error in errors))
     first = found[0]
     place = first.pointer.removeprefix("#/")
     return ProblemError("invalid-request", f"{place}: {first.detail}" if place else first.detail, found)
@@ -99,6 +99,13 @@ def from_input_error(error: InputError) -> ProblemError:
     if isinstance(error, StorageError | DataError):
         return ProblemError("internal", "The files of the model could not be read; see the log of the service.")
     return ProblemError("invalid-request", str(error))
+
+
+def _message(error: Any) -> str:
+    """Return the message of one of pydantic's errors; an unknown field is called by that name."""
+    if error["type"] == "extra_forbidden":
+        return "is not a field of this request; see /openapi.json for its fields."
+    return str(error["msg"])
 
 
 def _pointer(loc: Sequence[str | int]) -> str:

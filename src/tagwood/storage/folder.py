@@ -309,7 +309,7 @@ def _explain(folder: Path, path: Path, error: OSError) -> StorageError:
         hint = (
             f"A save was interrupted; the model is safe in {rescued[-1]}: rename that folder back."
             if rescued
-            else "Check the path; a model folder is what `save` wrote."
+            else "Check the path; a model folder is what `tagwood train` or `save` wrote."
         )
         return StorageError("there is no such model folder", path=folder, hint=hint)
     if not folder.is_dir():

@@ -674,7 +674,8 @@ class Tagger(Params):
         """Load a saved Tagger and its manifest, which belong together even while the folder is being replaced."""
         loaded, manifest = storage.load_with_manifest(folder, verify=verify)
         if not isinstance(loaded, cls):
-            raise InputError(f"{folder} must hold a Tagger", given=type(loaded).__name__, hint="Use tagwood.load.")
+            hint = "Only a Tagger, trained on texts, can do this; other models are read by tagwood.load."
+            raise InputError(f"{folder} must hold a Tagger", given=type(loaded).__name__, hint=hint)
         return loaded, manifest
 
     def golden_inputs(self) -> list[str]:

@@ -76,6 +76,8 @@ def _detect_folder(path: Path, options: ReadOptions) -> str:
         documents and not options.need_labels and not any(ending(Path(name)) in TABLE_ENDINGS for name in has)
     ):
         return "txt-key"
+    if "manifest.json" in has:
+        raise DataError("this is a model folder, not a dataset", path=path, hint="Give the file with the data.")
     shown = ", ".join(names[:8]) or "no files"
     raise _undecided(path, f"the folder contains no known dataset ({shown}{', ...' if len(names) > 8 else ''})")
 
