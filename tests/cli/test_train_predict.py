@@ -44,6 +44,27 @@ def test_train_says_what_it_made_and_measures_it(folder, tmp_path, capsys):
     assert Tagger.load(tmp_path / "m").model_.arity == 2
 
 
+def test_a_model_without_a_name_is_named_after_its_data(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", str(folder / "library.csv"), "-j", "1", "--quality", "fast"]) == 0
+    assert Tagger.load(tmp_path / "library-model").n_rows_ == 600
+    assert run(["train", str(folder / "library.csv")]) == 2
+    assert "library-model: there is a model in this folder already" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_forecast_shown_before_training_is_that_of_the_quality(folder, tmp_path, monkeypatch, capsys):
+    from tagwood.cli import train
+    from tagwood.planning import qualities
+
+    monkeypatch.setattr(train, "_SHOWN_SECONDS", 0.0)
+    monkeypatch.setitem(qualities.NEEDS, "balanced", qualities.NEEDS["balanced"]._replace(seconds=100.0))
+    arguments = ["train", str(folder / "library.csv"), "-j", "1"]
+    for quality, unit in (("fast", "ms"), ("balanced", "h")):
+        assert run([*arguments, "-O", str(tmp_path / quality), "--quality", quality]) == 0
+        shown = " ".join(capsys.readouterr().err.split())
+        assert re.search(rf"Forecast: \S+ MB of memory, \S+ {unit} of CPU time", shown), shown
+
+
 def test_a_training_that_was_interrupted_goes_on_to_the_same_model(folder, tmp_path, monkeypatch, capsys):
     from tagwood.models.linear_tree.training import TreeTraining
 

@@ -26,7 +26,12 @@ _SHOWN_SECONDS = 2.0  # CPU time from which the forecast is shown; shorter runs 
 @with_reading
 def train(
     data: DataArgument,
-    output: Annotated[Path, typer.Option("--output", "-O", help="Model folder to write.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-O", help="Model folder to write; by default library-model for library.csv, in this folder."
+        ),
+    ] = None,
     recipe: common.RecipeOption = None,
     model: Annotated[
         str | None,
@@ -136,6 +141,7 @@ def train(
     changes = [f"{key}={value}" for key, value in named.items() if value is not None]
     chosen = common.choose_recipe(recipe, [*(settings or []), *changes], jobs)
     tagger = chosen.tagger()
+    output = model_folder(data[0]) if output is None else output
     check_replaceable(output, overwrite=force)
     allowed = None if max_ram is None else _memory_limit(max_ram)
     streams = allowed is not None and work_dir is not None
@@ -157,10 +163,11 @@ def train(
         rows = decided.rows
     if files is not None and allowed is not None:
         rows, chosen = choose_way(rows, chosen, allowed, files, force=force)
-    tagger = within_budget(rows, chosen)
+    chosen = within_budget(rows, chosen)
+    tagger = chosen.tagger()
     from_files = is_in_files(rows)
     if not from_files:
-        check_memory(rows, tagger, allowed, force=force)
+        check_memory(rows, chosen, allowed, force=force)
     parts = work_dir or output.with_name(f"{output.name}.parts") if resume or work_dir is not None else None
     with (
         training_runner(cluster, parts, jobs, together=from_files) as runner,
@@ -178,6 +185,18 @@ def train(
         common.print_json(facts | {"reading": report.to_dict()})
     else:
         print_summary(tagger, facts)
+
+
+def model_folder(data: Path) -> Path:
+    """Return the folder of a model whose name is not given: that of the data, without its endings, and -model.
+
+    Examples
+    --------
+    >>> model_folder(Path("catalogue/library.jsonl.gz"))
+    PosixPath('library-model')
+    """
+    name = data.resolve().name
+    return Path(f"{name.split('.', 1)[0] or name}-model")
 
 
 @contextmanager
@@ -289,8 +308,8 @@ def print_summary(tagger: Tagger, facts: dict[str, Any]) -> None:
         common.print_data(one_line(tagger))
 
 
-def within_budget(rows: Dataset, recipe: Recipe) -> Tagger:
-    """Return the unfitted Tagger of a recipe, of the highest quality that does not surely exceed its budget.
+def within_budget(rows: Dataset, recipe: Recipe) -> Recipe:
+    """Return a recipe with the highest quality that does not surely exceed its budget.
 
     While it is trained, costs are measured and sources left out. `InputError` says what even one tree would need.
     """
@@ -302,7 +321,7 @@ def within_budget(rows: Dataset, recipe: Recipe) -> Tagger:
     tagger = recipe.tagger()
     budget = tagger.budget
     if budget == Budget() or not has_forecast(tagger):
-        return tagger
+        return recipe
     from tagwood.cli.plan import predictor
 
     limits = Limits(None, budget.latency_seconds, budget.bytes, budget.seconds)
@@ -313,7 +332,7 @@ def within_budget(rows: Dataset, recipe: Recipe) -> Tagger:
         if not exceeded:
             if quality != tagger.effective_quality:
                 common.say(f"Quality {quality}, because {tagger.effective_quality} would exceed a limit: {said}.")
-            return changed.tagger()
+            return changed
         said = "; ".join(exceeded)
     raise InputError(
         "the limits must allow at least one tree",
@@ -322,35 +341,27 @@ def within_budget(rows: Dataset, recipe: Recipe) -> Tagger:
     )
 
 
-def check_memory(rows: Dataset, tagger: Tagger, allowed: float | None, *, force: bool) -> None:
+def check_memory(rows: Dataset, recipe: Recipe, allowed: float | None, *, force: bool) -> None:
     """Show what training will need; raise `InputError` if that is more memory than is free or allowed (bytes).
 
-    Only linear trees on TF-IDF features have a forecast; other models are trained without one.
+    Only linear trees on TF-IDF features, and what answers together with them, have a forecast; other models are
+    trained without one.
     """
-    from tagwood.planning.forecast import (
-        figures_for,
-        forecast_training,
-        has_forecast,
-        largest_bytes,
-        used_bytes,
-    )
+    from tagwood._check import show_amount, show_time
+    from tagwood.cli.plan import predictor
+    from tagwood.planning.forecast import has_forecast, largest_bytes
 
-    if not has_forecast(tagger):
+    if not has_forecast(recipe.tagger()):
         return
-    figures = figures_for(rows, tagger)
-    found = forecast_training(figures, tagger, used_bytes=used_bytes())
+    found = predictor(rows)(recipe)
     peak = found.peak_bytes.expected
     if found.cpu_seconds.expected >= _SHOWN_SECONDS:
-        from tagwood._check import show_amount, show_time
-
         common.say(
             f"Forecast: {show_amount(peak)} of memory, {show_time(found.cpu_seconds.expected)} "
             f"of CPU time, a model of {show_amount(found.model_bytes.expected)}."
         )
     for limit, whose in ((allowed, "--max-ram allows"), (largest_bytes(), "this machine has free")):
         if limit is not None and peak > limit and not force:
-            from tagwood._check import show_amount
-
             raise InputError(
                 f"training must fit into the {show_amount(limit)} that {whose}",
                 given=f"about {show_amount(peak)}",
