@@ -1,9 +1,10 @@
-"""The border guard: numbers that no arithmetic takes are named like any other wrong number."""
+"""Input validation: numbers that no arithmetic takes are named like any other wrong number; threads of all parts."""
 
 import numpy as np
 import pytest
 
-from tagwood._check import check_float
+from tagwood import Centroids, Ensemble, LinearTree, NameMatcher, Tagger, TfidfEncoder
+from tagwood._check import check_float, use_threads
 from tagwood.errors import InputError
 
 
@@ -21,3 +22,16 @@ def test_other_values_are_named(value):
 def test_numbers_outside_the_range_are_named():
     with pytest.raises(InputError, match=r"holdout must be a number from 0.0 to 0.9; got -9+"):
         check_float(-999999999999999999999, "holdout", low=0.0, high=0.9)
+
+
+def test_all_parts_of_a_loaded_model_get_the_number_of_threads(tmp_path):
+    members = [(TfidfEncoder(), LinearTree()), Centroids(), NameMatcher()]
+    texts = ["oak wood", "elm wood", "sea water", "salt water"] * 30
+    labels = [["tree"], ["tree"], ["sea"], ["sea"]] * 30
+    Tagger(model=Ensemble(members, prune=False)).fit(texts, labels).save(tmp_path / "model")
+    tagger = Tagger.load(tmp_path / "model")
+    use_threads(tagger, 1)
+    assert isinstance(tagger.model_, Ensemble)
+    used = [tagger.model_, tagger.model_.encoder_]
+    used += [part for member in tagger.model_.members_ for part in (member.encoder, member.model)]
+    assert [part.threads for part in used if part is not None] == [1] * 6

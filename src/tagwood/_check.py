@@ -252,6 +252,30 @@ class Params:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
+def use_threads(part: Any, threads: int) -> None:
+    """Let an object with parameters, and all such objects that it consists of, use a number of threads from now on.
+
+    Examples
+    --------
+    >>> class Model(Params):
+    ...     def __init__(self, threads=None, parts=()):
+    ...         self.threads = threads
+    ...         self.parts = parts
+    >>> model = Model(parts=[("first", Model())])
+    >>> use_threads(model, 2)
+    >>> model
+    Model(threads=2, parts=[('first', Model(threads=2))])
+    """
+    if isinstance(part, list | tuple):
+        for one in part if part and not isinstance(part[-1], str) else ():
+            use_threads(one, threads)
+    elif hasattr(part, "get_params") and not isinstance(part, type):
+        if hasattr(part, "threads"):
+            part.threads = threads
+        for one in vars(part).values():
+            use_threads(one, threads)
+
+
 def _inner_params(value: Any) -> dict[str, Any]:
     if isinstance(value, type):
         return {}

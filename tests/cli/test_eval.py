@@ -101,6 +101,12 @@ def test_limit_looks_at_the_first_labels_only(files, capsys):
     assert json.loads(capsys.readouterr().out)["measures"]["micro-R"]["value"] == 1 / 4
 
 
+def test_docs_limit_looks_at_the_first_rows_only(files, capsys):
+    for rows, hits in (("1", 1.0), ("2", 1 / 2), ("9", 1 / 3)):
+        assert run(["eval", *files[:2], "-m", "P@1", "-d", rows, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["measures"]["P@1"]["value"] == hits
+
+
 def test_unknown_labels_count_as_wrong_and_are_reported(files, tmp_path, capsys):
     predictions = write_lines(tmp_path / "q.jsonl", [["yew", "oak"], ["elm"], []])
     assert run(["eval", predictions, files[1], "-m", "P@1", "--json"]) == 0

@@ -192,6 +192,11 @@ def test_show_names_passport_labels_tree_and_recipe(model, capsys):
     assert facts["labels"]["labels"] == 4
 
 
+def test_eval_of_a_model_takes_the_first_rows_and_a_number_of_threads(folder, model, capsys):
+    assert run(["eval", model, str(folder / "new.csv"), "-d", "10", "-j", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_rows"] == 10
+
+
 def test_eval_asks_a_model_and_knows_its_training_labels(folder, model, tmp_path, capsys):
     names = ["-m", "P@1", "-m", "PSP@3", "-m", "micro-F1"]
     table = tmp_path / "labels.tsv"

@@ -74,14 +74,12 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 def load_tagger(folder: Path, jobs: int | None = None) -> Tagger:
     """Load a model folder that holds a Tagger, to run with a number of threads."""
-    from tagwood._check import check_threads
+    from tagwood._check import check_threads, use_threads
     from tagwood.tagger import Tagger
 
     tagger = Tagger.load(folder)
     if jobs is not None:
-        for part in (tagger.encoder_, tagger.model_):
-            if hasattr(part, "threads"):
-                part.threads = check_threads(jobs)
+        use_threads(tagger, check_threads(jobs))
     return tagger
 
 

@@ -10,7 +10,7 @@ import typer
 
 from tagwood.cli import common
 from tagwood.cli.models import load_ranker
-from tagwood.cli.reading import Reading, say_report, say_skipped, with_reading
+from tagwood.cli.reading import Reading, labelled_rows, say_report, say_skipped, with_reading
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def eval_command(
         bool, typer.Option("--slices", help="Also report head, torso and tail labels separately.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    docs_limit: common.DocsLimitOption = None,
+    jobs: common.JobsOption = None,
     format: Annotated[  # noqa: A002  the option is called --format
         str | None, typer.Option(help="Format of the datasets; detected by default.")
     ] = None,
@@ -99,8 +101,8 @@ def eval_command(
     model = predictions.is_dir()
     options: dict[str, Any] = {"confidence": confidence, "slices": slices, "seed": seed}
     options["propensity"] = check_options(metric, propensity, slices, trained=model or train is not None)
-    source = Truth(truth, train, format, reading, filter_file)
-    data = rank_truth(predictions, source, limit, metric) if model else read_data(predictions, source, limit)
+    source = Truth(truth, train, format, reading, filter_file, docs_limit)
+    data = rank_truth(predictions, source, limit, metric, jobs) if model else read_data(predictions, source, limit)
     report = AnnifReport.of(data) if annif else measure(data, metric or None, options)
     if metrics_file is not None:
         write_file(metrics_file, report.to_json() + "\n")
@@ -166,21 +168,22 @@ class Truth(NamedTuple):
     format: str | None
     reading: Reading
     filter_file: Path | None
+    docs_limit: int | None
 
     def read(self, vocab: LabelVocab | None, on_unknown: str) -> tuple[Dataset, ReadReport]:
         """Read the true labels; a named filter file replaces the one beside them."""
         folder = self.paths[0].is_dir()
         options = {"vocab": vocab, "on_unknown": on_unknown, "split": "test" if folder and self._has_test() else None}
         rows, report = self.reading.read(self.paths, self.format, **options)
-        if self.filter_file is None:
-            return rows, report
-        from tagwood.data.filter_pairs import read_filter_pairs, without_pairs
+        if self.filter_file is not None:
+            from tagwood.data.filter_pairs import read_filter_pairs, without_pairs
 
-        pairs = read_filter_pairs(self.filter_file, rows.n_rows, rows.n_labels)
-        labels = without_pairs(rows.labels, pairs)
-        report.labels_filtered += int(rows.labels.nnz - labels.nnz)
-        report.labels_used = int(labels.nnz)
-        return replace(rows, labels=labels, filter_pairs=pairs), report
+            pairs = read_filter_pairs(self.filter_file, rows.n_rows, rows.n_labels)
+            labels = without_pairs(rows.labels, pairs)
+            report.labels_filtered += int(rows.labels.nnz - labels.nnz)
+            report.labels_used = int(labels.nnz)
+            rows = replace(rows, labels=labels, filter_pairs=pairs)
+        return labelled_rows(rows, self.paths[0], self.docs_limit), report
 
     def _has_test(self) -> bool:
         """Tell whether the folder has a test split, which is then what to measure on."""
@@ -207,6 +210,8 @@ class EvalData(NamedTuple):
 
 def read_data(predictions: Path, source: Truth, limit: int | None) -> EvalData:
     """Read predictions, true and training labels over one label table, which gains the labels that files name."""
+    import numpy as np
+
     from tagwood.data.predictions import read_ranking
 
     reading, data_format = source.reading, source.format
@@ -215,6 +220,8 @@ def read_data(predictions: Path, source: Truth, limit: int | None) -> EvalData:
     rows, report = source.read(known, "error" if known is None else "add")
     widest = rows if training is None or training.n_labels <= rows.n_labels else training
     ranking, vocab = read_ranking(predictions, widest.vocab, on_unknown="add")
+    if source.docs_limit is not None:
+        ranking = ranking.rows(np.arange(min(source.docs_limit, ranking.n_rows)))
     ranking, n_filtered = without_filtered(ranking, rows)
     return EvalData(
         ranking if limit is None else ranking.top(limit),
@@ -312,13 +319,13 @@ def widen(labels: sparse.csr_array, n_labels: int) -> sparse.csr_array:
     return wide
 
 
-def rank_truth(model: Path, source: Truth, limit: int | None, metrics: list[str] | None) -> EvalData:
+def rank_truth(model: Path, source: Truth, limit: int | None, metrics: list[str] | None, jobs: int | None) -> EvalData:
     """Rank the rows of a dataset with a model and return what is measured."""
     import numpy as np
 
     from tagwood.metrics import LabelCounts, parse_metrics
 
-    ranker = load_ranker(model)
+    ranker = load_ranker(model, jobs)
     if ranker.tagger is not None:
         source = source._replace(reading=source.reading.for_model(ranker.tagger))
     rows, report = source.read(ranker.vocab, "add")

@@ -62,13 +62,16 @@ class StoredRanker:
         return list(rows.texts)
 
 
-def load_ranker(folder: Path) -> StoredRanker:
-    """Load a model folder that `tagwood train` wrote."""
+def load_ranker(folder: Path, jobs: int | None = None) -> StoredRanker:
+    """Load a model folder that `tagwood train` wrote, to run with a number of threads."""
+    from tagwood._check import check_threads, use_threads
     from tagwood.storage import load
     from tagwood.tagger import Tagger
     from tagwood.tagger.features import FeatureTagger
 
     found = load(folder)
+    if jobs is not None:
+        use_threads(found, check_threads(jobs))
     if isinstance(found, Tagger):
         return StoredRanker(tagger=found)
     if isinstance(found, FeatureTagger):

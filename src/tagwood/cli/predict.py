@@ -115,7 +115,7 @@ def predict(
         return
     single = output is None and to is None and given != ["-"] and not is_path(given[0])
     if kind_of(model) == "FeatureTagger":
-        predict_features(model, given, reading, data_format, limit, output, overwrite=force)
+        predict_features(model, given, reading, data_format, limit, output, jobs, overwrite=force)
         return
     tagger = common.load_tagger(model, jobs)
     reading = reading.for_model(tagger)
@@ -338,6 +338,7 @@ def predict_features(
     data_format: str | None,
     limit: int,
     output: Path | None,
+    jobs: int | None,
     *,
     overwrite: bool,
 ) -> None:
@@ -350,7 +351,7 @@ def predict_features(
     if output is None or output.name.endswith((".csv", ".tsv", ".parquet")):
         hint = "Name the file with --output: .jsonl, or .npz for a matrix of scores."
         raise InputError("labels of features are written as rankings", hint=hint)
-    found = load_ranker(model).features
+    found = load_ranker(model, jobs).features
     assert found is not None
     path = Path(given[0])
     if len(given) > 1 or not path.exists():

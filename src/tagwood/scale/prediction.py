@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tagwood._check import use_threads
 from tagwood.data.records import ReadOptions, choose_columns
 from tagwood.errors import DataError, InputError, MissingExtraError, StorageError, TagwoodError
 from tagwood.ranking import Ranking
@@ -243,9 +244,7 @@ def open_model(folder: Path, checksum: str) -> Tagger:
             hint="Put the model on storage that all machines share, or copy it to all of them.",
         )
     tagger = Tagger.load(folder)
-    for part in (tagger.encoder_, tagger.model_):
-        if hasattr(part, "threads"):
-            part.threads = 1
+    use_threads(tagger, 1)
     return tagger
 
 

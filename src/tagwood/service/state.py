@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.requests import Request
 
+from tagwood._check import use_threads
 from tagwood.errors import InputError, TagwoodError
 from tagwood.recipe import recipe_of
 from tagwood.service.batching import RequestBatcher, TagOptions, tag_texts
@@ -64,9 +65,7 @@ class LoadedModel:
         cls, tagger: Tagger, manifest: Manifest | None = None, *, threads: int = 1, run_folder: Path | None = None
     ) -> LoadedModel:
         """Prepare a Tagger, with the manifest it was loaded by; workers share the label index in `run_folder`."""
-        for part in (tagger.encoder_, tagger.model_):
-            if hasattr(part, "threads"):
-                part.threads = threads
+        use_threads(tagger, threads)
         content = tagger.fingerprint_.encode() if manifest is None else manifest_bytes(manifest)
         name = hashlib.sha256(content).hexdigest()[:12]
         if run_folder is None:
