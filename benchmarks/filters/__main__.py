@@ -1,14 +1,15 @@
-"""CPU time of a call with a label filter, relative to the plain call: ``python -m benchmarks.filters``.
+"""CPU time of a call with a label filter or after changes of labels: ``python -m benchmarks.filters``.
 
-A synthetic catalogue of products is queried one text at a time. Plain calls and calls with filters take turns, on one
-thread; a figure is the median over rounds of the ratio of CPU times. Also: how often a filtered beam returns the same
-labels as an exact search among the allowed ones.
+A synthetic catalogue of products is queried one text at a time. Plain calls and the others take turns, on one thread; a
+figure is the median over rounds of the ratio of CPU times. Also: how often a filtered beam returns the same labels as
+an exact search among the allowed ones.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from benchmarks.filters.pecos import measure_pecos
 from benchmarks.report import Page, machine, machine_line, table
 from benchmarks.synthetic import Problem, power_law
 from tagwood import LinearTree, Tagger
+from tagwood.data import Dataset
 from tagwood.models.label_filter import LabelFilter
 from tagwood.tagger import SetRules
+from tagwood.tagger.fitting import label_sets
 
 PAGE = Page("benchmarks", "filters")
 _K = 5
@@ -38,10 +41,13 @@ def as_texts(X: Any) -> list[str]:
 
 def train(problem: Problem, quality: str) -> Tagger:
     """Train a Tagger whose labels are called by numbers with gaps, as products are."""
-    Y = problem.Y_train
-    labels = [(Y.indices[Y.indptr[row] : Y.indptr[row + 1]] * 1009 + 7).tolist() for row in range(Y.shape[0])]
     tagger = Tagger(model=LinearTree(), quality=quality, sets=SetRules(refit=False), keep_texts=0)
-    return tagger.fit(as_texts(problem.X_train), labels)
+    return tagger.fit(as_texts(problem.X_train), as_ids(problem.Y_train))
+
+
+def as_ids(Y: Any) -> list[list[int]]:
+    """Return the labels of the rows as numbers with gaps."""
+    return [(Y.indices[Y.indptr[row] : Y.indptr[row + 1]] * 1009 + 7).tolist() for row in range(Y.shape[0])]
 
 
 def load_or_train(problem: Problem, quality: str, folder: Path) -> Tagger:
@@ -53,6 +59,31 @@ def load_or_train(problem: Problem, quality: str, folder: Path) -> Tagger:
         if hasattr(part, "threads"):
             part.threads = 1
     return tagger
+
+
+def changed_taggers(problem: Problem, quality: str, folder: Path) -> dict[str, Tagger]:
+    """Return the model of a folder after changes of its labels, by title; each is loaded for itself."""
+
+    def load() -> Tagger:
+        return load_or_train(problem, quality, folder)
+
+    n_labels, texts = len(load().vocab_), as_texts(problem.X_train[:1_000])
+    some_rows = slice(min(problem.X_train.shape[0], 20_000))  # the others say nothing about new labels
+    old_ids = as_ids(problem.Y_train[some_rows])
+    old = Dataset(*label_sets(old_ids, load().vocab_), texts=as_texts(problem.X_train[some_rows]))
+    described = {" ".join(text.split()[:4]) + f" new{number}": text for number, text in enumerate(texts)}
+    found = {}
+    for n_new in (1, len(texts)):
+        some = dict(list(described.items())[:n_new])
+        found[f"{n_new:,} labels added by name"] = load().update_labels(texts=some)
+        new_ids = [[2_000_000_000 + number] for number in range(n_new)]
+        found[f"{n_new:,} labels added with rows"] = load().update(texts[:n_new], new_ids, old=old)
+    chosen = np.random.default_rng(2).choice(n_labels, min(10_000, n_labels // 10), replace=False).tolist()
+    title = f"{len(chosen):,} labels"
+    found[f"{title} masked"] = load().update_labels(mask=[load().vocab_.label_id(row) for row in chosen])
+    found[f"{title} removed"] = load().update_labels(vocab=load().vocab_.remove(chosen))
+    both = load().update_labels(vocab=load().vocab_.remove(chosen), texts=described)
+    return found | {f"{title} removed, {len(described):,} added by name": both}
 
 
 def filter_jobs(tagger: Tagger, sizes: list[int]) -> dict[str, dict[str, Any]]:
@@ -78,13 +109,13 @@ def filter_jobs(tagger: Tagger, sizes: list[int]) -> dict[str, dict[str, Any]]:
     return jobs
 
 
-def cpu_ratios(tagger: Tagger, texts: list[str], jobs: dict[str, dict[str, Any]], rounds: int) -> dict[str, Any]:
+def cpu_ratios(calls: dict[str, Callable[[str], object]], texts: list[str], rounds: int) -> dict[str, Any]:
     """Return CPU milliseconds of one text and the ratio to the plain call: medians over rounds of interleaved runs."""
-    times: dict[str, list[float]] = {title: [] for title in jobs}
+    times: dict[str, list[float]] = {title: [] for title in calls}
     for turn in range(rounds + 1):
-        for title, options in jobs.items():
+        for title, call in calls.items():
             some = texts[: 20 if "each call" in title else len(texts)]
-            spent = _cpu(lambda some=some, options=options: [tagger.tag_one(text, _K, **options) for text in some])
+            spent = _cpu(lambda some=some, call=call: [call(text) for text in some])
             if turn:  # the first round prepares
                 times[title].append(1e3 * spent / len(some))
     plain = np.array(times["plain"])
@@ -117,7 +148,11 @@ def measure(n_labels: int, quality: str, cache: Path, rounds: int) -> dict[str, 
     texts = as_texts(problem.X_test)
     jobs = filter_jobs(tagger, [1_000, 10_000, 100_000, 500_000])
     result: dict[str, Any] = {"n_labels": n_labels, "quality": quality}
-    result["calls"] = cpu_ratios(tagger, texts, jobs, rounds)
+    calls = {title: partial(tagger.tag_one, k=_K, **options) for title, options in jobs.items()}
+    result["calls"] = cpu_ratios(calls, texts, rounds)
+    changed = {"plain": tagger, **changed_taggers(problem, quality, cache / f"{quality}-{n_labels}")}
+    calls = {title: partial(other.tag_one, k=_K) for title, other in changed.items()}
+    result["changes"] = cpu_ratios(calls, texts, rounds)
     if quality == "fast":
         prepared = {title: job["restrict"] for title, job in jobs.items() if "to " in title and ", prepared" in title}
         result["agreement"] = {title: agreement(tagger, texts, allowed) for title, allowed in prepared.items()}
@@ -156,6 +191,8 @@ def page_blocks(result: dict[str, Any]) -> Iterator[str]:
             for title, found in model["calls"].items()
         ]
         yield table(["call", "CPU ms", "× plain", "% of the exact search's labels"], rows)
+        changes = [[t, f"{v['cpu_ms']:.2f}", f"{v['ratio']:.2f}"] for t, v in model["changes"].items()]
+        yield table(["plain call after", "CPU ms", "× plain"], changes)
     if "pecos" in result:
         found = result["pecos"]
         yield f"**PECOS**, {found['n_labels']:,} labels, `selected_outputs_csr` of one row"

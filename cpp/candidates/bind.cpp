@@ -4,6 +4,7 @@
 #include "candidates/boosted.hpp"
 #include "candidates/gather.hpp"
 #include "candidates/index.hpp"
+#include "candidates/name_evidence.hpp"
 #include "candidates/names.hpp"
 #include "core/binding.hpp"
 
@@ -102,6 +103,51 @@ MatchesOut py_match_names(In<int64_t> name_ptr, In<int32_t> name_words, In<float
           own(std::move(found.count)),  own(std::move(found.phrases)), own(std::move(found.first))};
 }
 
+// The arrays of a name index, of its labels, of two tables of postings, of texts and of a ranking.
+std::tuple<Out<int64_t>, Out<int32_t>, Out<double>, Out<uint8_t>>
+py_find_evidence(std::tuple<In<int64_t>, In<int32_t>, In<float>, In<int64_t>, In<int32_t>> index, float min_coverage,
+                 In<int32_t> name_labels, In<int32_t> shared, int64_t n_labels,
+                 std::tuple<In<int64_t>, In<int32_t>, In<float>> bags,
+                 std::tuple<In<int64_t>, In<int32_t>, In<float>> related, std::tuple<double, double> least,
+                 In<int64_t> indptr, In<int32_t> words, std::tuple<In<int64_t>, In<int32_t>, In<float>> ranking) {
+  const auto &[name_ptr, name_words, weight, word_ptr, by_word] = index;
+  const auto &[rank_ptr, labels, scores] = ranking;
+  if (size_of(word_ptr) != size_of(weight) + 1 || size_of(std::get<0>(bags)) != size_of(weight) + 1 ||
+      size_of(name_labels) != size_of(name_ptr) - 1 || size_of(shared) != size_of(name_labels) ||
+      size_of(rank_ptr) != size_of(indptr) || size_of(labels) != size_of(scores) ||
+      !all_within(words, INT32_MIN, size_of(weight)) || !all_within(labels, 0, size_of(std::get<0>(related)) - 1))
+    throw nb::value_error("find_evidence: the arrays do not fit together");
+  EvidenceFound found;
+  {
+    nb::gil_scoped_release release;
+    const auto postings = [](const auto &arrays) {
+      return PostingsView{std::get<0>(arrays).data(), std::get<1>(arrays).data(), std::get<2>(arrays).data()};
+    };
+    const NamesView names{words_of(name_ptr, name_words), weight.data(), word_ptr.data(), by_word.data(), min_coverage};
+    const EvidenceView evidence{n_labels,          name_labels.data(), shared.data(),     postings(bags),
+                                postings(related), std::get<0>(least), std::get<1>(least)};
+    found = find_evidence(names, evidence, words_of(indptr, words), {rank_ptr.data(), labels.data(), scores.data()});
+  }
+  return {own(std::move(found.indptr)), own(std::move(found.labels)), own(std::move(found.features)),
+          own(std::move(found.certain))};
+}
+
+std::tuple<Out<int64_t>, Out<int32_t>, Out<float>> py_join_rankings(In<int64_t> indptr, In<int32_t> labels,
+                                                                    In<float> scores, In<int64_t> other_indptr,
+                                                                    In<int32_t> other_labels, In<float> other_scores,
+                                                                    int64_t k) {
+  if (k < 1 || size_of(indptr) != size_of(other_indptr) || size_of(labels) != size_of(scores) ||
+      size_of(other_labels) != size_of(other_scores))
+    throw nb::value_error("join_rankings: the arrays do not fit together");
+  JoinedRanking found;
+  {
+    nb::gil_scoped_release release;
+    found = join_rankings({indptr.data(), labels.data(), scores.data()},
+                          {other_indptr.data(), other_labels.data(), other_scores.data()}, size_of(indptr) - 1, k);
+  }
+  return {own(std::move(found.indptr)), own(std::move(found.labels)), own(std::move(found.scores))};
+}
+
 Out<double> py_boosted_sums(In<int64_t> roots, In<int32_t> feature, In<double> threshold, In<int32_t> left,
                             In<int32_t> right, In<uint8_t> missing_left, In<double> value, In<float> rows,
                             int64_t n_features, double start, int threads) {
@@ -157,6 +203,12 @@ void bind_candidates(nb::module_ &m) {
   m.def("match_names", &py_match_names, arg("name_ptr").noconvert(), arg("name_words").noconvert(),
         arg("weight").noconvert(), arg("word_ptr").noconvert(), arg("by_word").noconvert(), arg("min_coverage"),
         arg("indptr").noconvert(), arg("words").noconvert(), arg("threads"));
+  m.def("find_evidence", &py_find_evidence, arg("index"), arg("min_coverage"), arg("name_labels").noconvert(),
+        arg("shared").noconvert(), arg("n_labels"), arg("bags"), arg("related"), arg("least"),
+        arg("indptr").noconvert(), arg("words").noconvert(), arg("ranking"));
+  m.def("join_rankings", &py_join_rankings, arg("indptr").noconvert(), arg("labels").noconvert(),
+        arg("scores").noconvert(), arg("other_indptr").noconvert(), arg("other_labels").noconvert(),
+        arg("other_scores").noconvert(), arg("k"));
   m.def("gather_candidates", &py_gather_candidates, arg("indptr").noconvert(), arg("labels").noconvert(),
         arg("scores").noconvert(), arg("counts").noconvert(), arg("lengths").noconvert(), arg("found_among"),
         arg("threads"));

@@ -86,8 +86,9 @@ class WordSequences:
             if not sizes.all():
                 ids = np.insert(ids, indptr[:-1][sizes == 0], -1)
                 sizes = np.maximum(1, sizes)
-            borders.append(borders[-1][-1] + np.cumsum(sizes))
-            numbers.append(np.where(ids < 0, UNKNOWN, ids + FIRST).astype(np.int32))
+                indptr = np.concatenate([[0], np.cumsum(sizes)])
+            borders.append(borders[-1][-1] + indptr[1:])
+            numbers.append(ids + np.int32(FIRST))  # -1 becomes UNKNOWN
         return np.concatenate(borders), np.concatenate(numbers)
 
     def counts(self, texts: Iterable[str]) -> NDArray[np.int64]:

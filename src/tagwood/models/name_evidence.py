@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from tagwood import _kernels
 from tagwood.errors import InputError
 from tagwood.features.words import FIRST, WordSequences
-from tagwood.models.name_index import LONGEST, Matches, NameIndex, stems_of, texts_with, words_of_names
+from tagwood.models.name_index import LONGEST, NameIndex, stems_of, texts_with, words_of_names
 from tagwood.models.name_matcher import plain_names
 from tagwood.ranking import Ranking
 from tagwood.storage import State
@@ -114,17 +114,6 @@ class Postings(NamedTuple):
         ptr = matrix.indptr.astype(np.int64)
         return cls(ptr, matrix.indices.astype(np.int32), matrix.data.astype(np.float32))
 
-    def sums(
-        self, at: NDArray[Any], rows: NDArray[Any], weights: NDArray[Any], n_columns: int, n_rows: int
-    ) -> NDArray[np.float64]:
-        """Return (n_rows * n_columns,) sums of rows of this matrix: row ``at[i]`` times weight i goes to row i."""
-        begin = self.ptr[at]
-        sizes = self.ptr[at + 1] - begin
-        place = np.repeat(begin - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-        cells = np.repeat(rows * n_columns, sizes) + self.columns[place]
-        values = np.repeat(weights, sizes) * self.values[place]
-        return np.bincount(cells, values, minlength=n_rows * n_columns).astype(np.float64, copy=False)
-
     def renumbered(self, places: NDArray[np.int64], n_rows: int) -> Postings:
         """Return `n_rows` rows, the last ones empty, with column i as ``places[i]``; those at -1 are left out."""
         to = places[self.columns]
@@ -148,12 +137,17 @@ class Postings(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """New labels that may fit a text: row, place of the label, features, and whether the text is just its name."""
+    """New labels that may fit texts: borders of the texts, then place, features and whether the text is just its name."""
 
-    row: NDArray[np.int64]
-    place: NDArray[np.int64]
+    indptr: NDArray[np.int64]
+    place: NDArray[np.int32]
     features: Floats
     certain: NDArray[np.bool_]
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Text of each label."""
+        return np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,63 +210,23 @@ class NameEvidence:
         bags = self.bags.renumbered(places, index.weight.size)
         return NameEvidence(kept.size, index, bags, self.related.renumbered(places, n_known))
 
-    @cached_property
-    def _totals(self) -> NDArray[np.float32]:
-        """Weight of each name."""
-        index = self.index
-        return np.add.reduceat(index.weight[index.name_words], index.name_ptr[:-1])
-
-    @cached_property
-    def _name_columns(self) -> NDArray[np.float64]:
-        """(n_names, 3) features of a name that do not depend on the text."""
-        index = self.index
-        return np.column_stack([np.log1p(np.diff(index.name_ptr)), self._totals, np.log(index.shared)])
-
     def candidates(self, texts: list[str], ranking: Ranking) -> Candidates:
         """Return the labels with some evidence, given the trained labels that the model suggests."""
-        index, n, n_rows = self.index, self.n, len(texts)
-        borders, stems = index.read(texts, 1)
-        found = index.match(borders, stems, 1)
-        labels, at = index.name_labels[found.names], found.rows
-        cells = at * n + labels
-        best = np.arange(cells.size)
-        if not index.one_name_each:  # keep the name with the most weight in the text
-            best = np.lexsort((-found.coverage * self._totals[found.names], cells))
-            best = best[np.diff(cells[best], prepend=-1) != 0]
-        rows = np.repeat(np.arange(n_rows), np.diff(ranking.indptr))
-        related = self.related.sums(ranking.labels, rows, np.sqrt(ranking.scores), n, n_rows)
-        cosines = self._cosines(borders, stems, n_rows)
-        every = np.union1d(cells[best], np.flatnonzero((related >= _RELATED) | (cosines >= _ALIKE)))
-        columns = np.zeros((every.size, len(FEATURES)))
-        columns[:, 0] = columns[:, 1] = 1
-        to = np.searchsorted(every, cells[best])
-        chosen = found.names[best]
-        columns[to, 1] = 0
-        kept: list[Any] = [column[best] for column in found[1:]]
-        matched = Matches(found.indptr, *kept).features()
-        columns[to, 2:10] = np.column_stack([*matched, *self._name_columns[chosen].T])
-        columns[:, 10] = columns[:, 2] ** 2
-        columns[:, 11] = cosines[every]
-        columns[:, 12] = np.sqrt(related[every])
-        columns[:, 13] = columns[:, 12] * columns[:, 1]
-        row, place = np.divmod(every, n)
-        if ranking.labels.size:
-            sized = ranking.indptr[1:] > ranking.indptr[:-1]
-            first = np.where(sized, ranking.scores[np.minimum(ranking.indptr[:-1], ranking.scores.size - 1)], 0)
-            columns[:, 14] = first[row]
-        certain = np.zeros(every.size, dtype=np.bool_)
-        whole = np.diff(index.name_ptr)[chosen] == np.diff(borders)[at[best]]
-        certain[to] = whole & (found.phrases[best] > 0) & (found.coverage[best] > 0.9999)
-        return Candidates(row, place, columns, certain)
-
-    def _cosines(self, borders: NDArray[np.int64], stems: NDArray[np.int32], n_rows: int) -> NDArray[np.float64]:
-        """Return (n_rows * n,) cosines of texts and labels, each a set of words."""
-        weight = self.index.weight
-        rows = np.repeat(np.arange(n_rows), np.diff(borders))[stems >= 0]
-        keys = np.unique(rows * weight.size + stems[stems >= 0])
-        rows, own = np.divmod(keys, max(1, weight.size))
-        lengths = np.sqrt(np.bincount(rows, weight[own].astype(np.float64) ** 2, minlength=n_rows))
-        return self.bags.sums(own, rows, weight[own] / np.maximum(lengths, 1e-9)[rows], self.n, n_rows)
+        index = self.index
+        arrays = (index.name_ptr, index.name_words, index.weight, index.word_ptr, index.by_word)
+        indptr, places, features, certain = _kernels.find_evidence(
+            arrays,
+            index.min_coverage,
+            index.name_labels,
+            index.shared,
+            self.n,
+            self.bags,
+            self.related,
+            (_ALIKE, _RELATED),
+            *index.read(texts, 1),
+            (ranking.indptr, ranking.labels, ranking.scores),
+        )
+        return Candidates(indptr, places, features.reshape(-1, len(FEATURES)), certain.view(np.bool_))
 
     def matched_words(self, text: str, place: int) -> list[str]:
         """Return the words of a text that a label's names or description have, in the order of the text."""

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from tagwood import _kernels
 from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.errors import InputError
 from tagwood.models.name_evidence import FEATURES, Candidates, NameEvidence, WordCounts
@@ -124,7 +125,7 @@ class NameCurve:
         found = _in_blocks(evidence, list(held.texts[: rows.size]), ranking)
         truth = held.truth[rows]
         true = np.repeat(rows, np.diff(truth.indptr)) * np.int64(truth.shape[1]) + truth.indices
-        right = np.isin(found.row * np.int64(truth.shape[1]) + hidden[found.place], true)
+        right = np.isin(found.rows * np.int64(truth.shape[1]) + hidden[found.place], true)
         if right.sum() < _FEWEST_HITS:
             return default
         return replace(default, weights=fit_logistic(found.features, right.astype(np.float64), prior=default.weights))
@@ -245,24 +246,14 @@ class NewLabels:
         if self.evidence is None:
             return ranking.top(k)
         found = _in_blocks(self.evidence, texts, ranking)
-        labels = self.labels[found.place]
-        use = self.on[found.place] if allowed is None else self.on[found.place] & allowed[labels]
-        scores = sigmoid(self._logits(found)).astype(np.float32)
-        ends = np.minimum(ranking.indptr[:-1] + k, ranking.indptr[1:])
-        full = ends - ranking.indptr[:-1] == k
-        last = np.where(full, ranking.scores[ends - 1], 0) if ranking.scores.size else np.zeros(full.size)
-        use &= scores > last[found.row]
-        if not use.any():
-            return ranking.top(k)
-        rows = np.repeat(np.arange(ranking.n_rows), np.diff(ranking.indptr))
+        labels, scores = self.labels[found.place], np.empty(0, dtype=np.float32)
+        if labels.size:
+            use = self.on[found.place] if allowed is None else self.on[found.place] & allowed[labels]
+            scores = np.where(use, sigmoid(self._logits(found)), 0).astype(np.float32)
         # A model may find some of them by itself, as PRIME does; its own score stays.
-        cells, known = found.row * ranking.n_labels + labels, rows * ranking.n_labels + ranking.labels
-        use &= ~np.isin(cells, known)
-        rows, labels = np.concatenate([rows, found.row[use]]), np.concatenate([ranking.labels, labels[use]])
-        scores = np.concatenate([ranking.scores, scores[use]])
-        order = np.lexsort((labels, -scores, rows))
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=ranking.n_rows))])
-        return Ranking.from_trusted(indptr, labels[order], scores[order], ranking.n_labels).top(k)
+        present = (ranking.indptr, ranking.labels, ranking.scores)
+        joined = _kernels.join_rankings(*present, found.indptr, labels, scores, k)
+        return Ranking.from_trusted(*joined, ranking.n_labels)
 
     def explain(self, text: str, label: int, ranking: Ranking) -> Reason:
         """Return why a label fits a text, given the ranking of trained labels of the text."""
@@ -315,6 +306,7 @@ def _in_blocks(evidence: NameEvidence, texts: list[str], ranking: Ranking) -> Ca
     parts = []
     for begin in range(0, len(texts), size):
         rows = np.arange(begin, min(begin + size, len(texts)))
-        found = evidence.candidates(texts[begin : begin + size], ranking.rows(rows))
-        parts.append(found._replace(row=found.row + begin))
-    return Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        parts.append(evidence.candidates(texts[begin : begin + size], ranking.rows(rows)))
+    sizes = np.concatenate([np.diff(part.indptr) for part in parts])
+    columns = [np.concatenate(column) for column in list(zip(*parts, strict=True))[1:]]
+    return Candidates(np.concatenate([[0], np.cumsum(sizes)]), *columns)
