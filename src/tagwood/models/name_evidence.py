@@ -137,7 +137,7 @@ class Postings(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """New labels that may fit texts: borders of the texts, then place, features and whether the text is just its name."""
+    """New labels that may fit texts: borders of texts, then place, features and whether the text is just the name."""
 
     indptr: NDArray[np.int64]
     place: NDArray[np.int32]
