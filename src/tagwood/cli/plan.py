@@ -12,12 +12,12 @@ from tagwood.cli.reading import DataArgument, Reading, need_texts, read_rows, sa
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from rich.console import RenderableType
 
     from tagwood.data import Dataset
-    from tagwood.planning import DataFigures, Forecast, Value
+    from tagwood.planning import Forecast, Value
     from tagwood.planning.disk import DiskNeeds
     from tagwood.planning.operating_points import Limits, Point
     from tagwood.recipe import Recipe
@@ -119,6 +119,7 @@ def find_way(rows: Dataset, recipe: Recipe, limit: float) -> Way:
     """Return how a training within a memory limit (bytes) goes."""
     from tagwood._check import show_amount
     from tagwood.planning.forecast import used_bytes
+    from tagwood.planning.qualities import predictor
 
     in_memory = predictor(rows)(recipe).peak_bytes.expected
     if in_memory <= limit:
@@ -146,7 +147,7 @@ def choose(rows: Dataset, recipe: Recipe, limits: Limits) -> tuple[dict[str, For
     """Return the forecast of each quality, and the operating point: that of the recipe, if there are no limits."""
     from tagwood.planning import Limits
     from tagwood.planning.operating_points import Point
-    from tagwood.planning.qualities import choose_quality
+    from tagwood.planning.qualities import choose_quality, predictor
     from tagwood.tagger.quality import QUALITIES
 
     predict = predictor(rows)
@@ -182,29 +183,6 @@ def disk_way(rows: Dataset, recipe: Recipe, used: float, in_memory: float | None
     figures, threads = figures_for(rows, tagger), check_threads(parts_of(tagger)[1].threads)
     forecast = forecast_training(figures, tagger, used_bytes=used)
     return fast, disk_needs(figures, tagger, forecast, used, threads)
-
-
-def predictor(rows: Dataset, used: float | None = None) -> Callable[[Recipe], Forecast]:
-    """Return a function that forecasts the training of a recipe; the data are measured once for each encoder.
-
-    `used` are the bytes of a process that holds the data; default those of this process.
-    """
-    from tagwood.planning import forecast_training
-    from tagwood.planning.forecast import figures_for, used_bytes
-    from tagwood.planning.qualities import forecast_quality
-
-    used = used_bytes() if used is None else used
-    known: dict[str, DataFigures] = {}
-
-    def predict(changed: Recipe) -> Forecast:
-        tagger = changed.tagger()
-        key = repr(changed.sections.get("features", {}))
-        if key not in known:
-            known[key] = figures_for(rows, tagger)
-        tree = forecast_training(known[key], tagger, used_bytes=used)
-        return forecast_quality(tree, known[key], tagger, tagger.effective_quality)
-
-    return predict
 
 
 def read_limits(max_ram: str | None, max_latency: str | None, max_size: str | None, time: str | None) -> Limits:

@@ -316,14 +316,13 @@ def within_budget(rows: Dataset, recipe: Recipe) -> Recipe:
     from tagwood.models.ensemble import Budget
     from tagwood.planning import Limits
     from tagwood.planning.forecast import has_forecast
+    from tagwood.planning.qualities import predictor
     from tagwood.tagger.quality import QUALITIES
 
     tagger = recipe.tagger()
     budget = tagger.budget
     if budget == Budget() or not has_forecast(tagger):
         return recipe
-    from tagwood.cli.plan import predictor
-
     limits = Limits(None, budget.latency_seconds, budget.bytes, budget.seconds)
     predict, said = predictor(rows), ""
     for quality in reversed(QUALITIES[: QUALITIES.index(tagger.effective_quality) + 1]):
@@ -348,8 +347,8 @@ def check_memory(rows: Dataset, recipe: Recipe, allowed: float | None, *, force:
     trained without one.
     """
     from tagwood._check import show_amount, show_time
-    from tagwood.cli.plan import predictor
     from tagwood.planning.forecast import has_forecast, largest_bytes
+    from tagwood.planning.qualities import predictor
 
     if not has_forecast(recipe.tagger()):
         return
@@ -386,9 +385,10 @@ def choose_way(rows: Dataset, recipe: Recipe, limit: float, files: Path, *, forc
     import shutil
 
     from tagwood._check import check_threads, show_amount, show_time
-    from tagwood.cli.plan import disk_way, predictor, text_bytes
+    from tagwood.cli.plan import disk_way, text_bytes
     from tagwood.data.stored_texts import StoredTexts, WorkFolder
     from tagwood.planning.forecast import has_forecast, parts_of, used_bytes
+    from tagwood.planning.qualities import predictor
 
     assert isinstance(rows.texts, StoredTexts)
     tagger = recipe.tagger()

@@ -14,9 +14,10 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from tagwood.data.dataset import Dataset
 from tagwood.models.ensemble.members import holdout_plan
 from tagwood.planning.figures import DataFigures
-from tagwood.planning.forecast import Forecast, Value, n_fits
+from tagwood.planning.forecast import Forecast, Value, figures_for, forecast_training, n_fits, used_bytes
 from tagwood.planning.operating_points import Limits, Point, choose_point
 from tagwood.recipe import Recipe
 from tagwood.tagger import Tagger
@@ -45,6 +46,25 @@ NEEDS = {
     "balanced": Needs(1.0, 1.0, 3.0, 0.0026, 0.0003, 1.2),
     "best": Needs(11.5, 11.0, 12.0, 0.009, 0.0012, 2.0),
 }
+
+
+def predictor(rows: Dataset, used: float | None = None) -> Callable[[Recipe], Forecast]:
+    """Return a function that forecasts the training of a recipe; the data are measured once for each encoder.
+
+    `used` are the bytes of a process that holds the data; default those of this process.
+    """
+    used = used_bytes() if used is None else used
+    known: dict[str, DataFigures] = {}
+
+    def predict(recipe: Recipe) -> Forecast:
+        tagger = recipe.tagger()
+        key = repr(recipe.sections.get("features", {}))
+        if key not in known:
+            known[key] = figures_for(rows, tagger)
+        tree = forecast_training(known[key], tagger, used_bytes=used)
+        return forecast_quality(tree, known[key], tagger, tagger.effective_quality)
+
+    return predict
 
 
 def forecast_quality(tree: Forecast, figures: DataFigures, tagger: Tagger, quality: str) -> Forecast:
