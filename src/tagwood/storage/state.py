@@ -242,7 +242,7 @@ MODULES: Final[dict[str, str]] = {
     "NameMatcher": "tagwood.models.name_matcher",
     "Neighbours": "tagwood.models.neighbours",
     "SetGenerator": "tagwood.neural.otseq2set.model",
-    "PrototypeClassifiers": "tagwood.neural.prime.model",
+    "PrototypeClassifiers": "tagwood.neural.prime.classifiers",
     "PrototypeModel": "tagwood.neural.prime.model",
     "Shard": "tagwood.storage.shards",
     "SetRule": "tagwood.probabilities.sets",

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import tagwood
-from tagwood import Ensemble, LinearTree, PrototypeModel, TextEncoder
+from tagwood import PrototypeModel, TextEncoder
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError, NotFittedError
 from tagwood.neural.prime.model import NEW_LABEL_WEIGHT
@@ -259,37 +259,6 @@ def test_training_begins_with_a_fitted_encoder_and_leaves_it_alone(problem):
     assert torch.equal(encoder.module.vectors.weight, before)
 
 
-def test_classifiers_on_frozen_embeddings_and_the_ensemble(tmp_path, problem, fitted):
-    texts, labels, _, test_texts, test_labels = problem
-    classifiers = fitted.with_classifiers(texts, labels)
-    assert right(classifiers, test_texts, test_labels) > 0.9
-    assert classifiers.tree_.max_leaf_size == 45  # one-vs-all
-    tagwood.save(classifiers, tmp_path / "model")
-    assert tagwood.load(tmp_path / "model").rank(test_texts) == classifiers.rank(test_texts)
-    both = Ensemble([fitted, classifiers])
-    assert right(both, test_texts, test_labels) > 0.9
-    assert fitted.with_classifiers(texts, labels, LinearTree(max_leaf_size=7, threads=1)).tree_.max_leaf_size == 7
-
-
-def test_classifiers_choose_their_own_cost_on_held_out_rows(fitted, monkeypatch):
-    texts, labels, _ = word_pairs()
-    tried = []
-    fit = LinearTree.fit
-
-    def noted(self, X, y, **options):
-        tried.append((self.C, X.shape[0]))
-        return fit(self, X, y, **options)
-
-    monkeypatch.setattr(LinearTree, "fit", noted)
-    found = fitted.with_classifiers(texts, labels)
-    n_rows = len(texts)
-    assert [C for C, rows in tried if rows == n_rows - n_rows // 5] == [1.0, 8.0, 64.0]
-    assert tried[-1] == (found.tree_.C, n_rows)
-    tried.clear()
-    few = fitted.with_classifiers(texts[:40], labels[:40])
-    assert tried == [(few.tree_.C, 40)]
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -341,17 +310,6 @@ def test_models_are_pickled_and_cloned(problem, fitted):
     assert (unfitted.encoder.dimension, unfitted.training.epochs) == (64, 2)
 
 
-def test_classifiers_are_pickled_and_cloned_with_their_encoder(problem, fitted):
-    texts, labels, _, test_texts, _ = problem
-    classifiers = fitted.with_classifiers(texts, labels)
-    again = pickle.loads(pickle.dumps(classifiers))
-    assert again.rank(test_texts) == classifiers.rank(test_texts)
-    copy = clone(classifiers)
-    assert not hasattr(copy, "tree_")
-    copy.fit(texts, labels, label_features=fitted.index_.vectors)
-    assert copy.rank(test_texts) == classifiers.rank(test_texts)
-
-
 def test_custom_settings_are_stored(problem, tmp_path):
     texts, labels, names, test_texts, _ = problem
     preset = replace(PRESETS["ngame"], loss=replace(PRESETS["ngame"].loss, high=0.2))
@@ -370,8 +328,8 @@ def test_models_work_in_scikit_learn(problem):
     search = GridSearchCV(model, {"epochs": [1, 4], "encoder__dimension": [32]}, cv=2)
     search.fit(texts, Y, label_texts=names)
     assert search.best_score_ > 0.9
-    classifiers = search.best_estimator_.with_classifiers(texts, Y)
-    assert cross_val_score(classifiers, texts, Y, cv=2).min() > 0.9
+    classifiers = search.best_estimator_.with_classifiers(texts, Y, label_texts=names)
+    assert cross_val_score(classifiers, texts, Y, cv=2, params={"label_texts": names}).min() > 0.9
 
 
 def test_without_epochs_prototypes_are_the_means_of_texts_and_rows(problem):

@@ -8,9 +8,6 @@ Decisions
   vectors are part of the prototypes. A new label passes through the network with its text as the only source.
 * Scores are cosine similarities. `predict` cuts them where the training rows get as many labels as they have; a Tagger
   calibrates them instead.
-* The classifiers of PRIME (W) are those of a `LinearTree` over embeddings, whose tree is shaped by the prototypes:
-  the negatives of a label are the rows of similar labels, which are the hard ones. Up to 1,000 labels form one leaf:
-  full one-vs-all. No weight is dropped or rounded, because embeddings are dense.
 * Same seed and number of torch threads, same model on the CPU.
 """
 
@@ -32,9 +29,9 @@ from tagwood.errors import InputError
 from tagwood.features.base import check_texts
 from tagwood.metrics import evaluate as evaluate_ranking
 from tagwood.models.base import FittedModel, Progress, check_label_texts, check_pairs, check_text_rows
-from tagwood.models.linear_tree import LinearTree, Solver
 from tagwood.neural.encoders.modules import HeadModule, StateMemory
 from tagwood.neural.encoders.text_encoder import FROM_SCRATCH, TextEncoder, suitable_encoder
+from tagwood.neural.prime.classifiers import PrototypeClassifiers
 from tagwood.neural.prime.label_index import LabelIndex
 from tagwood.neural.prime.network import PrototypeNetwork
 from tagwood.neural.prime.settings import CENTROIDS, PRESETS, RATES, PrototypeSettings, PrototypeTraining
@@ -59,9 +56,6 @@ _MAX_LABELS = 50  # labels per row that `predict` returns
 _SAMPLE = 1000  # training rows from which its threshold is learned
 _HELD_OUT = 0.1  # share of the rows held out for early stopping
 _MAX_HELD_OUT = 2000
-_COSTS = (1.0, 8.0, 64.0)  # C that are tried for the classifiers
-_COST_ROWS = 5000  # rows that it is chosen on
-_ONE_LEAF = 1000  # labels up to which the tree of `PrototypeClassifiers` is a single leaf
 
 
 @storable("PrototypeModel")
@@ -286,40 +280,21 @@ class PrototypeModel(FittedModel):
         first, self.n_labels_ = self.n_labels_, len(self.index_)
         return np.arange(first, self.n_labels_)
 
-    def with_classifiers(self, X: Iterable[str], y: Any, tree: LinearTree | None = None) -> PrototypeClassifiers:
-        """Return linear classifiers on the frozen embeddings of these rows, PRIME (W).
+    def with_classifiers(
+        self, X: Iterable[str], y: Any, *, label_texts: Iterable[str] | None = None, C: float | None = None
+    ) -> PrototypeClassifiers:
+        """Return linear classifiers on the frozen embeddings of these rows that start from the prototypes, PRIME (W).
 
-        They know all labels of this model, also those without rows. `tree` has their settings; by default its C is
-        chosen on held-out rows.
+        They know all labels of this model, also those without rows. `C` is chosen on held-out rows by default, which
+        needs the texts of all labels.
         """
         self._check_fitted()
         rows, labels = check_text_rows(X, y)
         if labels.shape[1] > self.n_labels_:
             raise InputError(f"y must have the {self.n_labels_:,} labels of the model", given=f"{labels.shape[1]:,}")
         labels = sparse.csr_array((labels.data, labels.indices, labels.indptr), shape=(labels.shape[0], self.n_labels_))
-        if tree is None:
-            leaf = self.n_labels_ if self.n_labels_ <= _ONE_LEAF else 100
-            solver = Solver(threshold=0.0, weights="float32")
-            tree = LinearTree(max_leaf_size=leaf, solver=solver, seed=self.seed, threads=self.threads)
-            tree.set_params(C=self._choose_cost(rows, labels, tree))
-        classifiers = PrototypeClassifiers(self.encoder_, tree)
-        return classifiers.fit(rows, labels, label_features=self.index_.vectors)
-
-    def _choose_cost(self, rows: list[str], Y: sparse.csr_array, tree: LinearTree) -> float:
-        """Return the C with the best nDCG@5 on held-out rows: embeddings are dense and need another one than TF-IDF."""
-        usable = np.flatnonzero(np.diff(Y.indptr))
-        if usable.size < FEWEST_ROWS:
-            return float(tree.C)
-        order = np.random.default_rng([self.seed, 60]).permutation(usable)[:_COST_ROWS]
-        held, rest = np.split(order, [order.size // 5])
-        X_held, X_rest = np.split(self.encode([rows[row] for row in order]), [held.size])
-        found = {}
-        for C in _COSTS:
-            model = LinearTree(**{**tree.get_params(deep=False), "C": C})
-            model.fit(X_rest, check_labels(Y[rest]), label_features=self.index_.vectors)
-            report = evaluate_ranking(check_labels(Y[held]), model.rank(X_held, k=5), metrics=["nDCG@5"])
-            found[C] = float(report["nDCG@5"])
-        return max(found, key=lambda C: found[C])
+        classifiers = PrototypeClassifiers(self.encoder_, C=C, seed=self.seed, threads=self.threads)
+        return classifiers.fit(rows, labels, label_texts=label_texts, prototypes=self.index_.vectors)
 
     def settled(self) -> Self:
         """Return an unfitted copy with the encoder and settings that were chosen, to train without trials."""
@@ -480,98 +455,6 @@ class PrototypeModel(FittedModel):
         encoder.check_params()
         LabelIndex(np.zeros((1, 1)), self.index)
         self.resolved_settings(encoder)
-
-
-@storable("PrototypeClassifiers")
-class PrototypeClassifiers(FittedModel):
-    """Rank labels by linear classifiers on the embeddings of a trained encoder.
-
-    `PrototypeModel.with_classifiers` makes one; ``Ensemble([model, model.with_classifiers(texts, Y)])`` combines both.
-    `fit` trains the classifiers; the encoder is not changed. scikit-learn's `clone` keeps the encoder too.
-
-    Parameters
-    ----------
-    encoder
-        A fitted `TextEncoder`.
-    tree
-        Unfitted classifiers.
-
-    Attributes
-    ----------
-    tree_ : LinearTree
-    n_labels_ : int
-    """
-
-    takes = "texts"
-
-    def __init__(self, encoder: TextEncoder, tree: LinearTree) -> None:
-        self.encoder = encoder
-        self.tree = tree
-
-    def __sklearn_clone__(self) -> Self:
-        return type(self)(self.encoder, LinearTree(**self.tree.get_params(deep=False)))
-
-    def fit(
-        self,
-        X: Iterable[str],
-        y: Any,
-        *,
-        label_features: NDArray[np.float32] | None = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Train the classifiers on texts and their label sets.
-
-        `label_features` (n_labels, any) shape the tree; default the mean embedding of each label's rows.
-        """
-        self.check_params()
-        rows, labels = check_text_rows(X, y)
-        self.tree_ = LinearTree(**self.tree.get_params(deep=False)).fit(
-            self.encoder.transform(rows), labels, label_features=label_features, progress=progress
-        )
-        self.n_labels_ = self.tree_.n_labels_
-        return self
-
-    def rank(
-        self,
-        X: Iterable[str],
-        k: int = 5,
-        *,
-        restrict: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
-    ) -> Ranking:
-        """Return the best `k` labels of each text."""
-        self._check_fitted()
-        return self.tree_.rank(self.encoder.transform(X), k, restrict=restrict, exclude=exclude)
-
-    def predict(self, X: Iterable[str]) -> sparse.csr_array:
-        """Return the label sets: labels with a score of at least 0.5, at most 50 per row."""
-        self._check_fitted()
-        return self.tree_.predict(self.encoder.transform(X))
-
-    def score_labels(self, X: Iterable[str], pairs: ArrayLike) -> NDArray[np.float32]:
-        """Return the scores of (n_pairs, 2) pairs: the row of a text, and a label."""
-        self._check_fitted()
-        return self.tree_.score_labels(self.encoder.transform(X), pairs)
-
-    def state(self) -> State:
-        """Return the stored form."""
-        self._check_fitted()
-        return State("PrototypeClassifiers", parts={"encoder": self.encoder.state(), "tree": self.tree_.state()})
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Rebuild the model from its stored form."""
-        tree = LinearTree.from_state(state.part("tree"))
-        model = cls(TextEncoder.from_state(state.part("encoder")), LinearTree(**tree.get_params(deep=False)))
-        model.tree_, model.n_labels_ = tree, tree.n_labels_
-        return model
-
-    def check_params(self) -> None:
-        """Raise `InputError` for a parameter with an invalid value."""
-        if not isinstance(self.encoder, TextEncoder):
-            raise InputError("encoder must be a TextEncoder", given=type(self.encoder).__name__)
-        if not isinstance(self.tree, LinearTree):
-            raise InputError("tree must be a LinearTree", given=type(self.tree).__name__)
 
 
 def usual_threshold(ranking: Ranking, n_true: int) -> float:
