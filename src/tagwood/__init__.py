@@ -4,7 +4,6 @@ The public names and only them. Each is loaded when it is first used, so that th
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from tagwood.storage import load, save
     from tagwood.tagger import Tag, Tagger, Tags
 
-__version__ = version("tagwood")
+    __version__: str
 
 __all__ = [
     "Budget",
@@ -95,6 +94,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("tagwood")
     if name not in _HOMES:
         raise AttributeError(f"module 'tagwood' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import as_list, check_finite
+from tagwood._lazy import sparse
 from tagwood.errors import InputError
 
 _INT32_MAX = np.iinfo(np.int32).max

@@ -7,10 +7,12 @@ entry point group ``tagwood.models``, ``tagwood.encoders`` or ``tagwood.trees``.
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tagwood.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 def plugin_names(kind: str) -> list[str]:
@@ -44,6 +46,8 @@ def plugin_name(kind: str, cls: type) -> str | None:
 
 
 def _points(kind: str) -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points  # slow to import, and needed for names that are not known only
+
     return tuple(entry_points(group=f"tagwood.{kind}"))
 
 

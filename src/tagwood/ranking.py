@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import check_choice, check_int
+from tagwood._lazy import sparse
 from tagwood._sparse import top_k_rows
 from tagwood.errors import InputError
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood._check import as_list, check_float, check_int
+from tagwood._lazy import sparse
 from tagwood._sparse import check_features, check_labels, csr_parts
 from tagwood.data.stored_texts import StoredTexts
 from tagwood.data.vocab import LabelVocab

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import parsed_lines
 from tagwood.data.formats.json_lines import labels_of, parse_object

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood.data.files import BadLines, decoded_lines
 from tagwood.errors import DataError
 

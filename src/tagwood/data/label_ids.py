@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError
 

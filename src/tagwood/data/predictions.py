@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from tagwood._check import check_choice
+from tagwood._lazy import sparse
 from tagwood.data.files import open_for_writing, parse_json, parsed_lines
 from tagwood.data.formats.csr_files import load_matrix
 from tagwood.data.records import LabelIds, Named

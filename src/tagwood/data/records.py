@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts
 from tagwood.data.dataset import Dataset
 from tagwood.data.encodings import Encoding, detect_encoding

@@ -19,10 +19,10 @@ from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, runtime_ch
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import as_list, check_int, check_threads
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts
 from tagwood.errors import InputError
 from tagwood.storage import State

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from tagwood._check import Params, check_float
+from tagwood._lazy import sparse
 from tagwood._sparse import check_features, normalize_rows
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, check_texts

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import (
@@ -27,6 +26,7 @@ from tagwood._check import (
     check_threads,
     is_pointer,
 )
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts
 from tagwood.data.fields import split_fields
 from tagwood.data.stored_texts import StoredTexts, WorkFolder

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood._sparse import check_labels
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import parse_json, parsed_lines

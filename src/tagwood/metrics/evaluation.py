@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood._lazy import sparse
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError
 from tagwood.metrics.matching import Floats, Match, match

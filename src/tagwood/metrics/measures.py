@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood._check import check_finite
+from tagwood._lazy import sparse
 from tagwood.errors import InputError
 from tagwood.metrics.matching import Floats, Match, discounts
 from tagwood.metrics.propensity import LabelCounts, Propensity, describe_propensity, inverse_propensity

@@ -31,10 +31,10 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts, csr_parts, top_k_rows
 from tagwood.errors import InputError
 from tagwood.models.base import Progress

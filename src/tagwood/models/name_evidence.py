@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
+from tagwood._lazy import sparse
 from tagwood.errors import InputError
 from tagwood.features.words import FIRST, WordSequences
 from tagwood.models.name_index import LONGEST, NameIndex, stems_of, texts_with, words_of_names

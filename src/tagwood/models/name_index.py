@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import check_float, is_pointer
+from tagwood._lazy import sparse
 from tagwood.errors import InputError, MissingExtraError
 from tagwood.features.words import FIRST, WordSequences
 from tagwood.storage import State
@@ -197,7 +197,7 @@ class NameIndex:
     @cached_property
     def one_name_each(self) -> bool:
         """Whether no label has several names."""
-        return np.unique(self.name_labels).size == self.name_labels.size
+        return bool((np.diff(np.sort(self.name_labels)) > 0).all())  # np.unique would import numpy.ma
 
     def state(self) -> State:
         """Return the stored form."""

@@ -28,9 +28,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood._check import check_float, check_int, check_threads
+from tagwood._lazy import sparse
 from tagwood.errors import InputError
 from tagwood.features.base import check_texts
 from tagwood.features.words import FIRST, WordSequences

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import check_choice, check_float, check_int, check_stored_finite, check_threads
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts
 from tagwood.errors import InputError
 from tagwood.features.base import label_centroids

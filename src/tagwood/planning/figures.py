@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
+from tagwood._lazy import sparse
 from tagwood.data.dataset import Dataset
 from tagwood.data.stored_texts import StoredTexts
 from tagwood.errors import InputError

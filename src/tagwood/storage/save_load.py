@@ -19,15 +19,14 @@ import os
 import platform
 import stat
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood._check import check_float, check_int, check_threads
+from tagwood._lazy import sparse
 from tagwood.errors import InputError, MissingExtraError, StorageError, disk_hint
 from tagwood.storage.folder import (
     ARRAYS,
@@ -240,6 +239,8 @@ def _write(
         if arrays:
             write_tensors(staged / name, arrays)
             records[name], infos[name] = _hash_and_sync(staged / name, threads)
+    from importlib.metadata import version  # slow to import, and needed for writing only
+
     versions = {"tagwood": version("tagwood"), "python": platform.python_version()}
     manifest = Manifest(
         format_version=FORMAT_VERSION,

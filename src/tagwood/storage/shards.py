@@ -14,7 +14,6 @@ import dataclasses
 import errno
 import hashlib
 import os
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -126,6 +125,8 @@ def digest(*values: Any) -> str:
     >>> digest(np.arange(3)) == digest(np.arange(3)), digest(np.arange(3)) == digest(np.arange(3.0)), len(digest(1))
     (True, False, 40)
     """
+    from importlib.metadata import version
+
     found = hashlib.sha256(version("tagwood").encode())
     _add(found, values)
     return found.hexdigest()[:40]

@@ -11,9 +11,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood._check import Fitted, check_threads
+from tagwood._lazy import sparse
 from tagwood._sparse import check_features, check_labels, normalize_rows
 from tagwood.data.dataset import Dataset
 from tagwood.data.vocab import LabelVocab

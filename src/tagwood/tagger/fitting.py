@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from tagwood import _kernels
 from tagwood._check import as_list, check_choice, check_float, check_int, is_missing
-from tagwood._sparse import check_labels
+from tagwood._lazy import sparse
+from tagwood._sparse import CsrParts, check_labels, csr_parts
 from tagwood.data.dataset import Dataset
 from tagwood.data.fields import field_names, text_of_fields
 from tagwood.data.label_ids import compact_columns, id_rows
@@ -227,7 +228,7 @@ class Probabilities:
 
     calibrator: Calibrator | None
     held_out: Ranking
-    truth: sparse.csr_array
+    truth: CsrParts
     rules: dict[str, SetRule] = field(default_factory=dict)
 
     @classmethod
@@ -236,12 +237,12 @@ class Probabilities:
         order = np.random.default_rng(0).permutation(ranking.n_rows)  # rows may alternate
         first, second = np.sort(order[::2]), np.sort(order[1::2])
         calibrator = Calibrator().fit(ranking.rows(first), Y[first], frequencies=counts)
-        return cls(calibrator, calibrator.transform(ranking.rows(second)), check_labels(Y[second]))
+        return cls(calibrator, calibrator.transform(ranking.rows(second)), csr_parts(check_labels(Y[second])))
 
     def rule(self, promise: str) -> SetRule:
         """Return the rule that keeps a promise such as ``"precision>=0.9"``; fitted once and remembered."""
         if promise not in self.rules:
-            self.rules[promise] = fit_set_rule(promise, self.held_out, self.truth)
+            self.rules[promise] = fit_set_rule(promise, self.held_out, self.truth.to_scipy())
         return self.rules[promise]
 
     def cut(self, ranking: Ranking, promise: str) -> tuple[Ranking, NDArray[np.bool_]]:
@@ -254,8 +255,8 @@ class Probabilities:
             "indptr": self.held_out.indptr,
             "labels": self.held_out.labels,
             "scores": self.held_out.scores,
-            "truth_indptr": self.truth.indptr.astype(np.int64),
-            "truth_labels": self.truth.indices.astype(np.int32),
+            "truth_indptr": self.truth.indptr,
+            "truth_labels": self.truth.indices,
         }
         params = {"n_labels": self.held_out.n_labels}
         return State(
@@ -272,12 +273,14 @@ class Probabilities:
         indptr = state.array("indptr", np.int64, (None,))
         labels = state.array("labels", np.int32, (None,))
         scores = state.array("scores", np.float32, (labels.size,))
+        held_out = Ranking(indptr, labels, scores, n_labels)
         ends = state.array("truth_indptr", np.int64, (indptr.size,))
         true = state.array("truth_labels", np.int32, (None,))
-        ones = np.ones(true.size, dtype=np.float32)
-        truth = check_labels(sparse.csr_array((ones, true, ends), shape=(indptr.size - 1, n_labels)))
+        truth = CsrParts(ends, true, np.ones(true.size, dtype=np.float32), n_labels)
+        if not _kernels.rows_valid(ends, true, truth.data, n_labels):
+            truth = csr_parts(check_labels(truth.to_scipy()))
         calibrator = Calibrator.from_state(state.part("calibrator")) if "calibrator" in state.parts else None
-        return cls(calibrator, Ranking(indptr, labels, scores, n_labels), truth)
+        return cls(calibrator, held_out, truth)
 
 
 class Parts(NamedTuple):
@@ -373,7 +376,9 @@ def _learn_ensemble(data: Dataset, plan: Plan, report: Progress) -> Learned:
     if held is None:
         return Learned(parts, None, None, _name_curve(data, parts, None))
     report("probabilities", 0.0)
-    probabilities = Probabilities(None, held.ranking, check_labels(held.truth))  # its scores are probabilities
+    probabilities = Probabilities(
+        None, held.ranking, csr_parts(check_labels(held.truth))
+    )  # its scores are probabilities
     texts = list(data.texts or ())
     curve = _name_curve(data, parts, HeldOutRows([texts[row] for row in held.rows], held.ranking, held.truth))
     return Learned(parts, probabilities, measure(held.ranking, held.truth), curve)

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood._check import check_choice, check_float, check_int
+from tagwood._lazy import sparse
 from tagwood._sparse import check_features, check_labels
 from tagwood.errors import InputError
 from tagwood.groups import GroupedLabels, Imputed, impute_labels

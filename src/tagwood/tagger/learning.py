@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood.data.feedback import Feedback
 from tagwood.data.vocab import StringTable
 from tagwood.errors import InputError

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
+from tagwood._lazy import sparse
 from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.errors import InputError
 from tagwood.models.name_evidence import FEATURES, Candidates, NameEvidence, WordCounts

@@ -108,7 +108,7 @@ def pareto(model: Any) -> dict[str, Any] | None:
 
 def calibration(known: Probabilities) -> dict[str, Any]:
     """Return the reliability of probabilities and label sets on the held-out rows."""
-    matched = match(known.truth, known.held_out)
+    matched = match(known.truth.to_scipy(), known.held_out)
     scores = np.asarray(known.held_out.scores, dtype=np.float64)
     hits, n_true = matched.hits.astype(np.float64), float(matched.n_true.sum())
     points, error = reliability(scores, hits)
@@ -171,7 +171,7 @@ def promise_set(known: Probabilities, promise: str) -> dict[str, Any]:
     """
     rule = known.rule(promise)
     sets, review = rule.apply(known.held_out)
-    matched = match(known.truth, sets)
+    matched = match(known.truth.to_scipy(), sets)
     right = float(matched.hits.sum())
     returned = sets.labels.size
     n_true = matched.n_true

@@ -18,9 +18,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from tagwood._check import check_int
+from tagwood._lazy import sparse
 from tagwood._sparse import check_features, csr_parts
 from tagwood.errors import InputError
 from tagwood.models.linear_tree import TreeRanker

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood._check import check_stored_finite, is_pointer
+from tagwood._lazy import sparse
 from tagwood._sparse import normalize_rows
 from tagwood.data.dataset import Dataset
 from tagwood.data.vocab import DETAILS, LabelVocab, StringTable

@@ -18,10 +18,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import storage
 from tagwood._check import Params, as_list, check_choice, check_float, check_int
+from tagwood._lazy import sparse
 from tagwood.data.dataset import Dataset
 from tagwood.data.feedback import FeedbackRecord
 from tagwood.data.fields import text_of_fields

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood.data.dataset import Dataset
 from tagwood.errors import InputError
 from tagwood.features.base import takes_texts

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
+from tagwood._lazy import sparse
 from tagwood._sparse import csr_parts, top_k_rows
 from tagwood.trees.label_tree import LabelTree
 

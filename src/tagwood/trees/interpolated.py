@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood._check import check_choice, check_finite, check_float, check_threads
+from tagwood._lazy import sparse
 from tagwood._sparse import check_features, check_labels, csr_parts
 from tagwood.errors import InputError
 from tagwood.trees.balanced import Splits, check_arity, split_labels, tree_from_splits, tree_of_nodes

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood._sparse import check_features, check_labels
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import BadLines, decoded_lines, open_for_writing, split_folder

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts
 from tagwood.data.dataset import Dataset
 from tagwood.data.files import (

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
+from tagwood._lazy import sparse
 from tagwood.errors import InputError
 from tagwood.ranking import Ranking
 from tagwood.storage import State

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts

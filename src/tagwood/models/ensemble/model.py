@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood._lazy import sparse
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import Encoder

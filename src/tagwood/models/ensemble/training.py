@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts, csr_parts
 from tagwood.features.base import Encoder
 from tagwood.models.disentangled import Disentangled

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood.features.base import Encoder
 from tagwood.models.ensemble.members import Inputs, Member
 from tagwood.models.linear_tree import TreeRanker

@@ -19,10 +19,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import check_choice, check_float, check_int, check_threads
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts, feature_parts
 from tagwood.errors import InputError
 from tagwood.features.stored import StoredRows

@@ -20,9 +20,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood._check import check_float, check_int
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts, check_features, csr_parts
 from tagwood.errors import InputError
 from tagwood.metrics import evaluate

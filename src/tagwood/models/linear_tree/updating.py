@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts
 from tagwood.models.linear_tree.training import NodeRows, TreeTraining
 from tagwood.models.linear_tree.weights import (

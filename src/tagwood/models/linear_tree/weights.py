@@ -24,10 +24,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
 from tagwood._check import check_choice, check_stored_finite, is_pointer
+from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts, csr_parts
 from tagwood.errors import InputError
 from tagwood.models.label_filter import LabelFilter
