@@ -32,6 +32,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--annif", action="store_true", help="also train Annif on TIBKAT, with the first seed")
     parser.add_argument("--rows", type=int, default=0, help="rows of each set; default all")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows and one seed, to try it out")
+    parser.add_argument("--threads", type=int, default=1, help="of training and answers; published times are of one")
     parser.add_argument("--minutes", type=float, default=60, help="time limit of a step")
     options = parser.parse_args()
     if options.quick:
@@ -51,7 +52,7 @@ def run_steps(options: argparse.Namespace, content: dict[str, Any]) -> None:
                 if step == "unseen" and seed != options.seeds[0]:
                     continue
                 print(f"{SETS[name].title}, seed {seed}: {step}", flush=True)
-                job = {"step": step, "set": name, "seed": seed, "limit": options.rows}
+                job = {"step": step, "set": name, "seed": seed, "limit": options.rows, "threads": options.threads}
                 job["qualities"] = qualities if step == "qualities" else ["fast", "balanced"]
                 log = CACHE / "quality" / f"{name}-{seed}-{step}.txt"
                 try:
@@ -60,7 +61,7 @@ def run_steps(options: argparse.Namespace, content: dict[str, Any]) -> None:
                         "benchmarks.quality.worker",
                         job,
                         log,
-                        threads=1,
+                        threads=options.threads,
                         minutes=options.minutes,
                     )
                 except JobFailedError as error:

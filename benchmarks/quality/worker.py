@@ -49,19 +49,19 @@ class Answers(NamedTuple):
         return Answers(self.ranking.rows(index), self.sets.rows(index))
 
 
-def new_tagger(quality: str) -> Tagger:
-    """Return the Tagger of a quality on one thread."""
-    return Tagger(model=LinearTree(threads=1), quality=quality)
+def new_tagger(quality: str, threads: int = 1) -> Tagger:
+    """Return the Tagger of a quality."""
+    return Tagger(model=LinearTree(threads=threads), quality=quality)
 
 
-def measure_qualities(split: Split, qualities: list[str]) -> dict[str, Any]:
+def measure_qualities(split: Split, qualities: list[str], threads: int = 1) -> dict[str, Any]:
     """Train a Tagger of each quality and measure all of them on the held-out rows."""
     counts = LabelCounts.of(split.Y)
     found: dict[str, Any] = {}
     answers: dict[str, Answers] = {}
     for quality in qualities:
         print(f"{quality}: training on {len(split.texts):,} rows", flush=True)
-        tagger = new_tagger(quality)
+        tagger = new_tagger(quality, threads)
         with Meter() as meter:
             tagger.fit(split.texts, split.Y, vocab=split.vocab)
         found[quality] = {**meter.as_dict("train"), **costs(tagger, split.test_texts)}
@@ -172,7 +172,7 @@ def main() -> None:
     if job["step"] == "unseen":
         figures = measure_unseen(split, job["seed"], job["qualities"])
     else:
-        figures = measure_qualities(split, job["qualities"])
+        figures = measure_qualities(split, job["qualities"], job["threads"])
     figures |= {
         "n_train": len(split.texts),
         "n_test": len(split.test_texts),

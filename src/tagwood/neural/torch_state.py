@@ -49,6 +49,11 @@ def mixed_precision(device: str, precision: str) -> AbstractContextManager[Any]:
     return torch.autocast(kind, torch.bfloat16, enabled=half)
 
 
+def cpu_has_bfloat16() -> bool:
+    """Whether this CPU multiplies matrices of bfloat16 faster than those of float32: AVX512-BF16 or AMX."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
 def full_precision(device: torch.device) -> AbstractContextManager[Any]:
     """Compute in float32 for a while: scores and losses inside of a mixed precision."""
     return torch.autocast(device.type, enabled=False)

@@ -38,7 +38,7 @@ ODD = ["", "   ", "木の本 😀", "\ud800 broken", "ﬁr", "x" * 5000, "\x00\u
 
 @pytest.fixture(scope="module")
 def minilm():
-    return TextEncoder("minilm", threads=1).fit([])
+    return TextEncoder("minilm", precision="float32", threads=1).fit([])
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +146,17 @@ def test_bfloat16_changes_vectors_little(minilm):
     assert Z.dtype == np.float32
     assert np.sum(X * Z, axis=1).min() > 0.99
     assert not np.array_equal(X, Z)
+
+
+@pytest.mark.parametrize("has_bfloat16", [False, True])
+def test_minilm_computes_in_bfloat16_where_the_cpu_does(has_bfloat16, minilm, monkeypatch):
+    monkeypatch.setattr("tagwood.neural.encoders.text_encoder.cpu_has_bfloat16", lambda: has_bfloat16)
+    auto = TextEncoder("minilm", threads=1).fit([])
+    X, Z = minilm.transform(TEXTS), auto.transform(TEXTS)
+    assert np.array_equal(X, Z) is not has_bfloat16
+    assert np.sum(X * Z, axis=1).min() > 0.999
+    alone = np.concatenate([auto.transform([text]) for text in TEXTS])
+    assert np.sum(alone * Z, axis=1).min() > 0.9999
 
 
 def test_nothing_is_downloaded(no_network, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tagwood.neural.encoders.tokens import PADDING, TokenRows
+from tagwood.neural.encoders.tokens import PADDING, TokenRows, tokenize, train_tokenizer
 
 ROWS = st.lists(st.lists(st.integers(1, 99), max_size=20), max_size=60)
 
@@ -49,3 +49,22 @@ def test_rows_are_pickled():
     back = pickle.loads(pickle.dumps(TokenRows.of([[1], [], [2, 3]])))
     assert back.ids.tolist() == [1, 2, 3]
     assert back.lengths.tolist() == [1, 0, 2]
+
+
+def test_only_the_beginning_of_a_long_text_is_tokenized_and_its_tokens_stay_the_same():
+    tokenizer = train_tokenizer(["fir and oak", "salt of the sea", "incomprehensibilities"] * 3, 400, max_length=8)
+    texts = ["fir " * 200, "x" * 300, " " * 200 + "sea", "the sea\tof\nsalt " * 40, "incomprehensibilities " * 30, ""]
+    whole, begins = tokenize(tokenizer, texts), tokenize(tokenizer, texts, 8)
+    assert begins.ids.tolist() == whole.ids.tolist()
+    assert begins.lengths.tolist() == whole.lengths.tolist()
+    seen = []
+
+    class Counting:
+        num_special_tokens_to_add = staticmethod(tokenizer.num_special_tokens_to_add)
+
+        def encode_batch_fast(self, batch):
+            seen.extend(map(len, batch))
+            return tokenizer.encode_batch_fast(batch)
+
+    tokenize(Counting(), texts[:1], 8)
+    assert 0 < sum(seen) < 100

@@ -17,6 +17,7 @@ import tagwood
 from tagwood import PrototypeModel, TextEncoder
 from tagwood._sparse import check_labels
 from tagwood.errors import InputError, NotFittedError
+from tagwood.neural.encoders.modules import StateMemory, TransformerModule
 from tagwood.neural.prime.model import NEW_LABEL_WEIGHT
 from tagwood.neural.prime.settings import (
     PRESETS,
@@ -99,6 +100,25 @@ def test_training_that_improves_nothing_is_undone_and_centroids_are_exact(proble
         for share in SHARES
     }
     assert any(np.allclose(model.index_.vectors, vectors, atol=1e-5) for vectors in found.values())
+
+
+def test_a_frozen_network_sees_each_text_once_in_all_trainings_with_one_memory(problem, monkeypatch):
+    texts, labels, names, *_ = problem
+    seen = []
+    forward = TransformerModule.forward
+    monkeypatch.setattr(
+        TransformerModule, "forward", lambda self, tokens: (seen.append(len(tokens)), forward(self, tokens))[1]
+    )
+    encoder = TextEncoder("minilm", trained="head", max_length=8, threads=1)
+    encoder.memory = StateMemory()
+    model = PrototypeModel(encoder=encoder, epochs=0, threads=1)
+    model.fit(texts, labels, label_texts=names)
+    first = sum(seen)
+    again = PrototypeModel(**model.get_params(deep=False)).fit(texts, labels, label_texts=names)
+    assert 0 < first == sum(seen) <= len({*texts, *names})
+    again.forget_texts()
+    again.rank(["a new text"])
+    assert again.encoder_.memory is again.encoder.memory is None
 
 
 def test_softmax_over_all_labels_learns(problem):

@@ -249,6 +249,9 @@ class Ensemble(FittedModel):
             for number, place in enumerate(used):
                 report(f"{members[place].name}, all rows", number / len(used))
                 self.members_[number] = training.fit_all(place, fitted[number])
+        for member in self.members_:
+            if hasattr(member.model, "forget_texts"):
+                member.model.forget_texts()
         self._complete_report(training)
         self.label_counts_ = np.bincount(Y.indices, minlength=self.n_labels_).astype(np.int64)
         return self

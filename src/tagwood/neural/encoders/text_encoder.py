@@ -56,7 +56,13 @@ from tagwood.neural.encoders.tokens import (
     tokenize,
     train_tokenizer,
 )
-from tagwood.neural.torch_state import PRECISIONS, check_device, mixed_precision, torch_threads
+from tagwood.neural.torch_state import (
+    PRECISIONS,
+    check_device,
+    cpu_has_bfloat16,
+    mixed_precision,
+    torch_threads,
+)
 from tagwood.storage import State, storable
 
 if TYPE_CHECKING:
@@ -104,7 +110,8 @@ class TextEncoder(Params):
     precision
         Precision of the matrix products in `transform`: ``"float32"``; ``"bfloat16"``, which is faster only on
         hardware that supports it (GPUs, AVX512-BF16, AMX; with AVX2 alone, minilm took eight times as long); or
-        ``"auto"``: bfloat16 on GPUs that support it.
+        ``"auto"``: bfloat16 on GPUs that support it, and for minilm on CPUs that do (0.55 of the time; vectors have a
+        cosine of 0.9999 with those of float32).
     device
         Where texts are embedded: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``. It is not stored with a model.
     seed, threads
@@ -192,7 +199,7 @@ class TextEncoder(Params):
     def tokens(self, texts: Iterable[str]) -> TokenRows:
         """Return the tokens of each text, at most `max_length`; an empty text has none."""
         self._check_fitted()
-        return tokenize(self.tokenizer_, check_texts(texts))
+        return tokenize(self.tokenizer_, check_texts(texts), self.max_length)
 
     def inputs(self, texts: Iterable[str]) -> EncoderInputs:
         """Return the inputs of `module` in training: tokens, or what the frozen part of the network makes of them."""
@@ -308,7 +315,10 @@ class TextEncoder(Params):
         if self.device != "cpu" and next(module.parameters()).device.type == "cpu":
             module.to(self.device)
         device = next(module.parameters()).device.type
-        with torch_threads(self.threads), torch.inference_mode(), mixed_precision(device, self.precision):
+        precision = self.precision
+        if precision == "auto" and self.encoder == "minilm" and device == "cpu" and cpu_has_bfloat16():
+            precision = "bfloat16"
+        with torch_threads(self.threads), torch.inference_mode(), mixed_precision(device, precision):
             yield
         module.train(was_training)
 

@@ -23,6 +23,7 @@ except ImportError as error:
     raise MissingExtraError("a text encoder", extra="neural") from error
 
 _BLOCK = 8192  # texts tokenized together
+_CHARACTERS = 12  # per token, of the beginning of a long text that is tokenized first
 _RARE = 2  # minimum number of occurrences of a pair that becomes one token
 PADDING = 1.1  # maximum cells per token of a padded chunk of more than a few rows
 _FEW = 8  # rows; smaller chunks would cost more in calls than they save in padding
@@ -152,15 +153,28 @@ def parse_tokenizer(text: str, max_length: int) -> Tokenizer:
     return tokenizer
 
 
-def tokenize(tokenizer: Tokenizer, texts: Iterable[str]) -> TokenRows:
-    """Return the tokens of each text, with special tokens if the tokenizer has them; an empty text has none."""
+def tokenize(tokenizer: Tokenizer, texts: Iterable[str], max_length: int | None = None) -> TokenRows:
+    """Return the tokens of each text, with special tokens if the tokenizer has them; an empty text has none.
+
+    `max_length` is the number of tokens to which the tokenizer truncates texts. It changes no token: of a long text,
+    only so many words are tokenized as have that many tokens.
+    """
     marks = tokenizer.num_special_tokens_to_add(False)
     rows: list[list[int]] = []
     stream = _clean(texts)
     while block := list(islice(stream, _BLOCK)):
-        found = tokenizer.encode_batch_fast(block)
-        rows.extend(one.ids if len(one.ids) > marks else [] for one in found)
+        begins = block if max_length is None else [_first_words(text, _CHARACTERS * max_length) for text in block]
+        found = [one.ids for one in tokenizer.encode_batch_fast(begins)]
+        short = [i for i, text in enumerate(block) if begins[i] is not text and len(found[i]) < (max_length or 0)]
+        for place, one in zip(short, tokenizer.encode_batch_fast([block[i] for i in short]), strict=True):
+            found[place] = one.ids
+        rows.extend(ids if len(ids) > marks else [] for ids in found)
     return TokenRows.of(rows)
+
+
+def _first_words(text: str, most: int) -> str:
+    """Return the whole words in the first `most` characters of a text; the text itself where it is not longer."""
+    return text if len(text) <= most else text[: max(0, text.rfind(" ", 0, most))]
 
 
 def token_places(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:

@@ -307,6 +307,12 @@ class PrototypeModel(FittedModel):
             threads=self.threads,
         )
 
+    def forget_texts(self) -> None:
+        """Drop the outputs of frozen weights that were kept for several trainings on the same texts."""
+        for encoder in (self.encoder, self.encoder_):
+            if isinstance(encoder, TextEncoder):
+                encoder.memory = None
+
     def resolved_settings(self, encoder: TextEncoder | None = None) -> PrototypeSettings:
         """Return the checked settings before trials.
 
@@ -423,7 +429,9 @@ class PrototypeModel(FittedModel):
     def _new_encoder(self, texts: Sequence[str] = ()) -> TextEncoder:
         """Return the unfitted encoder for some texts; only a head is trained behind pretrained weights."""
         if isinstance(self.encoder, TextEncoder):
-            return TextEncoder(**self.encoder.get_params(deep=False))
+            encoder = TextEncoder(**self.encoder.get_params(deep=False))
+            encoder.memory = self.encoder.memory
+            return encoder
         name = suitable_encoder(texts) if self.encoder == "auto" else self.encoder
         trained = "all" if name in FROM_SCRATCH else "head"
         return TextEncoder(name, trained=trained, seed=self.seed, threads=self.threads)
