@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from os import pread as os_pread
 
 import numpy as np
 import pytest
 
-from tagwood.data import Dataset, read_dataset
+from tagwood.data import Dataset, read_dataset, stored_texts
 from tagwood.data.stored_texts import TextWriter
 from tagwood.errors import DataError, StorageError
 
@@ -28,6 +29,17 @@ def test_texts_are_read_as_they_were_written(texts):
     assert texts[1:8:2] == TEXTS[1:8:2]
     with pytest.raises(IndexError):
         texts[len(TEXTS)]
+
+
+@pytest.mark.parametrize("most", [1, 500, 4 << 20])
+def test_blocks_hold_few_bytes_and_change_nothing(texts, monkeypatch, most):
+    read = []
+    monkeypatch.setattr(stored_texts, "_BLOCK_BYTES", most)
+    monkeypatch.setattr(stored_texts.os, "pread", lambda fd, size, at: read.append(size) or os_pread(fd, size, at))
+    assert list(texts) == TEXTS
+    assert max(read) <= max(most, 3000)
+    rows = np.arange(0, len(TEXTS), 50)
+    assert list(texts.pick(rows)) == [TEXTS[row] for row in rows]
 
 
 @pytest.mark.parametrize("step", [1, 2, 700])

@@ -132,17 +132,21 @@ class StoredTexts(Sequence[str]):
         return os.pread(self._fd, end - begin, begin).decode("utf-8", "surrogatepass")
 
     def __iter__(self) -> Iterator[str]:
-        for first in range(0, len(self), _BLOCK):
+        first = 0
+        while first < len(self):
             last = min(first + _BLOCK, len(self))
             rows = np.arange(first, last) if self.rows is None else self.rows[first:last]
             begins, ends = self.offsets[rows], self.offsets[rows + 1]
-            start, size = int(begins[0]), int(ends[-1] - begins[0])
-            if size > max(_BLOCK_BYTES, 2 * int((ends - begins).sum())):  # few texts, far apart
-                yield from (self[place] for place in range(first, last))
-                continue
-            block = os.pread(self._fd, size, start)
-            for begin, end in zip((begins - start).tolist(), (ends - start).tolist(), strict=True):
-                yield block[begin:end].decode("utf-8", "surrogatepass")
+            start = int(begins[0])
+            n = max(1, int(np.searchsorted(ends, start + _BLOCK_BYTES, "right")))
+            begins, ends = begins[:n] - start, ends[:n] - start
+            if int(ends[-1]) > 2 * int((ends - begins).sum()):  # few texts, far apart
+                yield from (self[place] for place in range(first, first + n))
+            else:
+                block = os.pread(self._fd, int(ends[-1]), start)
+                for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+                    yield block[begin:end].decode("utf-8", "surrogatepass")
+            first += n
 
     @property
     def n_bytes(self) -> int:

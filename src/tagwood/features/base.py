@@ -29,6 +29,7 @@ from tagwood.storage import State
 
 Features: TypeAlias = "sparse.csr_array | NDArray[np.float32]"
 
+_FIRST_ROWS: Final = 1024  # of the first chunk; later ones are as large as the texts before allow
 _MAX_ROWS: Final = 8192
 _MAX_CHARS: Final = 4_000_000
 SEPARATOR, WORD, UNSPACED, MARK, IGNORED = range(5)
@@ -157,8 +158,8 @@ def check_texts(texts: Any) -> Iterable[str]:
 def packed_chunks(texts: Iterable[str], folds: NDArray[np.uint32]) -> Iterator[PackedTexts]:
     """Yield the texts in chunks of a few megabytes; texts that the fold table cannot fold are folded."""
     stream = iter(texts)
-    start = 0
-    while block := list(islice(stream, _MAX_ROWS)):
+    start, size = 0, _FIRST_ROWS
+    while block := list(islice(stream, size)):
         try:
             for piece in _pieces(block):
                 yield _pack(piece, folds)
@@ -166,6 +167,7 @@ def packed_chunks(texts: Iterable[str], folds: NDArray[np.uint32]) -> Iterator[P
             _raise_type_error(block, start)
             raise
         start += len(block)
+        size = max(1, min(_MAX_ROWS, _MAX_CHARS * len(block) // max(1, sum(map(len, block)))))
 
 
 def _pieces(block: list[str]) -> Iterator[list[str]]:
