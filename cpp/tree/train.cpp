@@ -115,20 +115,21 @@ void number_by_count(Workspace &ws) {
   std::swap(features, ws.by_count);
 }
 
-// Copies the block's rows into the compact space with the most frequent features first. Where rows are
-// read in chunks, features are numbered and norms computed, but nothing is copied.
-void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOptions &o, double bias_step, bool chunked,
-               Workspace &ws) {
+float squared_norm(std::span<const float> values, double bias_step) {
+  double norm = bias_step * bias_step;
+  for (const float value : values)
+    norm += static_cast<double>(value) * value;
+  return static_cast<float>(norm);
+}
+
+// Copies the block's rows into the compact space with the most frequent features first.
+void copy_rows(const CsrView &x, double bias_step, Workspace &ws) {
   auto &local = ws.rows;
-  ws.local_of.resize(x.n_cols, -1);
-  ws.position_of.resize(x.n_rows, -1);
-  ws.row_of.assign(rows, rows + n);
   local.feature_of.clear();
   ws.counts.clear();
   int64_t stored = 0;
-  PagesRead pages(x, o.mapped);
-  for (int64_t i = 0; i < n; ++i) {
-    for (const int32_t feature : x.row_indices(rows[i])) {
+  for (const int32_t row : ws.row_of) {
+    for (const int32_t feature : x.row_indices(row)) {
       int32_t &id = ws.local_of[feature];
       if (id < 0) {
         id = static_cast<int32_t>(local.feature_of.size());
@@ -138,33 +139,29 @@ void copy_rows(const CsrView &x, const int32_t *rows, int64_t n, const TrainOpti
       ++ws.counts[id];
       ++stored;
     }
-    pages.read(rows[i]);
   }
-  pages.release();
   number_by_count(ws);
   local.ptr.assign(1, 0);
-  local.features.resize(chunked ? 0 : stored);
-  local.values.resize(chunked ? 0 : n);
-  local.squared_norm.resize(n);
+  local.features.resize(stored);
+  local.values.resize(ws.row_of.size());
   int64_t at = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const auto features = x.row_indices(ws.row_of[i]);
+  for (size_t i = 0; i < ws.row_of.size(); ++i) {
     const auto values = x.row_data(ws.row_of[i]);
-    double norm = bias_step * bias_step;
-    for (const float value : values)
-      norm += static_cast<double>(value) * value;
-    local.squared_norm[i] = static_cast<float>(norm);
-    ws.position_of[ws.row_of[i]] = static_cast<int32_t>(i);
-    if (chunked) {
-      pages.read(rows[i]);
-      continue;
-    }
+    local.squared_norm[i] = squared_norm(values, bias_step);
     local.values[i] = values.data();
-    for (const int32_t feature : features)
+    for (const int32_t feature : x.row_indices(ws.row_of[i]))
       local.features[at++] = static_cast<uint32_t>(ws.local_of[feature]);
     local.ptr.push_back(at);
   }
-  pages.release();
+}
+
+// Prepares a block whose rows are read in chunks: they have most features, which keep their numbers, so that rows are
+// copied as they are. Their norms are computed when they are read first.
+void number_as_in_x(const CsrView &x, Workspace &ws) {
+  ws.rows.feature_of.resize(x.n_cols);
+  std::iota(ws.rows.feature_of.begin(), ws.rows.feature_of.end(), 0);
+  std::iota(ws.local_of.begin(), ws.local_of.end(), 0);
+  std::fill(ws.rows.squared_norm.begin(), ws.rows.squared_norm.end(), -1.0f);
 }
 
 // Number of stored features of some rows.
@@ -198,7 +195,13 @@ BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t 
   chunked_ = o.chunk_entries > 0 && count_entries(x, rows) > o.chunk_entries;
   state_.bias_value = static_cast<float>(o.bias);
   state_.bias_step = tasks.start.ptr ? 0.0f : state_.bias_value;
-  copy_rows(x, rows.data(), n_rows_, o, state_.bias_step, chunked_, ws);
+  ws.local_of.resize(x.n_cols, -1);
+  ws.position_of.resize(x.n_rows, -1);
+  ws.row_of.assign(rows.begin(), rows.end());
+  for (int64_t i = 0; i < n_rows_; ++i)
+    ws.position_of[rows[i]] = static_cast<int32_t>(i);
+  ws.rows.squared_norm.resize(n_rows_);
+  chunked_ ? number_as_in_x(x, ws) : copy_rows(x, state_.bias_step, ws);
   lanes_ = n_outputs_ <= 4 ? 4 : n_outputs_ <= 8 ? 8 : 16;
   const size_t n_weights = ws.rows.feature_of.size() * lanes_;
   if (n_weights + 16 > ws.weights_capacity) {
@@ -402,7 +405,6 @@ void BlockTraining::load_chunk(int64_t begin, int64_t end, int64_t entries) {
     const int64_t place = ws_.sequence[begin + i], at = chunk.rows.ptr[i];
     chunk.rows.ptr[i + 1] = at + x_.row_size(ws_.row_of[place]);
     chunk.rows.values[i] = ws_.chunk_values.data() + at;
-    chunk.rows.squared_norm[i] = ws_.rows.squared_norm[place];
     chunk.positive[i] = ws_.positive[place];
     std::copy_n(ws_.alpha + place * lanes_, lanes_, chunk.alpha + i * lanes_);
     if (costs)
@@ -414,12 +416,15 @@ void BlockTraining::load_chunk(int64_t begin, int64_t end, int64_t entries) {
             [&](int32_t a, int32_t b) { return ws_.sequence[begin + a] < ws_.sequence[begin + b]; });
   PagesRead pages(x_, o_.mapped);
   for (const int32_t i : order) {
-    const int32_t row = ws_.row_of[ws_.sequence[begin + i]];
-    uint32_t *to = chunk.rows.features.data() + chunk.rows.ptr[i];
-    for (const int32_t feature : x_.row_indices(row))
-      *to++ = static_cast<uint32_t>(ws_.local_of[feature]);
+    const int32_t place = ws_.sequence[begin + i], row = ws_.row_of[place];
+    const auto features = x_.row_indices(row);
     const auto values = x_.row_data(row);
+    std::copy(features.begin(), features.end(), chunk.rows.features.data() + chunk.rows.ptr[i]);
     std::copy(values.begin(), values.end(), ws_.chunk_values.data() + chunk.rows.ptr[i]);
+    float &norm = ws_.rows.squared_norm[place];
+    if (norm < 0)
+      norm = squared_norm(values, state_.bias_step);
+    chunk.rows.squared_norm[i] = norm;
     pages.read(row);
   }
   pages.release();

@@ -93,7 +93,7 @@ def test_a_quality_that_needs_memory_is_refused_by_name_and_replaced_by_default(
 
 def test_a_disk_without_enough_space_is_one_sentence(rows, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(disk.DiskNeeds, "work_bytes", lambda *_: 2000)
-    monkeypatch.setattr("tagwood.cli.plan.disk_way", lambda _, recipe, *__: (recipe, disk.DiskNeeds(0, 1e15, 0, 0)))
+    monkeypatch.setattr("tagwood.cli.plan.disk_way", lambda _, recipe, *__: (recipe, disk.DiskNeeds(0, 0, 1e15, 0, 0)))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 5, 5))
     options = ["--work-dir", str(tmp_path / "work"), "--max-ram", "1MB"]
     assert train(rows, tmp_path / "model", *options) == 2
@@ -109,7 +109,9 @@ def test_plan_says_which_way_training_goes(rows, capsys):
 
 
 def test_plan_says_what_training_from_files_needs(rows, monkeypatch, capsys):
-    monkeypatch.setattr("tagwood.cli.plan.disk_way", lambda _, recipe, *__: (recipe, disk.DiskNeeds(5e5, 2e9, 0, 60)))
+    monkeypatch.setattr(
+        "tagwood.cli.plan.disk_way", lambda _, recipe, *__: (recipe, disk.DiskNeeds(5e5, 4e5, 2e9, 0, 60))
+    )
     assert run(["plan", rows, "--max-ram", "1MB"]) == 0
     said = words(capsys)
     assert "train --max-ram 1MB --work-dir DIR trains quality fast from files: at least about 500" in said

@@ -42,6 +42,7 @@ class DiskNeeds(NamedTuple):
     """What training from disk needs."""
 
     least_bytes: float  # memory without which it does not work
+    fixed_bytes: float  # of that, what is there while features are in memory
     disk_bytes: float
     feature_bytes: float  # of all features
     cpu_seconds: float
@@ -51,7 +52,7 @@ class DiskNeeds(NamedTuple):
 
         Beside a row's features, every thread has their numbers in the node that it trains.
         """
-        left = max(limit - (self.least_bytes - _LEAST_WORK), _LEAST_WORK)
+        left = max(limit - self.fixed_bytes, _LEAST_WORK)
         return int(left * 8 / (10 + 4 * threads))
 
 
@@ -85,16 +86,18 @@ def disk_needs(figures: DataFigures, tagger: Tagger, forecast: Forecast, used_by
     sample = _SAMPLED_TEXTS * figures.characters / figures.rows
     sample += _SAMPLED_WORD * min(texts.n_features, _SAMPLED_TEXTS * texts.per_row)
     always = used_bytes + _PAGES + _PAIR * labels.pairs + _ROW * figures.rows + vocabulary
-    stages = (
+    with_features = max(
         _CHUNK + _SPELLED_FEATURE * texts.n_features,
         2 * label_features + 12 * threads * texts.n_features,
-        label_features + min(label_features, _SPLIT_COPY) + 12 * threads * texts.n_features,
         _VISIT * visits + _LARGEST_NODE_ROW * figures.rows + _LARGEST_NODE_FEATURE * threads * texts.n_features,
+    )
+    without = max(
+        label_features + min(label_features, _SPLIT_COPY) + 12 * threads * texts.n_features,
         _VISIT / 2 * visits + 2.5 * model_bytes,
         model_bytes + sample,
     )
+    fixed = _SPARE * (always + with_features)
     features = 8 * figures.rows * texts.per_row
     disk = figures.characters + features + 16 * texts.distinct + label_features + 2 * model_bytes
-    return DiskNeeds(
-        _SPARE * (always + max(stages)) + _LEAST_WORK, disk, features, _SLOWER * forecast.cpu_seconds.expected
-    )
+    least = max(fixed + _LEAST_WORK, _SPARE * (always + without))
+    return DiskNeeds(least, fixed, disk, features, _SLOWER * forecast.cpu_seconds.expected)
