@@ -222,22 +222,35 @@ def rows_written(folder: Path) -> Any:
 
 
 def kill_driver(n_rows: int) -> dict[str, Any]:
-    """Kill `tagwood train --resume` at a random moment, three times, and finish it."""
+    """Kill `tagwood train --resume` early, in the middle and late, and finish it."""
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(sys.executable).with_name("tagwood"))
         command = [program, "train", str(DATA / SETS["eurlex57k"]), "-d", str(n_rows), "--quality", "fast", "-j", "2"]
-        subprocess.run([*command, "-O", f"{folder}/a"], check=True, capture_output=True)
-        kept = []
-        for after in (6.0, 7.0, 8.0):
-            driver = subprocess.Popen([*command, "-O", f"{folder}/b", "--resume"], stderr=subprocess.DEVNULL)
-            time.sleep(after)
-            driver.kill()
-            driver.wait()
-            kept.append(len(list(Path(f"{folder}/b.parts").glob("*/manifest.json"))))
+
+        def train(name: str, most: float = float("inf")) -> int:
+            """Train, at most until so many parts are finished; return how many are seen."""
+            quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            driver = subprocess.Popen([*command, "-O", f"{folder}/{name}", "--resume"], **quiet)
+            seen = 0
+            while driver.poll() is None:
+                seen = max(seen, len(list(Path(f"{folder}/{name}.parts").glob("[!.]*/manifest.json"))))
+                if seen >= most:
+                    driver.kill()
+                    driver.wait()
+                time.sleep(0.005)
+            assert driver.returncode in (0, -signal.SIGKILL)
+            return seen
+
+        whole = train("a")
+        kept = [train("b", share * whole) for share in (0.1, 0.5, 0.9)]
         if not Path(f"{folder}/b").exists():
-            subprocess.run([*command, "-O", f"{folder}/b", "--resume"], check=True, capture_output=True)
+            train("b")
         files = [Path(f"{folder}/{name}/arrays.safetensors").read_bytes() for name in "ab"]
-        return {"parts kept by killed drivers": kept, "resumed model has the same bytes": files[0] == files[1]}
+        return {
+            "parts": whole,
+            "parts kept by killed drivers": kept,
+            "resumed model has the same bytes": files[0] == files[1],
+        }
 
 
 def write_long_texts(path: Path, n_rows: int, length: int, n_labels: int = 5000, n_words: int = 150_000) -> int:
