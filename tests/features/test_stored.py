@@ -142,3 +142,10 @@ def test_stored_rows_are_removed_and_nothing_else(matrix, tmp_path):
     (tmp_path / "features-mine").mkdir()
     remove_rows(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["features-mine"]
+
+
+def test_no_counts_at_all_are_none(tmp_path):
+    with CountFiles(tmp_path / "counts", 70) as files:
+        files.add(np.empty(0, np.uint64), np.empty(0, np.int64))
+        keys, counts, n_keys = files.merged(1, 9)
+    assert keys.size == counts.size == n_keys == 0

@@ -204,10 +204,12 @@ class CountFiles:
 
     def add(self, keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
         """Write a run."""
-        paths = tuple(self.folder / f"{kind}-{len(self._runs)}.npy" for kind in ("keys", "counts"))
+        if not keys.size:
+            return
+        paths = tuple(self.folder / f"{kind}-{len(self._runs)}.bin" for kind in ("keys", "counts"))
         with writing_errors(self.folder):
             for path, values in zip(paths, (keys, counts), strict=True):
-                np.save(path, values)
+                path.write_bytes(values.data)
         self._runs.append((paths[0], paths[1]))
 
     def merged(self, low: float, high: float) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
@@ -215,8 +217,8 @@ class CountFiles:
 
         Keys are merged a range at a time.
         """
-        runs = [tuple(np.load(path, mmap_mode="r") for path in run) for run in self._runs]
-        n_ranges = -(-sum(keys.size for keys, _ in runs) // self.most)
+        runs = [(np.memmap(keys, np.uint64, "r"), np.memmap(counts, np.int64, "r")) for keys, counts in self._runs]
+        n_ranges = max(1, -(-sum(keys.size for keys, _ in runs) // self.most))
         borders = [np.uint64((part << 64) // n_ranges) for part in range(n_ranges)]
         starts = [[*np.searchsorted(keys, borders).tolist(), keys.size] for keys, _ in runs]
         kept: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
