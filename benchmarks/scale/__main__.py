@@ -81,25 +81,27 @@ def measure_bits(name: str, n_rows: int) -> dict[str, Any]:
             bits, costs = measured(lambda: bits_of(LinearTree(threads=2).fit(X, Y, runner=RayRunner())), shared)
         found[f"ray, {workers} workers"] = {**costs, "same bits": bits == whole}
         if workers == 2:
-            found["2 workers to 2 threads"] = {key: round(costs[key] / alone[key], 2) for key in costs}
+            found["2 workers to 2 threads"] = {key: round(costs[key] / alone[key], 2) for key in ("wall", "cpu", "MB")}
     return found
 
 
 def measured(work: Any, shared: int) -> tuple[Any, dict[str, float]]:
     """Run work; return its result, wall and CPU seconds, and the most anonymous memory of this process and all workers.
 
-    Workers count with their interpreters. Features in this process are taken off, those in Ray's object store are no
-    anonymous memory.
+    Workers count with their interpreters; the agents that Ray has once per machine are a figure of their own. Features
+    in this process are taken off, those in Ray's object store are no anonymous memory.
     """
     from tagwood.features.stored import return_memory
 
     gc.collect()
     return_memory()
-    stop, peaks = threading.Event(), []
+    stop, peaks, agents = threading.Event(), [], [0]
 
     def watch() -> None:
         while not stop.wait(0.1):
-            peaks.append(sum(map(anonymous_bytes, [os.getpid(), *ray_children("ray::")])))
+            others = set(ray_children("Agent"))
+            agents.append(sum(map(anonymous_bytes, others)))
+            peaks.append(sum(map(anonymous_bytes, {os.getpid(), *ray_children("ray::")} - others)))
 
     watcher = threading.Thread(target=watch)
     start, cpu = time.perf_counter(), children_cpu()
@@ -110,7 +112,7 @@ def measured(work: Any, shared: int) -> tuple[Any, dict[str, float]]:
         costs = {"wall": time.perf_counter() - start, "cpu": children_cpu() - cpu}
         stop.set()
         watcher.join()
-    return result, costs | {"MB": (max(peaks) - shared) / 1e6}
+    return result, costs | {"MB": (max(peaks) - shared) / 1e6, "MB of agents": max(agents) / 1e6}
 
 
 def anonymous_bytes(pid: int) -> int:
