@@ -5,7 +5,7 @@ A trial copies a folder of the zoo, changes it, seals it again, loads it and ask
 answer with known labels and finite scores; a crash, a hang, another exception or NaN is a failure. Trials run in child
 processes, which write the number of a trial before it starts, so that a crash is attributed to its trial.
 
-``python -m tests.faults.forging ZOO --trials 5000`` runs them; ``--only N`` repeats one.
+``python -m tests.faults.forging ZOO --trials 5000`` runs them; ``--first N --trials 1`` repeats one.
 """
 
 from __future__ import annotations

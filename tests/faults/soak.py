@@ -3,8 +3,9 @@
 
 ``python -m tests.faults.soak --minutes 20`` serves a model with two workers on loopback and, at a modest load, compares
 every answer with the model it names, keeps the ids of acknowledged feedback, replaces and damages the model, kills
-workers, and lets the disk of the feedback be full for a while. In the last fifth nobody is killed: memory and open
-files must not grow. The counts are printed as JSON; the exit code is 1 if anything failed.
+workers, and lets the disk of the feedback be full for a while. In the last fifth nobody is killed: from the moment when
+all workers are ready, memory and open files must not grow. The counts are printed as JSON; the exit code is 1 if
+anything failed.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Soak:
 
     options: tuple[str, ...] = ("--quiet",)
 
-    def __init__(self, folder: Path, minutes: float, pause: float) -> None:
-        self.folder, self.pause = folder, pause
+    def __init__(self, folder: Path, minutes: float, pause: float, kill_seconds: float = 3.0) -> None:
+        self.folder, self.pause, self.kill_seconds = folder, pause, kill_seconds
         self.model = folder / "model"
         texts, labels = make_library(200)
         kinds = [LinearTree(threads=1), LinearTree(threads=1, max_leaf_size=2, arity=2), LinearTree(threads=1, C=0.01)]
@@ -151,7 +152,7 @@ class Soak:
 
     def kill(self, rng: random.Random) -> None:
         """Kill a worker, until the calm last fifth."""
-        time.sleep(rng.uniform(1.5, 4.5))
+        time.sleep(self.kill_seconds * rng.uniform(0.5, 1.5))
         pids = self.service.worker_pids()
         if time.monotonic() < self.calm and pids:
             os.kill(rng.choice(pids), signal.SIGKILL)
@@ -169,16 +170,14 @@ class Soak:
         self.counts["full disks"] += 1
 
     def watch(self, rng: random.Random) -> None:
-        """Record memory and open files of all processes."""
+        """Record memory and open files of all processes, once nobody is killed any more and all workers are ready."""
         time.sleep(2)
+        if time.monotonic() < self.calm or list(self.service.ready_workers().values()) != [True, True]:
+            return
         pids = [self.service.process.pid, *self.service.worker_pids()]
-        try:
-            memory = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 for pid in pids)
-            files = sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)
-        except OSError:
-            return  # one was killed just now
-        if time.monotonic() > self.calm and len(pids) == 3:
-            self.samples.append((memory, files))
+        memory = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 for pid in pids)
+        files = sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)
+        self.samples.append((memory, files))
 
     def _link(self, link: Path, target: Path) -> None:
         new = self.folder / f"new-{link.name}"
@@ -243,6 +242,7 @@ class Soak:
     def _growth(self) -> str:
         half = len(self.samples) // 2
         if half < 3:
+            self.failures.append(f"{len(self.samples)} samples of memory and files are too few: run it for longer")
             return "too few samples"
         parts = self.samples[:half], self.samples[half:]
         memory = [sorted(one for one, _ in part)[len(part) // 2] / 1e6 for part in parts]
@@ -310,8 +310,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.soak")
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--pause", type=float, default=0.03, help="seconds between the requests of a client")
+    parser.add_argument("--kill-seconds", type=float, default=3.0, help="mean time between two killed workers")
     args = parser.parse_args()
-    run_bounded(lambda folder: Soak(folder, args.minutes, args.pause))
+    run_bounded(lambda folder: Soak(folder, args.minutes, args.pause, args.kill_seconds))
 
 
 if __name__ == "__main__":

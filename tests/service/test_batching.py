@@ -1,4 +1,7 @@
 import asyncio
+import contextlib
+import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -107,6 +110,34 @@ def test_an_error_reaches_only_the_requests_of_its_batch(tagger):
     assert isinstance(answers[1], InputError)
     assert answers[0][0]["labels"]
     assert answers[2][0]["labels"]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_failed_request_does_not_keep_its_model_until_the_garbage_collector_runs(alone):
+    class Broken:
+        probabilities_ = None
+        vocab_ = ()
+
+        def tag(self, texts, **options):
+            raise InputError("no answer")
+
+    async def request(batcher, model):
+        await batcher.tag(model, ["oak"], TagOptions())
+
+    async def work(slow):
+        with ThreadPoolExecutor(1) as pool:
+            batcher, model = RequestBatcher(pool), Broken()
+            batcher.is_alone = lambda: alone
+            batcher._seconds_per_unit = float(slow)
+            with contextlib.suppress(InputError):
+                await request(batcher, model)
+            return weakref.ref(model)
+
+    gc.disable()
+    try:
+        assert [asyncio.run(work(slow))() for slow in (False, True)] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_a_cancelled_request_does_not_affect_others(tagger):

@@ -1,7 +1,11 @@
 import asyncio
+import contextlib
+import gc
 import json
 import multiprocessing
 import os
+import weakref
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +78,27 @@ def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
     assert path.read_text() == '{"n":1}\n'
     append_all(path, [{"n": 3}])
     assert path.read_text() == '{"n":1}\n{"n":3}\n'
+
+
+def test_a_refused_record_does_not_keep_its_request_until_the_garbage_collector_runs():
+    class Model:
+        pass
+
+    async def request(book, model):
+        await book.append([{"n": 1}])
+
+    async def work():
+        book, model = Journal(Path("/dev/full")), Model()
+        with contextlib.suppress(ProblemError):
+            await request(book, model)
+        book.close()
+        return weakref.ref(model)
+
+    gc.disable()
+    try:
+        assert asyncio.run(work())() is None
+    finally:
+        gc.enable()
 
 
 def test_records_that_arrive_during_a_write_is_written_together(tmp_path, monkeypatch):

@@ -63,6 +63,16 @@ class Service:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in children.read_text().split()]
 
+    def ready_workers(self):
+        """Whether each worker is ready, by its number, as the log says."""
+        ready = {}
+        for line in list(self.lines):
+            if line["event"] == "worker ended":
+                ready[line["number"]] = False
+            elif line["event"] == "ready":
+                ready[line["worker"]] = True
+        return ready
+
     def wait_for(self, condition, seconds=30):
         end = time.monotonic() + seconds
         while not condition():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -35,7 +36,8 @@ class TagOptions(NamedTuple):
     allowed: LabelFilter | None = None  # labels in all named filters of the request
 
 
-class _Job(NamedTuple):
+@dataclass(slots=True)
+class _Job:
     tagger: Tagger
     options: TagOptions
     texts: list[str]
@@ -76,7 +78,11 @@ class RequestBatcher:
             if not self._queue:
                 loop.call_soon(loop.call_soon, self._process_queue)
             self._queue.append(job)
-        return await job.answer
+        try:
+            return await job.answer
+        except Exception:
+            del job.answer  # holds the error, whose frames hold the job: a cycle that would keep the model in memory
+            raise
 
     def _process_queue(self) -> None:
         queue, self._queue = self._queue, []

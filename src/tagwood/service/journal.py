@@ -27,18 +27,21 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="journal")
-        self._queue: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._queue: list[tuple[bytes, asyncio.Future[bool]]] = []  # lines, and whether they are on disk
         self._task: asyncio.Task[None] | None = None  # a reference, since the loop holds tasks only weakly
 
     async def append(self, records: Sequence[Any]) -> None:
         """Store records; those that arrive during a write are written together next."""
         lines = b"".join(orjson.dumps(record) + b"\n" for record in records)
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        done: asyncio.Future[bool] = loop.create_future()
         self._queue.append((lines, done))
         if self._task is None:
             self._task = loop.create_task(self._write_queue())
-        await done
+        # An exception of the future would hold this frame, and the frame the future: a model of a request that ended
+        # would stay in memory until the garbage collector runs.
+        if not await done:
+            raise ProblemError("not-stored", "The disk refused the record; try again later.")
 
     def read(self) -> bytes:
         """Return all complete lines."""
@@ -56,18 +59,14 @@ class Journal:
         loop = asyncio.get_running_loop()
         while self._queue:
             batch, self._queue = self._queue, []
-            problem: ProblemError | None = None
+            stored = True
             try:
                 lines = b"".join(line for line, _ in batch)
                 await loop.run_in_executor(self._pool, append_lines, self.path, lines)
             except OSError:
-                detail = "The disk refused the record; try again later."
-                problem = ProblemError("not-stored", detail)
+                stored = False
             for done in (done for _, done in batch if not done.done()):
-                if problem is None:
-                    done.set_result(None)
-                else:
-                    done.set_exception(problem)
+                done.set_result(stored)
         self._task = None
 
 
