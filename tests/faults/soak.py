@@ -3,9 +3,9 @@
 
 ``python -m tests.faults.soak --minutes 20`` serves a model with two workers on loopback and, at a modest load, compares
 every answer with the model it names, keeps the ids of acknowledged feedback, replaces and damages the model, kills
-workers, and lets the disk of the feedback be full for a while. In the last fifth nobody is killed: from the moment when
-all workers are ready, memory and open files must not grow. The counts are printed as JSON; the exit code is 1 if
-anything failed.
+workers, and lets the disk of the feedback be full for a while.In the last fifth nobody is killed: from the moment when
+all workers are ready, memory and open files must not grow; without kills (``--kill-seconds 0``), in the whole run. The
+counts are printed as JSON; the exit code is 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Soak:
         self.cut_off: list[tuple[float, float]] = []  # begin and end of requests without an answer
         self.lock = threading.Lock()
         self.ends = time.monotonic() + 60 * minutes
-        self.calm = time.monotonic() + 60 * minutes * 0.8
+        self.calm = time.monotonic() + (60 * minutes * 0.8 if kill_seconds else 0.0)
         self._save(0)
         self.stored = folder / "stored.jsonl"
         self.feedback = folder / "feedback.jsonl"
@@ -213,8 +213,8 @@ class Soak:
         }
 
     def _clients(self) -> list[Callable[[random.Random], None]]:
-        calls = [self.suggest] * 3 + [self.disturb] * 2
-        return [*calls, self.say, self.swap, self.kill, self.fill_disk, self.watch]
+        calls = [self.suggest] * 3 + [self.disturb] * 2 + [self.kill] * bool(self.kill_seconds)
+        return [*calls, self.say, self.swap, self.fill_disk, self.watch]
 
     def _repeat(self, work: Callable[[random.Random], None], seed: int) -> None:
         rng = random.Random(seed)
@@ -310,7 +310,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.soak")
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--pause", type=float, default=0.03, help="seconds between the requests of a client")
-    parser.add_argument("--kill-seconds", type=float, default=3.0, help="mean time between two killed workers")
+    parser.add_argument("--kill-seconds", type=float, default=3.0, help="mean time between two kills; 0: none")
     args = parser.parse_args()
     run_bounded(lambda folder: Soak(folder, args.minutes, args.pause, args.kill_seconds))
 
