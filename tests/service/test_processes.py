@@ -25,6 +25,7 @@ from tagwood.errors import StorageError
 from tagwood.service import processes
 from tagwood.service import state as state_module
 from tagwood.service.observability import EventLog, ServiceMetrics
+from tagwood.service.problems import ProblemError
 from tagwood.service.settings import ServedModel, ServiceSettings
 from tagwood.service.state import LoadedModel, ModelHolder, ServiceState
 
@@ -329,6 +330,19 @@ def test_file_numbers_used_again_are_not_taken_for_files_overwritten_in_place(mo
     with pytest.raises(StorageError, match="damaged"):
         holder.refresh()
     assert holder.current is loaded
+
+
+def test_a_file_that_no_array_is_mapped_from_may_have_the_number_of_a_former_one(models, tmp_path):
+    folder = tmp_path / "model"
+    models[0].save(folder)
+    holder = ModelHolder(lambda path: LoadedModel.of(*Tagger.load_with_manifest(path)), folder)
+    assert holder.refresh()
+    loaded = holder.current
+    (folder / "golden.safetensors").touch()  # as if another model were saved, and its file had the same number
+    assert holder.current is loaded
+    (folder / "arrays.safetensors").touch()
+    with pytest.raises(ProblemError, match="overwritten"):
+        _ = holder.current
 
 
 def test_a_replaced_model_closes_its_files_at_once(models, tmp_path):

@@ -41,7 +41,7 @@ from tagwood.service.progress import ReviewQueue
 from tagwood.service.settings import Candidate, ServiceSettings
 from tagwood.service.traffic import Traffic, frequency_bands
 from tagwood.storage import Manifest
-from tagwood.storage.folder import MANIFEST, manifest_bytes
+from tagwood.storage.folder import GOLDEN, MANIFEST, manifest_bytes
 from tagwood.tagger import Tagger
 
 P = ParamSpec("P")
@@ -210,7 +210,9 @@ class ModelHolder:
             loaded = self._load(self._folder)
             # A folder that was replaced meanwhile is not known; the numbers of its files may be used again.
             if _identity(self._folder) == now:
-                loaded.files = {self._folder / name: one for name, one in now.items() if name != MANIFEST}
+                # Only mapped files keep their numbers: that of the golden rows may go to a file of the next model.
+                mapped = [name for name in now if name not in (MANIFEST, GOLDEN)]
+                loaded.files = {self._folder / name: now[name] for name in mapped}
             with self._lock:
                 self.current_or_none = loaded
         except TagwoodError:
