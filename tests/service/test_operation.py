@@ -16,7 +16,7 @@ from tagwood import LinearTree, Tagger
 from tagwood.cli.app import run
 from tagwood.service.app import create_app
 from tagwood.service.settings import Candidate, ServedModel, ServiceSettings
-from tagwood.service.traffic import count_words, frequency_bands
+from tagwood.tagger.drift import count_words, frequency_bands
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,32 @@ def test_texts_and_answers_are_counted(tagger, settings):
     assert 0 < facts["mean_top_score"] <= 1
     assert 0 <= facts["label_drift"] <= 0.9
     assert found['tagwood_stage_seconds_count{stage="tag"}'] == 17
+
+
+def test_figures_of_now_stand_beside_those_of_training(folders, settings):
+    texts, _ = make_library(200)
+    tagger = Tagger.load(folders / "current")
+    figures = tagger.figures_
+    assert 0 <= figures.unknown_words < 0.5
+    assert 0 < figures.mean_top_score <= 1
+    assert 0 <= figures.label_drift <= 0.9
+    with TestClient(create_app(folders / "current", settings), base_url="http://localhost") as client:
+        suggest(client, texts[:4])
+        found = counts(client.get("/metrics").text)
+        facts = client.get("/v1/model").json()["traffic"]
+    assert facts["training"] == pytest.approx(figures._asdict())
+    for name, value in figures._asdict().items():
+        assert found[f'tagwood_training_texts{{figure="{name}",project="current"}}'] == pytest.approx(value)
+
+
+def test_models_without_figures_of_training_have_none_in_metrics(folders, settings, tmp_path):
+    tagger = Tagger.load(folders / "current")
+    tagger.figures_ = None  # as models of older versions
+    tagger.save(tmp_path / "old")
+    with TestClient(create_app(tmp_path / "old", settings), base_url="http://localhost") as client:
+        suggest(client, ["oak"])
+        assert "tagwood_training_texts{" not in client.get("/metrics").text
+        assert set(client.get("/v1/model").json()["traffic"]["training"].values()) == {None}
 
 
 def test_bands_have_equally_many_positives():

@@ -219,6 +219,12 @@ class TfidfEncoder(Params):
         begin, end = terms.offsets[feature : feature + 2]
         return bytes(terms.spelling[begin:end]).decode(errors="replace")
 
+    def rarest(self) -> NDArray[np.bool_]:
+        """Return (n_features,) whether a term is in so few texts that it would be no feature with one text less."""
+        terms, least = self._fitted(), self.term_limits()[0]
+        texts = np.round((1 + terms.n_texts) / np.exp(terms.idf.astype(np.float64) - 1) - 1)
+        return np.asarray(texts - 1 < (least if isinstance(least, int) else least * terms.n_texts))
+
     def state(self) -> State:
         """Return parameters, vocabulary table, idf and spelling."""
         terms = self._fitted()

@@ -27,6 +27,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from tagwood.tagger.drift import N_BANDS, TextFigures
+
 
 class EventLog:
     """Writes the events of a worker to a file descriptor (None: nowhere), one JSON object per line.
@@ -90,7 +92,6 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 1
 _BATCHES = (1, 2, 4, 8, 16, 32, 64, 1000)
 _STAGES = ("queue", "tag")
 _SCORES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-N_BANDS = 10  # see `traffic`
 _CAUSES = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGABRT", "SIGTERM", "other signal", "no model", "error")
 _COUNTERS = {
     "texts": "Texts tagged.",
@@ -104,6 +105,7 @@ _TRAFFIC = np.dtype(
         ("top_scores_sum", "f8"),
         ("bands", "f8", (N_BANDS,)),
         *((name, "f8") for name in ("words", "unknown_words", "compared", "agreement")),
+        ("training", "f8", (len(TextFigures._fields),)),
     ]
 )
 _ROW = np.dtype(
@@ -149,9 +151,18 @@ class ProjectCounts:
         self._row["compared"] += 1
         self._row["agreement"] += agreement
 
+    def set_training(self, figures: TextFigures | None) -> None:
+        """Set the figures of held-out training texts of this worker's model; NaN is what is not known."""
+        known = [None] * len(TextFigures._fields) if figures is None else figures
+        self._row["training"] = [np.nan if value is None else value for value in known]
+
+    def training(self) -> TextFigures:
+        """Return the figures of held-out training texts of this worker's model."""
+        return TextFigures(*(None if np.isnan(value) else float(value) for value in self._row["training"][0]))
+
     def sums(self) -> dict[str, Any]:
         """Return the sums over all workers, by field."""
-        return {name: self._table[name].sum(axis=0) for name in _TRAFFIC.names or ()}
+        return {name: self._table[name].sum(axis=0) for name in _TRAFFIC.names or () if name != "training"}
 
 
 class ServiceMetrics(Collector):
@@ -303,6 +314,9 @@ class ServiceMetrics(Collector):
             "agreement": "Sum of the agreement of both answers, 0 to 1 per text.",
         }
         counters = {name: CounterMetricFamily(f"tagwood_{name}", text, labels=by) for name, text in names.items()}
+        training = GaugeMetricFamily(
+            "tagwood_training_texts", "Figures of held-out training texts.", labels=("project", "figure")
+        )
         for project, counts in self.projects.items():
             sums = counts.sums()
             scores.add_metric((project,), _buckets(_SCORES, sums["top_scores"]), sums["top_scores_sum"])
@@ -310,7 +324,10 @@ class ServiceMetrics(Collector):
                 bands.add_metric((project, str(band)), number)
             for name, counter in counters.items():
                 counter.add_metric((project,), sums[name])
-        yield from (scores, bands, *counters.values())
+            for name, value in counts.training()._asdict().items():
+                if value is not None:
+                    training.add_metric((project, name), value)
+        yield from (scores, bands, *counters.values(), training)
 
     def text(self) -> bytes:
         """Return the sums over all workers in the text format of Prometheus."""

@@ -402,6 +402,14 @@ class MemberFacts(BaseModel):
     seconds: float = Field(description="CPU seconds of its training.")
 
 
+class TrainingTexts(BaseModel):
+    """The same figures of held-out training texts; null where they are not known, as for models of older versions."""
+
+    mean_top_score: float | None
+    unknown_words: float | None
+    label_drift: float | None
+
+
 class TrafficFacts(BaseModel):
     """What requests looked like since the service started; figures are null until there were some."""
 
@@ -413,6 +421,7 @@ class TrafficFacts(BaseModel):
     )
     compared: int = Field(description="Texts that the candidate model answered, too.")
     agreement: float | None = Field(description="Mean share of labels that both models suggested.")
+    training: TrainingTexts
 
 
 class UpdateFacts(BaseModel):

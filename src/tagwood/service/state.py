@@ -39,10 +39,11 @@ from tagwood.service.observability import EventLog, ServiceMetrics
 from tagwood.service.problems import ProblemError
 from tagwood.service.progress import ReviewQueue
 from tagwood.service.settings import Candidate, ServiceSettings
-from tagwood.service.traffic import Traffic, frequency_bands
+from tagwood.service.traffic import Traffic
 from tagwood.storage import Manifest
 from tagwood.storage.folder import GOLDEN, MANIFEST, manifest_bytes
 from tagwood.tagger import Tagger
+from tagwood.tagger.drift import frequency_bands
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -116,7 +117,7 @@ class LoadedModel:
 
     @cached_property
     def bands(self) -> NDArray[np.uint8]:
-        """Frequency band of each label; see `traffic`."""
+        """Frequency band of each label; see `drift`."""
         return frequency_bands(self.tagger.label_counts_)
 
     @cached_property
@@ -322,6 +323,8 @@ class ServiceState:
                 loaded = holder.current
                 self.metrics.add("reloads")
                 self.metrics.set_model(holder, loaded.loaded_at, loaded.saved_at)
+                if holder is self.holder:
+                    self.metrics.projects[self.project].set_training(loaded.tagger.figures_)
                 role = {} if holder is self.holder else {"role": "candidate"}
                 self.log.event("model", model=loaded.name, project=self.project, **role)
         except Exception as error:  # a full disk, too little memory, no thread: the watch must go on

@@ -42,6 +42,7 @@ from tagwood.probabilities.calibration import Calibrator
 from tagwood.probabilities.sets import SetRule, fit_set_rule, parse_rule
 from tagwood.ranking import Ranking
 from tagwood.storage import State
+from tagwood.tagger.drift import TextFigures, training_figures
 from tagwood.tagger.group_learning import (
     GroupRule,
     choose_rule,
@@ -310,12 +311,16 @@ class Measures(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What `fit` learns from a dataset; `curve` judges labels without rows, None for texts without words."""
+    """What `fit` learns from a dataset; `curve` judges labels without rows, None for texts without words.
+
+    `figures` are those of held-out texts, None without.
+    """
 
     parts: Parts
     probabilities: Probabilities | None
     measures: Measures | None
     curve: NameCurve | None
+    figures: TextFigures | None = None
 
 
 class Plan(NamedTuple):
@@ -355,7 +360,9 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
     if plan.sets.refit and held.n_rows > WORTH_REFITTING * data.n_rows:
         again = plan._replace(model=settled(parts.model), groups=parts.groups)
         parts = fit_parts(again, data, lambda stage, share: report(f"{stage}, all rows", share))
-    return Learned(parts, probabilities, measures, curve)
+    usage = np.bincount(parts.Y.indices, minlength=data.n_labels)
+    figures = training_figures(parts.encoder, held.texts or (), ranking, usage)
+    return Learned(parts, probabilities, measures, curve, figures)
 
 
 def rank_in_blocks(search: LabelSearch, texts: Sequence[str], k: int) -> Ranking:
@@ -376,12 +383,14 @@ def _learn_ensemble(data: Dataset, plan: Plan, report: Progress) -> Learned:
     if held is None:
         return Learned(parts, None, None, _name_curve(data, parts, None))
     report("probabilities", 0.0)
-    probabilities = Probabilities(
-        None, held.ranking, csr_parts(check_labels(held.truth))
-    )  # its scores are probabilities
-    texts = list(data.texts or ())
-    curve = _name_curve(data, parts, HeldOutRows([texts[row] for row in held.rows], held.ranking, held.truth))
-    return Learned(parts, probabilities, measure(held.ranking, held.truth), curve)
+    truth = csr_parts(check_labels(held.truth))
+    probabilities = Probabilities(None, held.ranking, truth)  # its scores are probabilities
+    every = list(data.texts or ())
+    texts = [every[row] for row in held.rows]
+    curve = _name_curve(data, parts, HeldOutRows(texts, held.ranking, held.truth))
+    usage = np.bincount(parts.Y.indices, minlength=data.n_labels)
+    figures = training_figures(parts.encoder, texts, held.ranking, usage)
+    return Learned(parts, probabilities, measure(held.ranking, held.truth), curve, figures)
 
 
 def _name_curve(data: Dataset, parts: Parts, held: HeldOutRows | None) -> NameCurve | None:

@@ -26,6 +26,7 @@ from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import Budget, Ensemble, MemberReport
 from tagwood.ranking import Ranking
 from tagwood.storage import State, restore
+from tagwood.tagger.drift import TextFigures
 from tagwood.tagger.fitting import Measures, Probabilities, SetRules
 from tagwood.tagger.group_learning import GroupRule
 from tagwood.tagger.learning import LearnedRows
@@ -381,6 +382,7 @@ def tagger_state(tagger: Any) -> State:
     params["words_per_text"] = tagger.words_per_text_
     params["fields"] = list(tagger.fields_)
     params["measures"] = None if tagger.measures_ is None else list(tagger.measures_)
+    params["figures"] = None if tagger.figures_ is None else list(tagger.figures_)
     params |= {name: getattr(tagger, f"{name}_") for name in ("n_rows", "fingerprint", "training_seconds")}
     params["history"] = [list(one) for one in tagger.history_]
     return State("Tagger", params=params, arrays={"label_counts": tagger.label_counts_}, parts=parts)
@@ -418,7 +420,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
     kept = None if examples is None else ExampleTexts.from_state(examples, similarity, len(vocab))
     counts = _checked_counts(state.array("label_counts", np.int64, (len(vocab),)))
     usage = Usage(counts, state.param("n_rows", int), int(getattr(model, "n_labels_", len(vocab))))
-    measured = state.params.get("measures")
+    measured, figures = (state.params.get(name) for name in ("measures", "figures"))
     return {
         "encoder_": encoder,
         "model_": model,
@@ -432,6 +434,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "history_": [TaggerUpdate(*one) for one in state.params.get("history", [])],
         "probabilities_": None if known is None else Probabilities.from_state(known),
         "measures_": None if measured is None else Measures(*measured),
+        "figures_": None if figures is None else TextFigures(*figures),
         "simpler_because_": state.param("simpler_because", str),
         "new_labels_": _restored_new_labels(parts, vocab, usage, kept),
         "earlier_labels_": EarlierLabels.from_state(parts["earlier_labels"]) if "earlier_labels" in parts else None,

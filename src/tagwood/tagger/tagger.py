@@ -39,6 +39,7 @@ from tagwood.probabilities.sets import fixed_rule
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.tagger.browsing import LabelCard, TreeBrowser, TreeView, label_card, tree_browsers, tree_view
+from tagwood.tagger.drift import TextFigures
 from tagwood.tagger.explanation import Explanation
 from tagwood.tagger.fitting import (
     CANDIDATES,
@@ -125,6 +126,7 @@ class Tagger(Params):
     fields_ : tuple of str, names of the fields of the training texts; empty if they had none
     history_ : list of TaggerUpdate since the last full training
     measures_ : measures of held-out rows, taken before the model was trained on all rows; None without held-out rows
+    figures_ : unknown words, best scores and label drift of these rows; None without, and for models stored without it
 
     Examples
     --------
@@ -143,6 +145,7 @@ class Tagger(Params):
     fields_: tuple[str, ...]
     probabilities_: Probabilities | None
     measures_: Measures | None
+    figures_: TextFigures | None
     simpler_because_: str
     new_labels_: NewLabels | None
     earlier_labels_: EarlierLabels | None
@@ -217,7 +220,7 @@ class Tagger(Params):
         model, self.simpler_because_ = choose_model(self.effective_quality, base, encoder, data, self.sets, self.seed)
         left = budget_of_model(self.budget, data, self.keep_texts)
         plan = Plan(encoder, model, self.groups, self.sets, self.seed, runner, left)
-        parts, self.probabilities_, self.measures_, curve = learn(data, plan, progress)
+        parts, self.probabilities_, self.measures_, curve, self.figures_ = learn(data, plan, progress)
         self.encoder_, self.model_, self.vocab_ = parts.encoder, parts.model, data.vocab
         self.label_counts_ = np.bincount(parts.Y.indices, minlength=data.n_labels).astype(np.int64)
         self.examples_ = self.group_samples_ = self.earlier_labels_ = None

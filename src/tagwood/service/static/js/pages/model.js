@@ -145,20 +145,21 @@ function promises(model) {
 
 /** What the requests to this service looked like since it started. */
 function traffic(model) {
-  const { texts, mean_top_score, unknown_words, label_drift, compared, agreement } = model.traffic;
+  const { texts, mean_top_score, unknown_words, label_drift, compared, agreement, training } = model.traffic;
   if (texts === 0) return null;
   const figure = (value, name) => value !== null && h("div", { class: "fact" }, h("dd", null, value), h("dt", null, name));
   const share = (value) => (value === null ? null : percent(value, 1));
+  const beside = (value, before) => value !== null && `${share(value)} / ${share(before) ?? "not known"}`;
   return card(
     "Texts since the service started",
-    "Compare these figures over time. Label drift is the share of suggestions that would have to move to be spread over frequent and rare labels as in training.",
+    "Where there are two figures, the second one is of held-out texts in training. Label drift is the share of suggestions that would have to move to be spread over frequent and rare labels as the labels of the training texts.",
     h(
       "dl",
       { class: "facts" },
       figure(count(texts), "texts"),
-      figure(share(mean_top_score), "mean of the best score"),
-      figure(share(unknown_words), "unknown words"),
-      figure(share(label_drift), "label drift"),
+      figure(beside(mean_top_score, training.mean_top_score), "mean of the best score, now / in training"),
+      figure(beside(unknown_words, training.unknown_words), "unknown words, now / in training"),
+      figure(beside(label_drift, training.label_drift), "label drift, now / in training"),
       compared > 0 && figure(share(agreement), `agreement with the candidate, ${count(compared)} texts`),
     ),
   );
