@@ -1,14 +1,16 @@
 """The REST service under load, beside Annif's: ``python -m benchmarks.service``.
 
 Requests per second, median and 99th percentile for short texts (titles) over the loopback address, by wrk, on the same
-machine: tagwood with and without batching of requests, and Annif's service with an Omikuji project trained on the same
-rows. Then memory over some minutes of load.
+machine: tagwood with and without batching of requests, with a named filter, with labels added by name and with a second
+model beside it, and Annif's service with an Omikuji project trained on the same rows. Before the load, answers are
+compared with those of `Tagger.tag`. Then memory over some minutes of load.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import signal
@@ -19,7 +21,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus
@@ -28,6 +30,8 @@ from benchmarks import CACHE, ROOT, SHARED
 from benchmarks.peers import version
 from benchmarks.report import Page, machine, machine_line, number, table
 from benchmarks.service import annif
+from tagwood import Tagger
+from tagwood.data import Dataset, read_dataset, read_vocab
 
 PAGE = Page("benchmarks", "service")
 DATA = SHARED / "yso-titles"
@@ -58,6 +62,9 @@ class Load:
     p99_ms: float
     requests: int
     errors: int
+    all_requests: int = 0  # with those of warming up
+    requests_per_cpu_second: float = 0.0  # of the service's processes
+    checked: int = 0  # answers that were compared before the load
 
 
 def main() -> None:
@@ -67,7 +74,8 @@ def main() -> None:
     model = data.model
     bodies = [json.dumps({"texts": text, "k": K}) for text in data.texts]
     ours = script("tagwood", "application/json", bodies)
-    rows = measure_loads(wrk, ours, data, options)
+    rows = measure_loads(wrk, data, options)
+    rows += [] if options.no_annif else ask_annif(wrk, data, options)
     memory: list[dict[str, float]] = []
     long_load = None
     if options.minutes:
@@ -87,14 +95,74 @@ def main() -> None:
     PAGE.write(options.out, page_blocks(content))
 
 
-def measure_loads(wrk: str, lua: Path, data: Prepared, options: argparse.Namespace) -> list[Load]:
-    """Measure tagwood with and without batching of requests, and Annif."""
+class Variant(NamedTuple):
+    """A way to run tagwood's service: options of `serve`, its model, fields of each request, models that may answer."""
+
+    title: str
+    flags: list[str]
+    model: Path
+    body: dict[str, Any]
+    models: tuple[Path, ...]
+
+
+def variants(data: Prepared) -> list[Variant]:
+    """Return the ways that are measured; a tenth of the labels are in the filter, 1,000 labels were added by name."""
+    plain = data.model
+    grown, other = WORK / f"{plain.name}-grown", WORK / f"{plain.name}-candidate"
+    if not grown.exists():
+        texts = {f"{' '.join(text.split()[:3])} {number}": text for number, text in enumerate(data.rows[:1000])}
+        Tagger.load(plain).update_labels(texts=texts).save(grown)
+    if not other.exists():
+        some = Dataset(data.labels, Tagger.load(plain).vocab_, texts=list(data.rows)).rows(
+            list(range(0, len(data.rows), 2))
+        )
+        Tagger(quality="fast").fit(some).save(other)
+    beside = ["--candidate", str(other), "--candidate-share", "0.5"]
+    return [
+        Variant("tagwood", [], plain, {}, (plain,)),
+        Variant("tagwood, no batching", ["--no-batching"], plain, {}, (plain,)),
+        Variant("tagwood, filter of a tenth of the labels", [], plain, {"filters": ["tenth"]}, (plain,)),
+        Variant("tagwood, 1,000 labels added by name", [], grown, {}, (grown,)),
+        Variant("tagwood, a fast model compared with half of the answers", beside, plain, {}, (plain,)),
+        Variant("tagwood, a fast model answers half (A/B)", [*beside, "--send-candidate"], plain, {}, (plain, other)),
+    ]
+
+
+def measure_loads(wrk: str, data: Prepared, options: argparse.Namespace) -> list[Load]:
+    """Check and measure each way to run tagwood's service."""
     rows: list[Load] = []
-    for title, flags in (("tagwood", []), ("tagwood, no batching", ["--no-batching"])):
-        with Server(tagwood_command(data.model, options.workers, flags), "/ready") as server:
+    for one in variants(data):
+        lua = script("variant", "application/json", [json.dumps({"texts": t, "k": K, **one.body}) for t in data.texts])
+        with Server(tagwood_command(one.model, options.workers, one.flags), "/ready") as server:
+            allowed = list(range(0, len(data.names), 10))
+            send(server.url("/v1/filters/tenth"), {"labels": allowed}, "PUT")
+            checked = check_answers(server, one, data.texts[:200], allowed)
             for connections in (1, options.connections):
-                rows.append(run_wrk(wrk, server.url("/v1/suggest"), lua, title, connections, options.seconds))
-    return rows if options.no_annif else rows + ask_annif(wrk, data, options)
+                before = server.cpu_seconds()
+                found = run_wrk(wrk, server.url("/v1/suggest"), lua, one.title, connections, options.seconds)
+                per_second = found.all_requests / (server.cpu_seconds() - before)
+                rows.append(replace(found, requests_per_cpu_second=per_second, checked=checked))
+    return rows
+
+
+def check_answers(server: Server, one: Variant, texts: list[str], allowed: list[int]) -> int:
+    """Compare answers with those of the models here, one of which must give the same; return their number."""
+    only = {"restrict": allowed} if one.body else {}
+    expected = [Tagger.load(model).tag(texts, K, **only) for model in one.models]
+    for place, text in enumerate(texts):
+        labels = send(server.url("/v1/suggest"), {"texts": text, "k": K, **one.body})["results"][0]["labels"]
+        found = [(label["name"], round(label["score"], 4)) for label in labels]
+        known = [[(tag.name, round(tag.score, 4)) for tag in answers[place]] for answers in expected]
+        if found not in known:
+            raise SystemExit(f"{one.title}: wrong answer to {text!r}: {found}; expected {known}")
+    return len(texts)
+
+
+def send(url: str, content: dict[str, Any], method: str = "POST") -> Any:
+    """Send JSON, return the JSON of the answer."""
+    body, header = json.dumps(content).encode(), {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(url, body, header, method=method), timeout=60) as answer:
+        return json.loads(answer.read())
 
 
 def parse() -> argparse.Namespace:
@@ -120,9 +188,6 @@ def find_wrk() -> str:
 
 def prepare(n_rows: int | None) -> Prepared:
     """Read the data and train tagwood's model, or use an earlier one."""
-    from tagwood import Tagger
-    from tagwood.data import read_dataset, read_vocab
-
     if not DATA.is_dir():
         raise SystemExit(f"the data of yso-titles must be in {DATA.relative_to(ROOT.parent)}, beside the repository")
     vocab = read_vocab(DATA / "labels.tsv.gz")
@@ -184,12 +249,20 @@ class Server:
             self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
 
+    def pids(self) -> list[int]:
+        """Return the numbers of all processes."""
+        pid = self.process.pid
+        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that all processes have taken."""
+        fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self.pids()]
+        return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+
     def memory_mb(self) -> float:
         """Return the proportional set size of all processes: shared pages count once."""
-        pids = [self.process.pid]
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         kb = 0
-        for pid in [*pids, *map(int, children)]:
+        for pid in self.pids():
             for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
                 if line.startswith("Pss:"):
                     kb += int(line.split()[1])
@@ -228,6 +301,7 @@ def run_wrk(wrk: str, url: str, lua: Path, title: str, connections: int, seconds
         raise SystemExit(f"wrk did not read its script: {tried.stderr.strip()[:300]}")
     said = subprocess.run([*command, f"-d{seconds}s"], check=True, capture_output=True, text=True).stdout
     load = read_wrk(said, title, connections, seconds)
+    load = replace(load, all_requests=load.requests + read_wrk(tried.stdout, title, connections, 2).requests)
     shown = f"{load.requests_per_second:,.0f}/s, p50 {load.p50_ms:.2f} ms, p99 {load.p99_ms:.2f} ms"
     print(f"{title}, {connections} connections: {shown}, {load.errors} errors", flush=True)
     return load
@@ -291,7 +365,7 @@ def page_blocks(content: dict[str, Any]) -> Iterator[str]:
     """Yield the table and the memory under load."""
     rows = content["rows"]
     base = {row["connections"]: row["requests_per_second"] for row in rows if row["title"].startswith("Annif")}
-    header = ["service", "connections", "requests/s", "against Annif", "p50 ms", "p99 ms", "errors"]
+    header = ["service", "connections", "requests/s", "against Annif", "per CPU s", "p50 ms", "p99 ms", "errors"]
     yield table(
         header,
         [
@@ -300,6 +374,7 @@ def page_blocks(content: dict[str, Any]) -> Iterator[str]:
                 str(row["connections"]),
                 number(row["requests_per_second"]),
                 f"{row['requests_per_second'] / base[row['connections']]:.1f}x" if base else "",
+                number(row["requests_per_cpu_second"]) if row["requests_per_cpu_second"] else "",
                 number(row["p50_ms"]),
                 number(row["p99_ms"]),
                 f"{row['errors']:,}",
@@ -307,6 +382,8 @@ def page_blocks(content: dict[str, Any]) -> Iterator[str]:
             for row in rows
         ],
     )
+    checked = sum({row["title"]: row["checked"] for row in rows}.values())
+    yield f"{checked:,} answers of tagwood's services, before the load, were those of `Tagger.tag`."
     if content["memory"]:
         looks, load = content["memory"], content["long_load"]
         late = [look["mb"] for look in looks[len(looks) // 6 :]]  # caches fill during the first sixth
