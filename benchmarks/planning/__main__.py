@@ -23,6 +23,7 @@ from benchmarks.measure import run_job
 from benchmarks.planning.fit import error_bands, fit_coefficients, ratios
 from benchmarks.report import Page, machine, machine_line, number, table
 from tagwood.planning.forecast import FILE, Coefficients
+from tagwood.planning.probe import measure_probe
 
 PAGE = Page("benchmarks", "plan")
 WORDS = ("features.ngrams=[1,1]",)
@@ -190,7 +191,7 @@ def main() -> None:
     else:
         knobs = [Set(name, 20_000, knob, "knobs") for name in KNOB_SETS for knob in KNOBS]
         runs = measure(SETS, args.threads)
-        content = {"machine": machine(), "runs": runs, "knobs": measure(knobs, args.threads)}
+        content = {"machine": machine(), "probe": measure_probe(), "runs": runs, "knobs": measure(knobs, args.threads)}
         stored.parent.mkdir(parents=True, exist_ok=True)
         stored.write_text(json.dumps(content))
     known = fit(content)
@@ -217,7 +218,7 @@ def fit(content: dict[str, Any]) -> Coefficients:
         "fitted to": "; ".join(run["title"] for run in fit_runs),
         "checked on": "; ".join(run["title"] for run in checks),
     }
-    known = fit_coefficients(fit_runs, content["bands"], facts)
+    known = fit_coefficients(fit_runs, content["bands"], facts, content["probe"])
     for run in [*content["runs"], *content["knobs"]]:
         run["ratios"] = ratios(run, known)
     return known

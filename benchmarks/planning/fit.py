@@ -18,8 +18,10 @@ QUANTITIES = ("memory", "cpu", "size", "latency", "batch")
 _PULL = 0.02  # towards equal shares of the terms, where the runs do not tell them apart
 
 
-def fit_coefficients(runs: Sequence[Run], bands: dict[str, float], facts: dict[str, str]) -> Coefficients:
-    """Fit every group of constants to the runs."""
+def fit_coefficients(
+    runs: Sequence[Run], bands: dict[str, float], facts: dict[str, str], probe: float = 1.0
+) -> Coefficients:
+    """Fit every group of constants to the runs; `probe` are the CPU seconds of the probe on their machine."""
 
     def stage(name: str) -> tuple[float, ...]:
         terms = [_times(run["terms"][name], run["fits"]) for run in runs]
@@ -42,6 +44,7 @@ def fit_coefficients(runs: Sequence[Run], bands: dict[str, float], facts: dict[s
         size=plain("size", "size"),
         latency=plain("tagging", "latency"),
         batch=plain("tagging", "batch"),
+        probe=probe,
         bands=bands,
         measured=facts,
     )

@@ -51,7 +51,8 @@ class Stages:
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
     """Forecast, train and predict."""
-    from tagwood.cli.common import choose_recipe, read_rows
+    from tagwood.cli.common import choose_recipe
+    from tagwood.data import read_dataset
     from tagwood.planning.forecast import (
         TOGETHER,
         figures_for,
@@ -63,11 +64,11 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         work_terms,
     )
 
-    rows = read_rows(Path(job["data"]), None, None, "error", False, None)
+    rows = read_dataset(Path(job["data"]))
     if job["rows"] and job["rows"] < rows.n_rows:
         chosen = np.random.default_rng(0).permutation(rows.n_rows)[: job["rows"]]
         rows = rows.rows(np.sort(chosen))
-    tagger = choose_recipe(None, job["settings"], job["threads"]).tagger()
+    tagger = choose_recipe(None, ["model.quality=fast", *job["settings"]], job["threads"]).tagger()
     began = cpu_seconds()
     figures = figures_for(rows, tagger)
     plan_cpu = cpu_seconds() - began

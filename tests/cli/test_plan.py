@@ -34,6 +34,26 @@ def test_a_forecast_is_a_table_or_json(library, capsys):
     assert found["depth"] == 0
 
 
+def test_times_are_those_of_this_machine(library, capsys):
+    def plan(*options):
+        assert run(["plan", library, "--json", *options]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    constants, here = plan("--no-probe"), plan()
+    assert constants["speed"] == {"factor": 1.0, "source": "constants"}
+    assert here["speed"] == {"factor": 2.0, "source": "measured"}
+    assert plan()["speed"]["source"] == "stored"
+    assert plan("--probe")["speed"]["source"] == "measured"
+    for name in ("cpu_seconds", "latency_seconds", "batch_seconds"):
+        assert here[name]["expected"] == pytest.approx(2 * constants[name]["expected"])
+    assert here["model_bytes"] == constants["model_bytes"]
+    assert run(["plan", library, "--no-probe"]) == 0
+    assert "the machine that the constants were measured on" in capsys.readouterr().err
+    assert run(["plan", library]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "2.00 times the CPU time of the constants (measured earlier; --probe" in said
+
+
 def test_limits_choose_settings_that_train_takes(library, tmp_path, capsys):
     assert run(["plan", library, "--json"]) == 0
     size = json.loads(capsys.readouterr().out)["qualities"]["fast"]["model_bytes"]["high"]

@@ -112,7 +112,7 @@ def test_plan_says_what_training_from_files_needs(rows, monkeypatch, capsys):
     monkeypatch.setattr(
         "tagwood.cli.plan.disk_way", lambda _, recipe, *__: (recipe, disk.DiskNeeds(5e5, 4e5, 2e9, 0, 60))
     )
-    assert run(["plan", rows, "--max-ram", "1MB"]) == 0
+    assert run(["plan", rows, "--max-ram", "1MB", "--no-probe"]) == 0
     said = words(capsys)
     assert "train --max-ram 1MB --work-dir DIR trains quality fast from files: at least about 500" in said
     assert "2.0 GB of disk, about 60 s of CPU time" in said

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tagwood.data import Dataset
-    from tagwood.planning import Forecast, Value
+    from tagwood.planning import Forecast, Speed, Value
     from tagwood.planning.disk import DiskNeeds
     from tagwood.planning.operating_points import Limits, Point
     from tagwood.recipe import Recipe
@@ -39,12 +39,18 @@ def plan(
     on_unknown: common.UnknownOption = "error",
     data_format: common.FormatOption = None,
     docs_limit: common.DocsLimitOption = None,
+    probe: Annotated[
+        bool | None,
+        typer.Option(help="Measure this machine's speed anew, or take that of the constants; default: measure once."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the recipe file if it exists.")] = False,
     json: common.JsonFlag = False,
     *,
     reading: Reading,
 ) -> None:
     """Forecast memory, time, model size, depth and latency of each quality before training.
+
+    The first call takes up to ten seconds longer to measure how fast this machine is.
 
     With limits, the highest quality within them is chosen; if there is none, settings of a smaller tree that lose the
     least precision. With --max-ram, also whether tagwood train --max-ram --work-dir would train in memory or from
@@ -60,20 +66,23 @@ def plan(
     rows, report = read_rows(data, reading, data_format, vocab, on_unknown, docs_limit)
     need_texts(rows, data[0])
     say_report(report, brief=True)
-    way = None if limits.peak_bytes is None else find_way(rows, start, limits.peak_bytes)
+    speed = find_speed(probe)
+    way = None if limits.peak_bytes is None else find_way(rows, start, limits.peak_bytes, speed.factor)
     try:
-        known, point = choose(rows, start, limits)
+        known, point = choose(rows, start, limits, speed.factor)
     except InputError:
         if way is None or way.way != "files":
             raise
         limits = type(limits)()  # memory is no limit there
-        known, point = choose(rows, start.override(["model.quality=fast"]), limits)
+        known, point = choose(rows, start.override(["model.quality=fast"]), limits, speed.factor)
     if write is not None:
         write_recipe(point.recipe, write, force)
     if json:
-        common.print_json(facts_of(point, known) | {"train": None if way is None else way._asdict()})
+        facts = {"train": None if way is None else way._asdict(), "speed": speed._asdict()}
+        common.print_json(facts_of(point, known) | facts)
         return
     common.print_data(forecast_table(known, point))
+    common.say(speed_line(speed))
     if way is not None:
         common.say(way.sentence(max_ram or ""))
     chosen = point.recipe.tagger().effective_quality
@@ -86,6 +95,21 @@ def plan(
         common.say(f"{write}: use it with tagwood train {data[0]} --recipe {write}")
     elif changed:
         common.say("Write these settings with --write recipe.toml, or pass each one to train with --set.")
+
+
+def find_speed(probe: bool | None) -> Speed:
+    """Return the speed of this machine: stored or measured (None), measured (True), or of the constants (False)."""
+    from tagwood.planning import Speed, machine_speed
+
+    return Speed(1.0, "constants") if probe is False else machine_speed(again=bool(probe))
+
+
+def speed_line(speed: Speed) -> str:
+    """Return in words where the times come from."""
+    if speed.source == "constants":
+        return "Times are those of the machine that the constants were measured on."
+    how = "measured now" if speed.source == "measured" else "measured earlier; --probe measures it again"
+    return f"Times are for this machine: {speed.factor:.2f} times the CPU time of the constants ({how})."
 
 
 class Way(NamedTuple):
@@ -115,7 +139,7 @@ class Way(NamedTuple):
         )
 
 
-def find_way(rows: Dataset, recipe: Recipe, limit: float) -> Way:
+def find_way(rows: Dataset, recipe: Recipe, limit: float, speed: float = 1.0) -> Way:
     """Return how a training within a memory limit (bytes) goes."""
     from tagwood._check import show_amount
     from tagwood.planning.forecast import used_bytes
@@ -128,7 +152,7 @@ def find_way(rows: Dataset, recipe: Recipe, limit: float) -> Way:
         _, needs = disk_way(rows, recipe, used_bytes() - text_bytes(rows), in_memory)
     except InputError as error:
         return Way("refused", in_memory, reason=str(error))
-    costs = (needs.least_bytes, needs.disk_bytes, needs.cpu_seconds)
+    costs = (needs.least_bytes, needs.disk_bytes, speed * needs.cpu_seconds)
     if needs.least_bytes > limit:
         return Way("refused", *costs, f"it needs at least {show_amount(needs.least_bytes)} of memory.")
     return Way("files", *costs)
@@ -143,14 +167,14 @@ def text_bytes(rows: Dataset) -> float:
     return 1.2 * n_bytes + 60 * len(texts)
 
 
-def choose(rows: Dataset, recipe: Recipe, limits: Limits) -> tuple[dict[str, Forecast], Point]:
+def choose(rows: Dataset, recipe: Recipe, limits: Limits, speed: float = 1.0) -> tuple[dict[str, Forecast], Point]:
     """Return the forecast of each quality, and the operating point: that of the recipe, if there are no limits."""
     from tagwood.planning import Limits
     from tagwood.planning.operating_points import Point
     from tagwood.planning.qualities import choose_quality, predictor
     from tagwood.tagger.quality import QUALITIES
 
-    predict = predictor(rows)
+    predict = predictor(rows, speed=speed)
     known = {quality: predict(recipe.override([f"model.quality={quality}"])) for quality in QUALITIES}
     own = recipe.tagger().effective_quality
     if limits == Limits():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,6 +48,7 @@ class Coefficients:
     # latency, batch: seconds for one text alone, and CPU seconds for one of many
     latency: tuple[float, ...]
     batch: tuple[float, ...]
+    probe: float  # CPU seconds of the fixed problem of `probe` on the machine of these constants
     bands: dict[str, float]  # quantity -> factor within which nine of ten measured datasets were
     measured: dict[str, str]  # machine, date, datasets used, and datasets held out to check
 
@@ -163,6 +164,12 @@ class Forecast:
     n_features: int
     latency_seconds: Value  # time to tag one text from Python
     batch_seconds: Value  # CPU time to tag one text of a large batch
+
+    def scaled(self, factor: float) -> Forecast:
+        """Return the forecast for a machine that takes `factor` times the CPU time."""
+        times = ("cpu_seconds", "latency_seconds", "batch_seconds")
+        changed = {name: getattr(self, name)._replace(expected=factor * getattr(self, name).expected) for name in times}
+        return replace(self, **changed)
 
 
 class WorkTerms(NamedTuple):

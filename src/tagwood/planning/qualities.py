@@ -48,10 +48,11 @@ NEEDS = {
 }
 
 
-def predictor(rows: Dataset, used: float | None = None) -> Callable[[Recipe], Forecast]:
+def predictor(rows: Dataset, used: float | None = None, *, speed: float = 1.0) -> Callable[[Recipe], Forecast]:
     """Return a function that forecasts the training of a recipe; the data are measured once for each encoder.
 
-    `used` are the bytes of a process that holds the data; default those of this process.
+    `used` are the bytes of a process that holds the data, default those of this process; `speed` is the `factor` of
+    this machine.
     """
     used = used_bytes() if used is None else used
     known: dict[str, DataFigures] = {}
@@ -62,7 +63,7 @@ def predictor(rows: Dataset, used: float | None = None) -> Callable[[Recipe], Fo
         if key not in known:
             known[key] = figures_for(rows, tagger)
         tree = forecast_training(known[key], tagger, used_bytes=used)
-        return forecast_quality(tree, known[key], tagger, tagger.effective_quality)
+        return forecast_quality(tree, known[key], tagger, tagger.effective_quality).scaled(speed)
 
     return predict
 

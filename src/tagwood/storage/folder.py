@@ -384,14 +384,14 @@ def wait_until_settled(info: os.stat_result) -> bool:
 
 def has_stamp(info: os.stat_result, digest: str) -> bool:
     """Return whether this file is known to have this digest."""
-    folder = _cache_folder()
+    folder = cache_folder("verified")
     # os.path.exists also works where the folder may not be entered.
     return folder is not None and os.path.exists(folder / _name(info, digest))  # noqa: PTH110
 
 
 def write_stamp(info: os.stat_result, digest: str) -> None:
     """Remember that this file has this digest; an unwritable cache is not an error."""
-    folder = _cache_folder()
+    folder = cache_folder("verified")
     if folder is None:
         return
     with contextlib.suppress(OSError):
@@ -405,13 +405,14 @@ def _name(info: os.stat_result, digest: str) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-def _cache_folder() -> Path | None:
+def cache_folder(name: str) -> Path | None:
+    """Return the folder of this name in the user's cache; None without a home."""
     # XDG base directory rules: an unset, empty or relative value means the default.
     base = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(base):  # noqa: PTH117 - Path() would have to be built first
-        return Path(base) / "tagwood" / "verified"
+        return Path(base) / "tagwood" / name
     try:
-        return Path.home() / ".cache" / "tagwood" / "verified"
+        return Path.home() / ".cache" / "tagwood" / name
     except RuntimeError:
         return None
 

@@ -198,7 +198,7 @@ def _on_data(stage: Stage, random: Random, path: str) -> list[str]:
         ["eval", str(stage.predictions), path],
         ["check", str(stage.data["jsonl"]), "--test", path],
     ]
-    commands += [["plan", path]] if "plan" in COMMANDS else []
+    commands += [["plan", path, "--no-probe"]] if "plan" in COMMANDS else []
     return commands[int(random.integers(len(commands)))]
 
 
@@ -224,7 +224,7 @@ def _base(stage: Stage, random: Random, name: str) -> list[str]:
             "-j",
             "1",
         ],  # without data: only what it refuses
-        "plan": ["plan", data],
+        "plan": ["plan", data, "--no-probe"],
         "vocab": ["vocab", "list", model],
     }
     return known.get(name, [name, model, data])
