@@ -36,13 +36,15 @@ class TextFigures(NamedTuple):
     label_drift: float | None
 
 
-def training_figures(encoder: Any, texts: Sequence[str], ranking: Ranking, label_counts: NDArray[Any]) -> TextFigures:
+def training_figures(
+    encoder: Any, texts: Sequence[str], ranking: Ranking, label_counts: NDArray[Any], *, seen: bool
+) -> TextFigures:
     """Return the figures of rows that the model was not fitted on when it ranked them; of many, of an even sample.
 
-    The encoder may have been fitted on them: words that it would not know without their row count as unknown.
+    If the encoder was fitted on them (`seen`), words that it would not know without their row count as unknown.
     """
     rows = np.arange(0, ranking.n_rows, max(1, -(-ranking.n_rows // _TEXTS)))
-    words, unknown = count_words(encoder, [texts[row] for row in rows.tolist()], seen=True)
+    words, unknown = count_words(encoder, [texts[row] for row in rows.tolist()], seen=seen)
     some = ranking.rows(rows).top(_SUGGESTED)
     first = some.indptr[:-1][np.diff(some.indptr) > 0]
     bands = np.bincount(frequency_bands(label_counts)[some.labels], minlength=N_BANDS).astype(np.float64)

@@ -357,11 +357,12 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
         probabilities = Probabilities.fit(ranking, truth, counts)
         ranking = cast(Calibrator, probabilities.calibrator).transform(ranking)
     curve = _name_curve(data, parts, HeldOutRows(held.texts or (), ranking, check_labels(truth)))
-    if plan.sets.refit and held.n_rows > WORTH_REFITTING * data.n_rows:
+    refit = plan.sets.refit and held.n_rows > WORTH_REFITTING * data.n_rows
+    if refit:
         again = plan._replace(model=settled(parts.model), groups=parts.groups)
         parts = fit_parts(again, data, lambda stage, share: report(f"{stage}, all rows", share))
     usage = np.bincount(parts.Y.indices, minlength=data.n_labels)
-    figures = training_figures(parts.encoder, held.texts or (), ranking, usage)
+    figures = training_figures(parts.encoder, held.texts or (), ranking, usage, seen=refit)
     return Learned(parts, probabilities, measures, curve, figures)
 
 
@@ -389,7 +390,7 @@ def _learn_ensemble(data: Dataset, plan: Plan, report: Progress) -> Learned:
     texts = [every[row] for row in held.rows]
     curve = _name_curve(data, parts, HeldOutRows(texts, held.ranking, held.truth))
     usage = np.bincount(parts.Y.indices, minlength=data.n_labels)
-    figures = training_figures(parts.encoder, texts, held.ranking, usage)
+    figures = training_figures(parts.encoder, texts, held.ranking, usage, seen=True)
     return Learned(parts, probabilities, measure(held.ranking, held.truth), curve, figures)
 
 
