@@ -1,14 +1,15 @@
 """PRIME beside what it must beat: untrained prototypes, the dual encoder, the linear tree; and PRIME in an ensemble.
 
-``python -m experiments.prime`` measures both sets, or those of ``--data``; results already in the output
-folder are kept. ``python -m experiments.prime.states`` fills a cache of MiniLM's outputs first (some minutes). Shares,
-accepted epochs and the weights of ensembles are chosen on held-out training rows.
+``python -m experiments.prime`` measures both sets, or those of ``--data``, with two seeds; results already in the
+output folder are kept. MiniLM reads each text once, for all models and seeds (`states`). ``--members`` measures PRIME
+in an ensemble instead, on fewer rows. Shares, accepted epochs and the weights of ensembles are chosen on held-out
+training rows.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import torch
 
 from benchmarks.report import Page, table
 from experiments.prime.data import QUICK, SIZES, LabelledTexts, read_set
-from experiments.prime.states import kept_minilm
+from experiments.prime.states import fill, kept_minilm
+from experiments.statistics import compare_seeds
 from tagwood import (
     Centroids,
     Ensemble,
@@ -26,7 +28,6 @@ from tagwood import (
     Neighbours,
     PrototypeModel,
     Ranking,
-    TextEncoder,
     TfidfEncoder,
     compare,
     evaluate,
@@ -37,39 +38,42 @@ from tagwood.neural.prime.training import choose_share, untrained_prototypes
 
 PAGE = Page("experiments", "prime")
 MEASURES = ["P@1", "nDCG@5", "R@10"]
-EPOCHS = 4
-RATES = {"PRIME": None, "PRIME, top layers": None, "dual encoder": 5e-4}  # None is the default of the model
+EPOCHS = 2
+RATES = {"PRIME": None, "dual encoder": 5e-4}  # None is the default of the model
 NEW = 0.1  # share of the labels that are hidden from training in the trial of ensembles
 MEMBERS = "tree + neighbours + names"
+MEMBER_ROWS = (12_000, 2_000)  # training and test rows of ensembles, which train each member several times
+Found = tuple[Ranking, str]  # and what was chosen on held-out rows
 
 
-def tree(data: LabelledTexts, encoder: TextEncoder) -> tuple[Ranking, str]:
+def tree(data: LabelledTexts, seed: int) -> Found:
     """Rank by a linear tree on TF-IDF."""
     tfidf = TfidfEncoder(threads=1)
-    model = LinearTree(threads=1).fit(tfidf.fit_transform(data.texts), data.Y)
+    model = LinearTree(seed=seed, threads=1).fit(tfidf.fit_transform(data.texts), data.Y)
     return model.rank(tfidf.transform(data.test_texts), k=10), ""
 
 
-def tfidf_prototypes(data: LabelledTexts, encoder: TextEncoder) -> tuple[Ranking, str]:
+def tfidf_prototypes(data: LabelledTexts, seed: int) -> Found:
     """Rank by the cosine to the mean TF-IDF vector of a label's rows."""
     tfidf = TfidfEncoder(ngrams=(1, 1), threads=1)
     model = Centroids(threads=1).fit(tfidf.fit_transform(data.texts), data.Y)
     return model.rank(tfidf.transform(data.test_texts), k=10), ""
 
 
-def minilm_prototypes(data: LabelledTexts, encoder: TextEncoder) -> tuple[Ranking, str]:
+def minilm_prototypes(data: LabelledTexts, seed: int) -> Found:
     """Rank by the cosine to the mean of label text and centroid of MiniLM vectors, not trained."""
+    encoder = kept_minilm(data.name, seed)
     queries, texts = encoder.transform(data.texts), encoder.transform(data.label_texts)
-    share = choose_share(queries, texts, data.Y)
+    share = choose_share(queries, texts, data.Y, seed)
     index = LabelIndex(untrained_prototypes(queries, texts, data.Y, share), "flat", threads=1)
     return index.rank(encoder.transform(data.test_texts), 10), f"centroid {share:g}"
 
 
-def trained(preset: str, name: str) -> Callable[[LabelledTexts, TextEncoder], tuple[Ranking, str]]:
+def trained(preset: str, name: str) -> Callable[[LabelledTexts, int], Found]:
     """Rank by a trained model."""
 
-    def run(data: LabelledTexts, encoder: TextEncoder) -> tuple[Ranking, str]:
-        model = _prime(preset, name, encoder).fit(data.texts, data.Y, label_texts=data.label_texts)
+    def run(data: LabelledTexts, seed: int) -> Found:
+        model = _prime(preset, name, data.name, seed).fit(data.texts, data.Y, label_texts=data.label_texts)
         assert model.history_ is not None
         before, best = model.untrained_ or 0.0, max(model.history_.measures, default=0.0)
         words = f"held-out nDCG@5 {100 * before:.1f} before training, best epoch {100 * best:.1f}"
@@ -78,66 +82,64 @@ def trained(preset: str, name: str) -> Callable[[LabelledTexts, TextEncoder], tu
     return run
 
 
-def _prime(preset: str, name: str, encoder: TextEncoder) -> PrototypeModel:
-    centroids = None if name == "dual encoder" else "leave-one-out"
+def _prime(preset: str, name: str, data: str, seed: int = 0) -> PrototypeModel:
     return PrototypeModel(
         preset=preset,
-        encoder=encoder,
-        centroids=centroids,
-        epochs=2 if encoder.trained == "top" else EPOCHS,
+        encoder=kept_minilm(data, seed),
+        centroids=None if name == "dual encoder" else "leave-one-out",
+        epochs=EPOCHS,
         batch_size=256,
         learning_rate=RATES[name],
+        seed=seed,
         threads=1,
     )
 
 
-def top_layers(data: LabelledTexts, encoder: TextEncoder) -> tuple[Ranking, str]:
-    """Rank by PRIME of which the last two layers of MiniLM are trained, from states of the fourth."""
-    top = TextEncoder("minilm", trained="top", max_length=encoder.max_length, threads=1)
-    return trained("prime-lite", "PRIME, top layers")(data, top)
-
-
-def classifiers(data: LabelledTexts, encoder: TextEncoder) -> tuple[Ranking, str]:
-    """Rank by linear classifiers on the embeddings of MiniLM, in a tree shaped by the prototypes: PRIME (W)."""
-    model = _prime("prime-lite", "PRIME", encoder)
-    model.epochs = 1
+def classifiers(data: LabelledTexts, seed: int) -> Found:
+    """Rank by linear classifiers on the embeddings of MiniLM, which start from untrained prototypes: PRIME (W)."""
+    model = _prime("prime-lite", "PRIME", data.name, seed)
+    model.epochs = 0
     model.fit(data.texts, data.Y, label_texts=data.label_texts)
-    found = model.with_classifiers(data.texts, data.Y)
-    return found.rank(data.test_texts, k=10), f"C {found.tree.C:g}"
+    found = model.with_classifiers(data.texts, data.Y, label_texts=data.label_texts)
+    return found.rank(data.test_texts, k=10), f"C {found.C_:g}"
 
 
-ROWS: dict[str, Callable[[LabelledTexts, TextEncoder], tuple[Ranking, str]]] = {
+ROWS: dict[str, Callable[[LabelledTexts, int], Found]] = {
     "linear tree": tree,
     "untrained prototypes, TF-IDF": tfidf_prototypes,
     "untrained prototypes, minilm": minilm_prototypes,
     "dual encoder, minilm": trained("ngame", "dual encoder"),
     "PRIME, minilm": trained("prime-lite", "PRIME"),
-    "PRIME, top layers": top_layers,
     "PRIME (W)": classifiers,
 }
 COMPARED = "PRIME, minilm"
 
 
-def measure(name: str, out: Path, quick: bool) -> None:
-    """Measure the missing rows of a set; differences are those of PRIME to each row, over test rows."""
-    store: dict[str, Any] = PAGE.load(out, {})
-    data = read_set(name, *QUICK) if quick else read_set(name)
-    encoder, rankings = kept_minilm(name, 0), {}
-    if set(store.get(name, {}).get("rows", {})) == set(ROWS):
+def measure(name: str, out: Path, sizes: tuple[int | None, int | None], seeds: int) -> None:
+    """Measure a set unless it is known: means over seeds, and differences of PRIME to each row, over test rows."""
+    if "rows" in PAGE.load(out, {}).get(name, {}):
         return
-    found: dict[str, Any] = {"sizes": [len(data.texts), len(data.test_texts), len(data.label_texts)], "rows": {}}
+    data = read_set(name, *sizes)
+    fill(name, data)
+    counts = [len(data.texts), len(data.test_texts), len(data.label_texts)]
+    rows: dict[str, dict[str, Any]] = {}
+    rankings: dict[str, list[Ranking]] = {}
     for row, run in ROWS.items():
         began = time.process_time()
-        rankings[row], words = run(data, encoder)
-        report = evaluate(data.Y_test, rankings[row], metrics=MEASURES)
-        seconds = round(time.process_time() - began)
-        found["rows"][row] = {**{m: report[m] for m in MEASURES}, "note": words, "cpu_seconds": seconds}
-        print(name, row, found["rows"][row], flush=True)
-    for row, ranking in rankings.items():
+        found = [run(data, seed) for seed in range(seeds)]
+        rankings[row] = [ranking for ranking, _ in found]
+        reports = [evaluate(data.Y_test, ranking, metrics=MEASURES) for ranking in rankings[row]]
+        means = {m: float(np.mean([report[m] for report in reports])) for m in MEASURES}
+        note = "; ".join(dict.fromkeys(words for _, words in found))
+        rows[row] = {**means, "note": note, "cpu_seconds": round(time.process_time() - began)}
+        print(name, row, rows[row], flush=True)
+    for row, one in rankings.items():
         if row != COMPARED:
-            leads = compare(data.Y_test, ranking, rankings[COMPARED], metrics=MEASURES[1:], threads=1)
-            found["rows"][row]["lead"] = {one.name: [one.difference, one.low, one.high] for one in leads.differences}
-    PAGE.save(out, {**PAGE.load(out, {}), name: found})
+            leads = compare_seeds(data.Y_test, one, rankings[COMPARED], metrics=MEASURES[1:], threads=1)
+            rows[row]["lead"] = {m: lead[1:] for m, lead in leads.items()}
+    store: dict[str, Any] = PAGE.load(out, {})
+    store[name] = {**store.get(name, {}), "sizes": counts, "seeds": seeds, "rows": rows}
+    PAGE.save(out, store)
 
 
 def measure_members(name: str, out: Path, quick: bool) -> None:
@@ -145,10 +147,10 @@ def measure_members(name: str, out: Path, quick: bool) -> None:
 
     A tenth of the labels, drawn at random, is hidden from training and added afterwards by their texts.
     """
-    store: dict[str, Any] = PAGE.load(out, {})
-    if "members" in store[name]:
+    if "members" in PAGE.load(out, {}).get(name, {}):
         return
-    data = read_set(name, *QUICK) if quick else read_set(name)
+    data = read_set(name, *(QUICK if quick else MEMBER_ROWS))
+    fill(name, data)
     n_labels = len(data.label_texts)
     order = np.random.default_rng(0).permutation(n_labels)
     new, known = np.sort(order[: round(NEW * n_labels)]), np.sort(order[round(NEW * n_labels) :])
@@ -160,7 +162,7 @@ def measure_members(name: str, out: Path, quick: bool) -> None:
     found, rankings = {}, {}
     for title, more in ((MEMBERS, False), (f"{MEMBERS} + PRIME", True)):
         members = [LinearTree(threads=1), Neighbours(threads=1), NameMatcher(threads=1)]
-        members += [_prime("prime-lite", "PRIME", kept_minilm(name, 0))] if more else []
+        members += [_prime("prime-lite", "PRIME", name)] if more else []
         encoder = TfidfEncoder(threads=1)
         model = Ensemble(members, encoder=encoder, prune=False, threads=1)
         model.fit(part.texts, part.Y, label_texts=part.label_texts)
@@ -179,53 +181,57 @@ def measure_members(name: str, out: Path, quick: bool) -> None:
         print(name, title, found[title], flush=True)
     pair = list(rankings.values())
     leads = compare(Y_test, *pair, metrics=MEASURES[1:], threads=1)
-    found[f"{MEMBERS} + PRIME"]["lead"] = {one.name: [one.difference, one.low, one.high] for one in leads.differences}
-    store = PAGE.load(out, {})
-    store[name]["members"] = found
+    found[f"{MEMBERS} + PRIME"]["lead"] = {
+        one.name: [100 * one.difference, 100 * one.low, 100 * one.high] for one in leads.differences
+    }
+    store: dict[str, Any] = PAGE.load(out, {})
+    store[name] = {**store.get(name, {}), "members": {"rows": len(part.texts), "found": found}}
     PAGE.save(out, store)
 
 
-def page_blocks(store: dict[str, Any]) -> list[str]:
-    """Return one table per set."""
-    blocks = []
+def page_blocks(store: dict[str, Any]) -> Iterator[str]:
+    """Yield the tables of each set."""
     for name, found in store.items():
-        train, test, labels = found["sizes"]
-        blocks.append(f"### {name}: {train:,} training rows, {test:,} test rows, {labels:,} labels")
-        rows = []
-        for row, values in found["rows"].items():
-            leads = [values.get("lead", {}).get(m) for m in MEASURES[1:]]
-            cells = [
-                "" if one is None else "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * x for x in one)) for one in leads
-            ]
-            rows.append([row, *(f"{100 * values[m]:.1f}" for m in MEASURES), *cells, values["note"]])
-        header = ["", *MEASURES, "PRIME's lead in nDCG@5", "in R@10", "chosen on held-out rows"]
-        blocks.append(table(header, rows))
-        blocks += _members_block(found["members"]) if "members" in found else []
-    return blocks
+        if "rows" in found:
+            train, test, labels = found["sizes"]
+            facts = f"{train:,} training rows, {test:,} test rows, {labels:,} labels, {found['seeds']} seeds"
+            yield f"### {name}: {facts}"
+            header = ["", *MEASURES, "PRIME's lead in nDCG@5", "in R@10", "chosen on held-out rows"]
+            yield table(header, [[row, *_cells(one), one["note"]] for row, one in found["rows"].items()])
+        if "members" in found:
+            yield from _members_blocks(name, **found["members"])
 
 
-def _members_block(found: dict[str, Any]) -> list[str]:
-    """Return what PRIME adds to an ensemble."""
-    rows = []
-    for title, one in found.items():
-        leads = [one.get("lead", {}).get(m) for m in MEASURES[1:]]
-        cells = ["" if x is None else "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * v for v in x)) for x in leads]
-        rows.append([title, *(f"{100 * one[m]:.1f}" for m in MEASURES), *cells, f"{100 * one['new_found']:.1f} %"])
+def _cells(values: dict[str, Any]) -> list[str]:
+    """Return measures, and leads with their intervals, in percent."""
+    leads = [values.get("lead", {}).get(m) for m in MEASURES[1:]]
+    words = ["" if one is None else "{:+.1f} ({:+.1f} to {:+.1f})".format(*one) for one in leads]
+    return [*(f"{100 * values[m]:.1f}" for m in MEASURES), *words]
+
+
+def _members_blocks(name: str, rows: int, found: dict[str, Any]) -> Iterator[str]:
+    """Yield what PRIME adds to an ensemble."""
     true, new = next(iter(found.values()))["n_new"]
-    words = f"As a member, where {new:,} labels are new: their {true:,} test pairs count as found among ten labels."
+    yield f"### {name}: as a member, {rows:,} training rows, one seed"
+    yield f"{new:,} labels are new: their {true:,} test pairs count as found among ten labels."
     header = ["", *MEASURES, "lead in nDCG@5", "in R@10", "pairs of new labels found"]
-    return [words, table(header, rows)]
+    yield table(header, [[title, *_cells(one), f"{100 * one['new_found']:.1f} %"] for title, one in found.items()])
 
 
 def main() -> None:
     parser = PAGE.parser(__doc__, quick=True)
     parser.add_argument("--data", nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--rows", type=int, help="training rows; default: all of TIBKAT, 40,000 of YSO")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--members", action="store_true", help="measure PRIME in an ensemble instead")
     parser.add_argument("--report", action="store_true", help="only write the page")
     args = parser.parse_args()
     torch.set_num_threads(1)
     for name in [] if args.report else args.data:
-        measure(name, args.out, args.quick)
-        measure_members(name, args.out, args.quick)
+        if args.members:
+            measure_members(name, args.out, args.quick)
+        else:
+            measure(name, args.out, QUICK if args.quick else (args.rows, None), args.seeds)
     PAGE.write(args.out, page_blocks(PAGE.load(args.out, {})))
 
 

@@ -1,7 +1,7 @@
 """Hidden states of minilm for all texts of the PRIME experiment, cached in build/: each text is encoded once.
 
-``python -m experiments.prime.states tibkat-gnd-en`` fills the cache of a set (one to five minutes on one core); without
-it, other parts of the experiment encode the texts each time.
+``python -m experiments.prime.states tibkat-gnd-en`` fills the cache of a set beforehand (ten minutes on one core); the
+experiment fills what is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from benchmarks import ROOT
-from experiments.prime.data import SIZES, read_set
+from experiments.prime.data import SIZES, LabelledTexts, read_set
 from tagwood import TextEncoder
 from tagwood.neural.encoders.modules import StateMemory
 from tagwood.neural.encoders.tokens import TokenRows
@@ -54,9 +54,9 @@ def _memory(name: str) -> KeptStates:
     return KeptStates(KEPT / f"minilm_{name}.npz")
 
 
-def fill(name: str) -> int:
+def fill(name: str, data: LabelledTexts) -> int:
     """Embed all texts of a set that are not in its file yet, and return how many there are."""
-    encoder, memory, data = kept_minilm(name, 0), _memory(name), read_set(name)
+    encoder, memory = kept_minilm(name, 0), _memory(name)
     texts = [*data.label_texts, *data.test_texts, *data.texts]
     known = len(memory)
     for at in range(0, len(texts), _BLOCK):
@@ -70,10 +70,11 @@ def fill(name: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="+", choices=list(SIZES))
+    parser.add_argument("--rows", type=int, help="training rows; default: those of the experiment")
     args = parser.parse_args()
     torch.set_num_threads(1)
     for name in args.data:
-        print(name, fill(name), flush=True)
+        print(name, fill(name, read_set(name, args.rows)), flush=True)
 
 
 if __name__ == "__main__":
