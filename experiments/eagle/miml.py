@@ -33,7 +33,7 @@ METHODS = {
 EPOCHS, HELD_OUT = 8, 2_000
 # Group size -> number of groups drawn; large groups tell little each.
 GROUPS = {4: 4_000, 50: 1_500}
-N_SEEDS = 3
+N_SEEDS = 5
 _SETS = {"mnist": (4, 50), "fashion-mnist": (4, 50), "docstrings": (4,)}
 
 
