@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+import numpy as np
 import pytest
 from ensemble_problem import mixed_rows
+from scipy import sparse
 
 from tagwood import Tagger
 from tagwood.errors import InputError
 from tagwood.models.ensemble import Budget, Ensemble
 from tagwood.models.ensemble.budget import Clock, Costs
+from tagwood.models.ensemble.members import Inputs, Member, Split
+from tagwood.models.ensemble.training import MemberTraining, Pilot
 from tagwood.recipe import Recipe, recipe_of
 
 
@@ -31,11 +37,11 @@ def test_quantities_have_units_or_are_numbers():
 
 def test_a_clock_counts_all_rounds():
     clock = Clock(11.5, rounds=2, held_out=0)
-    assert clock.allows(4.9)
-    assert not clock.allows(5.1)
+    assert clock.allows(9.8)
+    assert not clock.allows(10.2)
     clock.reserve(6.0)  # the second round of a member that took so long
-    assert clock.allows(1.5)
-    assert not clock.allows(2.5)
+    assert clock.allows(3.0)
+    assert not clock.allows(5.0)
     assert Clock(None, 2, 0).allows(1e9)
 
 
@@ -44,6 +50,56 @@ def test_costs_name_the_limit_that_is_exceeded():
     assert costs.exceeded([0, 1, 2]) == "size"
     assert costs.exceeded([0, 1]) == ""
     assert Costs(Budget(latency=1.0), [4, 4], [0.5, 0.6], 1, 0.2).exceeded([0, 1]) == "latency"
+
+
+class CountedModel:
+    """A model that remembers texts, and whose training takes given seconds of a clock that it moves by itself."""
+
+    clock = 0.0
+    seen: ClassVar[set[object]] = set()
+
+    def get_params(self, deep=True):
+        return {}
+
+    def fit(self, X, y, *, label_texts):
+        cls = type(self)
+        reading = 5.0 if not cls.seen else 0.0
+        new = ({*X} | {*label_texts}) - cls.seen
+        cls.seen = cls.seen | new
+        assert y.shape == (len(X), len(label_texts))
+        cls.clock += reading + 0.5 + 0.01 * sum(text.startswith("row") for text in new)
+        cls.clock += 0.002 * sum(text.startswith("label") for text in new)
+        return self
+
+
+def test_a_pilot_tells_the_time_of_rows_and_labels_apart_from_what_is_done_once(monkeypatch):
+    monkeypatch.setattr("tagwood.models.ensemble.training.perf_counter", lambda: CountedModel.clock)
+    Y = sparse.csr_array((np.ones(2000, dtype=np.float32), (np.arange(2000), np.arange(2000))), shape=(2000, 3000))
+    rows, labels = [f"row {i}" for i in range(2000)], [f"label {i}" for i in range(3000)]
+    pilot = Pilot.of(Member("", None, CountedModel()), rows, Y, {"label_texts": labels, "progress": None})
+    assert pilot == pytest.approx((0.5, 0.01, 0.002))
+    assert pilot.seconds(*Y.shape) == pytest.approx(26.5)
+
+
+@pytest.mark.parametrize(("remembers", "places"), [(True, [0, 1]), (False, [0])])
+def test_the_time_of_texts_that_a_member_remembers_counts_once(remembers, places, monkeypatch):
+    class Model(CountedModel):
+        remembers_texts = remembers
+        seen: ClassVar[set[object]] = set()
+
+    class First(CountedModel):
+        seen: ClassVar[set[object]] = set()
+
+    monkeypatch.setattr("tagwood.models.ensemble.training.perf_counter", lambda: Model.clock)
+    Y = sparse.csr_array(np.ones((2000, 1), dtype=np.float32))
+    rows = [f"row {i}" for i in range(2000)]
+    members = [Member("first", None, First()), Member("second", None, Model())]
+    training = MemberTraining(
+        members, Inputs([rows, rows], np.ones(2000, np.int64)), Y, {"label_texts": ["label 0"]}, lambda *_: None
+    )
+    # One training takes 17 s, so that of all rows 21 s, and two trainings 33 s.
+    training.fit_without(Split(np.arange(1600), np.arange(1600, 2000)), Clock(27.0, rounds=2, held_out=0), 0.0)
+    assert training.places == places
 
 
 @pytest.mark.slow

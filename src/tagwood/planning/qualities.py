@@ -27,7 +27,9 @@ _HELD_OUT = 0.2  # share of the rows that an ensemble holds out
 _ENTRY_BYTES = 7.0  # of a stored feature of a row or label
 _ROW_FEATURES, _LABEL_FEATURES = 100, 300  # that neighbours and centroids keep
 _OTHER_BYTES = 1.5e6  # names, fusion
-_PRIME_BYTES, _PRIME_ROW_SECONDS, _PRIME_LATENCY = 95e6, 0.04, 0.008  # with MiniLM
+_PRIME_BYTES, _PRIME_LATENCY = 95e6, 0.008  # with MiniLM
+_PRIME_TOKEN_SECONDS = 2e-4  # with bfloat16 1.5e-4, without 2.8e-4; each text passes once through the network
+_PRIME_TOKENS, _TOKEN_CHARACTERS, _NAME_TOKENS = 64, 5, 8  # most of a text, characters of one, those of a label's name
 _BANDS = {"peak_bytes": 1.5, "cpu_seconds": 1.8, "model_bytes": 1.6, "latency_seconds": 2.2, "batch_seconds": 2.2}
 
 
@@ -82,7 +84,9 @@ def forecast_quality(tree: Forecast, figures: DataFigures, tagger: Tagger, quali
     latency = tree.latency_seconds.expected * needs.searched_trees + needs.latency
     batch = tree.batch_seconds.expected * needs.searched_trees + needs.latency
     if quality == "best" and find_spec("torch") is not None:
-        cpu, size = cpu + _PRIME_ROW_SECONDS * figures.rows, size + _PRIME_BYTES
+        tokens = figures.rows * min(_PRIME_TOKENS, 2 + figures.characters / figures.rows / _TOKEN_CHARACTERS)
+        cpu += _PRIME_TOKEN_SECONDS * (tokens + _NAME_TOKENS * figures.labels.n_labels)
+        size += _PRIME_BYTES
         latency, batch = latency + _PRIME_LATENCY, batch + _PRIME_LATENCY
     return replace(
         tree,

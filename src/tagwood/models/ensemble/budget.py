@@ -6,7 +6,7 @@ Decisions
 ---------
 * Costs are measured, not guessed: a member's size and latency are those of the one that was fitted without the held-out
   rows. Only its time has to be known before it is trained: trees take as long as the trees before them; what a
-  member of another kind takes is found by training it on a few rows.
+  member of another kind takes is found by training it on few rows and labels, and on more of them (`Pilot`).
 * The first member is always part of the ensemble.
 """
 
@@ -92,14 +92,14 @@ class Clock:
         self._reserved = _FUSION_SECONDS[0] + _FUSION_SECONDS[1] * held_out
 
     def allows(self, expected: float) -> bool:
-        """Whether a member that is trained in `expected` seconds, once, is within the limit in all rounds."""
+        """Whether a member that is trained in `expected` seconds, all rounds together, is within the limit."""
         if self.seconds is None:
             return True
-        return perf_counter() - self._start + self._reserved + expected * self.rounds <= self.seconds
+        return perf_counter() - self._start + self._reserved + expected <= self.seconds
 
     def reserve(self, seconds: float) -> None:
-        """Keep the time for the other rounds of a member that was trained once in `seconds`."""
-        self._reserved += seconds * (self.rounds - 1)
+        """Keep time for the other rounds of a member."""
+        self._reserved += seconds
 
 
 class Costs(NamedTuple):

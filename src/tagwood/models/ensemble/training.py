@@ -148,7 +148,10 @@ class MemberTraining:
             if MemberFit(place, number) in self._done:
                 fitted.append(member._replace(model=self._done.pop(MemberFit(place, number))))
                 continue
-            if done == 0 and place and not clock.allows(self._expected(place, train, Y, clock)):
+            rounds = self._rounds(member, split, clock)
+            limited = done == 0 and place and clock.seconds is not None
+            # Where no time is left, none is spent on a forecast.
+            if limited and not (clock.allows(0.0) and clock.allows(rounds * self._expected(place, train, Y))):
                 self.places.remove(place)
                 continue
             self.report(f"{member.name}, without held-out rows", done)
@@ -156,7 +159,7 @@ class MemberTraining:
             fitted.append(self._fit(place, member.fresh(), train.of[place], Y, split.train))
             if done == 0:
                 taken = perf_counter() - start
-                clock.reserve(taken)
+                clock.reserve(taken * (rounds - 1))
                 if isinstance(member.model, TreeRanker):
                     self._per_tree = taken / _n_trees(member.model)
         return fitted
@@ -179,17 +182,58 @@ class MemberTraining:
         self.seconds[place] += process_time() - start
         return member
 
-    def _expected(self, place: int, train: Inputs, Y: sparse.csr_array, clock: Clock) -> float:
+    def _expected(self, place: int, train: Inputs, Y: sparse.csr_array) -> float:
         """Return the seconds in which a member will be trained on some rows."""
         member = self.members[place]
-        if clock.seconds is None:
-            return 0.0
         if isinstance(member.model, TreeRanker) and self._per_tree:
             return self._per_tree * _n_trees(member.model)
-        few = np.arange(min(_PILOT_ROWS, Y.shape[0]))
-        start = perf_counter()
-        member.fresh().fit(train.some(few).of[place], Y[few], {**self.options, "progress": None, "rejected": None})
-        return float((perf_counter() - start) * Y.shape[0] / few.size)
+        return Pilot.of(member, train.of[place], Y, self.options).seconds(*Y.shape)
+
+    def _rounds(self, member: Member, split: Split, clock: Clock) -> float:
+        """Return how many times as long as this one all trainings of a member take."""
+        if getattr(member.model, "remembers_texts", False):  # the time is spent on each text once
+            return float(self.Y.shape[0] / split.train.size)
+        return clock.rounds
+
+
+class Pilot(NamedTuple):
+    """What trainings of a member on few rows tell about its time: a fixed part, and that of a row and of a label."""
+
+    fixed: float
+    per_row: float
+    per_label: float
+
+    @classmethod
+    def of(cls, member: Member, rows: Any, Y: sparse.csr_array, options: dict[str, Any]) -> Pilot:
+        """Train a member on few rows and few labels, then with more rows, then with more labels.
+
+        The first training is not timed: it may read weights, or remember texts.
+        """
+        usable = np.flatnonzero(np.diff(Y.indptr))
+        few, more = usable[: _PILOT_ROWS // 5], usable[:_PILOT_ROWS]
+        of_few = np.unique(Y[few].indices)
+        others = np.setdiff1d(np.arange(Y.shape[1]), of_few)[:_PILOT_ROWS]
+
+        def train(chosen: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
+            some = [rows[row] for row in chosen] if isinstance(rows, list) else rows[chosen]
+            named = {
+                name: [options[name][label] for label in labels]
+                for name in ("label_texts", "label_names")
+                if options.get(name) is not None
+            }
+            start = perf_counter()
+            member.fresh().fit(some, sparse.csr_array(Y[chosen][:, labels]), named)
+            return perf_counter() - start
+
+        train(few, of_few)
+        base = train(few, of_few)
+        per_row = max(0.0, train(more, of_few) - base) / max(1, more.size - few.size)
+        per_label = max(0.0, train(few, np.union1d(of_few, others)) - base) / max(1, others.size)
+        return cls(base, per_row, per_label)
+
+    def seconds(self, n_rows: int, n_labels: int) -> float:
+        """Return the seconds of a training."""
+        return self.fixed + self.per_row * n_rows + self.per_label * n_labels
 
 
 def _n_trees(model: TreeRanker) -> float:

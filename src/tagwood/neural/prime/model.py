@@ -307,6 +307,11 @@ class PrototypeModel(FittedModel):
             threads=self.threads,
         )
 
+    @property
+    def remembers_texts(self) -> bool:
+        """Whether further trainings on the same texts take little time."""
+        return isinstance(self.encoder, TextEncoder) and self.encoder.memory is not None
+
     def forget_texts(self) -> None:
         """Drop the outputs of frozen weights that were kept for several trainings on the same texts."""
         for encoder in (self.encoder, self.encoder_):
