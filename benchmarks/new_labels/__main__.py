@@ -8,6 +8,7 @@ cases: 200 new labels; a tenth of all labels; and 200 new labels with all labels
 from __future__ import annotations
 
 import gzip
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ PAGE = Page("benchmarks", "new_labels")
 CASES = {"200": "200 new", "tenth": "a tenth", "bulk": "200 new and all untrained"}
 COLUMNS = {
     "case": "",
+    "seed": "seed",
     "n_rows": "rows",
     "added": "added",
     "n_new": "rows with new labels",
@@ -44,10 +46,10 @@ COLUMNS = {
 SINGLE_TEXTS = 200
 
 
-def choose(split: Split, case: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def choose(split: Split, case: str, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the new labels, taken out of the training rows, and all labels that are added after training."""
     counts = np.bincount(split.Y.indices, minlength=len(split.vocab))
-    used = np.random.default_rng(0).permutation(np.flatnonzero(counts))
+    used = np.random.default_rng(seed).permutation(np.flatnonzero(counts))
     new = np.sort(used[: round(0.1 * used.size) if case == "tenth" else 200])
     return new, np.union1d(new, np.flatnonzero(counts == 0)) if case == "bulk" else new
 
@@ -78,9 +80,9 @@ def quality(tagger: Tagger, texts: list[str], Y: sparse.csr_array, other: NDArra
     return found | {"all sets P": 100 * evaluate(Y, sets, metrics=["micro-P"])["micro-P"]}
 
 
-def measure(split: Split, others: list[list[str]], case: str, kind: str) -> dict[str, Any]:
+def measure(split: Split, others: list[list[str]], case: str, kind: str, seed: int) -> dict[str, Any]:
     """Train without some labels, add them by their names, and measure before and after."""
-    new, later = choose(split, case)
+    new, later = choose(split, case, seed)
     old = np.setdiff1d(np.arange(len(split.vocab)), later)
     Y = split.Y[:, old]
     rows = np.flatnonzero(np.diff(Y.indptr))
@@ -114,20 +116,20 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", choices=["tibkat", "eurlex57k"], default=["tibkat", "eurlex57k"])
     parser.add_argument("--cases", nargs="*", choices=list(CASES), default=list(CASES))
     parser.add_argument("--qualities", nargs="*", choices=["fast", "balanced"], default=["fast", "balanced"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="of the rows held out and the new labels")
     parser.add_argument("--rows", type=int, default=12_000, help="rows of each set, training and held out together")
     options = parser.parse_args()
     content = PAGE.load(options.out, {"rows": []})
     content["machine"] = machine()
-    for name in options.sets:
-        split = SETS[name].split(0, options.rows)
+    for name, seed in product(options.sets, options.seeds):
+        split = SETS[name].split(seed, options.rows)
         others = all_names(name, split.vocab)
-        for case in options.cases:
-            for kind in options.qualities:
-                row = {"case": f"{SETS[name].title}, {CASES[case]}: {kind}", "n_rows": len(split.texts)}
-                row |= measure(split, others, case, kind)
-                print({key: round(v, 2) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
-                content["rows"] = replace_row(content["rows"], row, ["case", "n_rows"])
-                PAGE.save(options.out, content)
+        for case, kind in product(options.cases, options.qualities):
+            row = {"case": f"{SETS[name].title}, {CASES[case]}: {kind}", "seed": seed, "n_rows": len(split.texts)}
+            row |= measure(split, others, case, kind, seed)
+            print({key: round(v, 2) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
+            content["rows"] = replace_row(content["rows"], row, ["case", "seed", "n_rows"])
+            PAGE.save(options.out, content)
     PAGE.write(options.out, page_blocks(content))
 
 
