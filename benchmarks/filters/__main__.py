@@ -165,12 +165,13 @@ def main() -> None:
     parser.add_argument("--fused-labels", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cache", type=Path, default=Path("build/filters"), help="folder for the trained models")
-    parser.add_argument("--pecos", action="store_true", help="also PECOS, on the smaller catalogue")
+    parser.add_argument("--pecos", type=int, default=0, metavar="LABELS", help="also PECOS beside tagwood")
     args = parser.parse_args()
     runs = [(args.labels, "fast"), (args.fused_labels, "fast"), (args.fused_labels, "balanced")]
     result = {"machine": machine(), "models": [measure(*run, args.cache, args.rounds) for run in runs]}
     if args.pecos:
-        result["pecos"] = measure_pecos(make_problem(args.fused_labels, 200), args.cache / "pecos")
+        result["models"].append(measure(args.pecos, "fast", args.cache, args.rounds))
+        result["pecos"] = measure_pecos(make_problem(args.pecos, 200), args.cache / "pecos")
     PAGE.save(args.out, result)
     PAGE.write(args.out, page_blocks(result))
 

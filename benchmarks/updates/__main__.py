@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from benchmarks.quality.data import SETS, Split
-from benchmarks.report import Page, machine, machine_line, table
+from benchmarks.report import Page, machine, machine_line, replace_row, table
 from tagwood import LabelVocab, LinearTree, Ranking, Tagger
 from tagwood.data import Dataset
 from tagwood.metrics import evaluate
@@ -25,6 +25,12 @@ from tagwood.plots import Chart, Mark, chart_svg
 
 PAGE = Page("benchmarks", "updates")
 HOURS = 24
+LATE = {
+    "yso": ("yso", "fast"),
+    "tibkat": ("tibkat", "fast"),
+    "debian": ("debian", "fast"),
+    "yso-balanced": ("yso", "balanced"),
+}
 _LATE = 0.01
 
 
@@ -150,12 +156,15 @@ def main() -> None:
     parser = PAGE.parser(__doc__)
     parser.add_argument("--rows", type=int, default=30_000, help="rows of a set, held-out ones included")
     parser.add_argument("--seeds", type=int, default=4, help="splits")
-    parser.add_argument("--day-rows", type=int, default=30_000)
+    parser.add_argument("--day-rows", type=int, default=30_000, help="0 keeps the day that was measured before")
+    parser.add_argument("--sets", nargs="*", choices=LATE, default=list(LATE), help="the others keep their lines")
     args = parser.parse_args()
-    result: dict[str, Any] = {"machine": machine()}
-    fast = [late_rows(name, "fast", args.rows, args.seeds) for name in ("yso", "tibkat", "debian")]
-    result["late"] = [*fast, late_rows("yso", "balanced", args.rows, args.seeds)]
-    result["day"] = shop_day(SETS["yso"].split(0, args.day_rows))
+    result: dict[str, Any] = PAGE.load(args.out, {"late": []}) | {"machine": machine()}
+    for title in args.sets:
+        found = late_rows(*LATE[title], args.rows, args.seeds)
+        result["late"] = replace_row(result["late"], found, ["set", "quality"])
+    if args.day_rows:
+        result["day"] = shop_day(SETS["yso"].split(0, args.day_rows))
     PAGE.save(args.out, result)
     (args.out / "updates.svg").write_text(day_chart(result["day"]), encoding="utf-8")
     PAGE.write(args.out, page_blocks(result))

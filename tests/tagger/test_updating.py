@@ -78,6 +78,23 @@ def test_a_balanced_tagger_updates_all_members_and_is_stored_as_it_answers(tmp_p
     assert loaded.rank([*texts, *fresh], 5) == tagger.rank([*texts, *fresh], 5)
 
 
+@pytest.mark.slow
+def test_a_tagger_of_the_best_quality_is_updated_and_stored_as_it_answers(tmp_path):
+    rng = np.random.default_rng(0)
+    names = [f"topic{chr(97 + i)}" for i in range(12)]
+    draw = rng.integers(0, 12, 600)
+    texts = [f"{names[i]} word{i} word{i} other{rng.integers(50)}" for i in draw]
+    labels = [[names[i]] for i in draw]
+    tagger = Tagger(quality="best").fit(texts, labels)
+    fresh = [f"word1 word2 word1 word2 other{i % 5}" for i in range(12)]
+    tagger.update(fresh, [["mixture"]] * 12, old=rows(texts, labels, tagger.vocab_))
+    assert tagger.history_[0].new_labels == 1
+    assert "mixture" in tagger.tag_one("word1 word2", 3).names
+    assert tagger.tag_one(texts[0], 1).names == labels[0]
+    loaded = Tagger.load(tagger.save(tmp_path / "model"))
+    assert loaded.rank([*texts[:50], *fresh], 5) == tagger.rank([*texts[:50], *fresh], 5)
+
+
 def test_members_that_cannot_learn_stay_and_are_named(tmp_path, capsys):
     texts, labels = make_library(200)
     words = TfidfEncoder(ngrams=(1, 1))
