@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from ensemble_problem import mixed_rows
 
-from tagwood import NameMatcher, Tagger, load
+from tagwood import LinearTree, NameMatcher, Tagger, load
 from tagwood.data import read_dataset
 from tagwood.data.vocab import LabelVocab
+from tagwood.errors import InputError
 from tagwood.metrics import evaluate
 from tagwood.tagger.fitting import label_sets
 from tagwood.tagger.new_labels import NewLabels, Usage
@@ -150,3 +151,19 @@ def test_new_labels_that_get_rows_leave_the_others_as_they_are(problem, tagger, 
     assert len(grown.new_labels_.labels) == len(later) - 4
     assert later[6] in grown.tag_one(later[6], 5).names
     assert load(grown.save(tmp_path / "updated")).tag(later[6:], 5) == grown.tag(later[6:], 5)
+
+
+@pytest.mark.parametrize(("old", "new"), [(7_000_000, 999_999_937), (("de", 1), ("at", 5))])
+def test_labels_are_added_by_ids_that_are_no_names(old, new):
+    texts = ["oak wood", "elm wood", "sea water", "salt water"] * 5
+    other = old + 1 if isinstance(old, int) else ("de", 2)
+    tagger = Tagger(model=LinearTree(threads=1)).fit(texts, ([[old]] * 2 + [[other]] * 2) * 5)
+    tagger.update_labels(texts={new: "brown giraffe neck"})
+    assert tagger.tag_one("a brown giraffe neck", 1)[0].label == new
+    assert tagger.tag_one("oak wood", 1)[0].label == old
+
+
+def test_ids_that_the_table_cannot_have_are_refused():
+    tagger = Tagger(model=LinearTree(threads=1)).fit(["oak wood", "sea water"] * 5, [["tree"], ["sea"]] * 5)
+    with pytest.raises(InputError, match="the label must be"):
+        tagger.update_labels(texts={10**9: "brown giraffe neck"})

@@ -290,14 +290,18 @@ def updated_vocab(
 
 
 def with_texts(
-    vocab: LabelVocab, texts: Mapping[str, str], counts: NDArray[np.int64]
+    vocab: LabelVocab, texts: Mapping[Label, str], counts: NDArray[np.int64]
 ) -> tuple[LabelVocab, dict[int, str]]:
-    """Return the table grown by the names it does not know, and the texts by label id."""
+    """Return the table grown by the names and ids it does not know, and the texts by row of the table."""
     known = vocab.own_keys()
-    new = [name for name in texts if name not in known]
+    new = [name for name in texts if isinstance(name, str) and name not in known]
     if new:
         vocab = vocab.add(new)
-    described = {vocab.id(name): text for name, text in texts.items()}
+    ids: list[Any] = [one for one in texts if not isinstance(one, str)]
+    unknown = [] if vocab.id_kind == "row" or not ids else np.flatnonzero(vocab.find_many(ids) < 0).tolist()
+    if unknown:
+        vocab = vocab.add_ids(ids[place] for place in unknown)
+    described = {vocab.id(one) if isinstance(one, str) else find_label(vocab, one): t for one, t in texts.items()}
     for label, text in described.items():
         if not isinstance(text, str) or not text.strip():
             raise InputError("a label's description must be a text", given=repr(text))

@@ -522,7 +522,7 @@ class Tagger(Params):
         rename: Mapping[Label, str] | None = None,
         mask: Iterable[Label] = (),
         unmask: Iterable[Label] = (),
-        texts: Mapping[str, str] | None = None,
+        texts: Mapping[Label, str] | None = None,
         vocab: LabelVocab | None = None,
         untrained: bool | None = None,
     ) -> Self:
@@ -535,9 +535,10 @@ class Tagger(Params):
         mask, unmask
             Labels to exclude from suggestions, or to include again.
         texts
-            Label -> a text that describes it, for labels without training texts. A name that is not in the table
-            becomes a new label, which is suggested at once by its names and description, with a probability that was
-            learned by hiding labels in training. (`NameMatcher` and PRIME alone suggest such labels themselves.)
+            Label -> a text that describes it, for labels without training texts. A name, or an id of the table's kind,
+            that is not in the table becomes a new label, which is suggested at once by its names and description, with
+            a probability that was learned by hiding labels in training. (`NameMatcher` and PRIME alone suggest such
+            labels themselves.)
         vocab
             A table to start from instead of the present one, with the same labels under the same ids and possibly
             more after them, which are suggested at once; see `tagwood.data.vocab_changes`.
@@ -555,7 +556,7 @@ class Tagger(Params):
         self._prepare()
         return self
 
-    def _take_table(self, table: LabelVocab, texts: Mapping[str, str]) -> tuple[dict[int, str], set[int]]:
+    def _take_table(self, table: LabelVocab, texts: Mapping[Label, str]) -> tuple[dict[int, str], set[int]]:
         """Use another label table; return the descriptions by label, and the labels that the model finds by itself."""
         before = self.vocab_
         earlier = EarlierLabels.of(before, self.new_labels_)
