@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "candidates/boosted.hpp"
+#include "candidates/context.hpp"
 #include "candidates/gather.hpp"
 #include "candidates/index.hpp"
 #include "candidates/name_evidence.hpp"
@@ -187,6 +188,27 @@ py_gather_candidates(std::vector<In<int64_t>> indptr, std::vector<In<int32_t>> l
   return {own(std::move(found.indptr)), own(std::move(found.labels)), own(std::move(found.features))};
 }
 
+// entries of the best candidates, their features, partners
+std::tuple<Out<int64_t>, Out<float>, Out<int32_t>> py_candidate_context(In<int64_t> indptr, In<int32_t> labels,
+                                                                        In<double> logits, In<int64_t> pair_ptr,
+                                                                        In<int32_t> pair_labels, In<float> pair_counts,
+                                                                        In<int64_t> rows, int64_t n_rows, int64_t k,
+                                                                        int threads) {
+  const int64_t n_labels = size_of(rows), n_pairs = size_of(pair_labels);
+  if (k < 1 || n_rows < 0 || size_of(indptr) < 1 || size_of(labels) != indptr.data()[size_of(indptr) - 1] ||
+      size_of(logits) != size_of(labels) || size_of(pair_ptr) != n_labels + 1 || pair_ptr.data()[n_labels] != n_pairs ||
+      size_of(pair_counts) != n_pairs || !all_within(labels, 0, INT32_MAX))
+    throw nb::value_error("candidate_context: the arrays do not fit together");
+  Context found;
+  {
+    nb::gil_scoped_release release;
+    const CandidatesView candidates{indptr.data(), labels.data(), logits.data(), size_of(indptr) - 1};
+    const PairsView pairs{pair_ptr.data(), pair_labels.data(), pair_counts.data(), rows.data(), n_labels, n_rows};
+    found = candidate_context(candidates, pairs, k, threads);
+  }
+  return {own(std::move(found.entries)), own(std::move(found.features)), own(std::move(found.partners))};
+}
+
 } // namespace
 
 void bind_candidates(nb::module_ &m) {
@@ -212,6 +234,9 @@ void bind_candidates(nb::module_ &m) {
   m.def("gather_candidates", &py_gather_candidates, arg("indptr").noconvert(), arg("labels").noconvert(),
         arg("scores").noconvert(), arg("counts").noconvert(), arg("lengths").noconvert(), arg("found_among"),
         arg("threads"));
+  m.def("candidate_context", &py_candidate_context, arg("indptr").noconvert(), arg("labels").noconvert(),
+        arg("logits").noconvert(), arg("pair_ptr").noconvert(), arg("pair_labels").noconvert(),
+        arg("pair_counts").noconvert(), arg("rows").noconvert(), arg("n_rows"), arg("k"), arg("threads"));
   m.def("boosted_sums", &py_boosted_sums, arg("roots").noconvert(), arg("feature").noconvert(),
         arg("threshold").noconvert(), arg("left").noconvert(), arg("right").noconvert(),
         arg("missing_left").noconvert(), arg("value").noconvert(), arg("rows").noconvert(), arg("n_features"),

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from reference import neighbours as reference
+from scipy import sparse
 
 from tagwood import _kernels
 from tagwood.models.ensemble.fusion import Boosted, gather
+from tagwood.models.ensemble.together import LabelPairs
 from tagwood.ranking import Ranking
 
 
@@ -105,3 +107,30 @@ def test_arrays_that_do_not_fit_are_refused():
     arrays[2] = arrays[2][:-1]
     with pytest.raises(ValueError, match="do not fit"):
         _kernels.boosted_sums(*arrays, X.ravel(), 6, 0.0, 1)
+
+
+@pytest.mark.parametrize("k", [1, 5, 30])
+def test_what_candidates_tell_of_each_other_equals_the_twin(k):
+    rng = np.random.default_rng(k)
+    Y = (rng.random((300, 40)) < 0.1).astype(np.float32)
+    sizes = rng.integers(0, 40, 60)
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    labels = np.concatenate([np.sort(rng.permutation(40)[:size]) for size in sizes]).astype(np.int32)
+    logits = rng.normal(-2, 3, labels.size)
+    logits[2:4] = logits[4]  # of equal ones the first is better
+    arrays = indptr, labels, logits, *LabelPairs.of(sparse.csr_array(Y))
+    entries, features, partners = reference.candidate_context(indptr, labels, logits, Y, k)
+    found = _kernels.candidate_context(*arrays, k, 1)
+    assert found[0].tolist() == entries
+    np.testing.assert_allclose(found[1].reshape(-1, 15), features, rtol=1e-4, atol=1e-5)
+    assert found[2].tolist() == partners
+    for one, other in zip(found, _kernels.candidate_context(*arrays, k, 3), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_labels_added_after_training_tell_nothing():
+    pairs = LabelPairs.of(sparse.csr_array(np.ones((4, 2), dtype=np.float32)))
+    arrays = np.array([0, 2], dtype=np.int64), np.array([1, 7], dtype=np.int32), np.array([1.0, 2.0])
+    entries, features, partners = _kernels.candidate_context(*arrays, *pairs, 5, 1)
+    assert (entries.tolist(), partners.tolist()) == ([1, 0], [1, -1])
+    assert np.isfinite(features).all()

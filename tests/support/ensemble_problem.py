@@ -61,3 +61,18 @@ def mixed_rows(n_rows=900, n_labels=400, seed=0):
         texts.append(" ".join(words))
         labels.append(sorted(int(label) for label in own))
     return texts, labels, names
+
+
+def rows_of_families(n_rows=900, n_families=12, size=5, seed=0):
+    """Texts that name two labels of a family, which are right, and one of another family, which is wrong."""
+    rng = np.random.default_rng(seed)
+    names = [f"name{label}" for label in range(n_families * size)]
+    texts, labels = [], []
+    for _ in range(n_rows):
+        own, other = rng.choice(n_families, 2, replace=False)
+        right = own * size + rng.choice(size, 2, replace=False)
+        named = [*right, other * size + rng.integers(size)]
+        rng.shuffle(named)
+        texts.append(" ".join([*(names[label] for label in named), f"noise{rng.integers(50)}"]))
+        labels.append(sorted(int(label) for label in right))
+    return texts, labels, names

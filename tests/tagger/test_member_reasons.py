@@ -15,7 +15,7 @@ from tagwood.recipe import recipe_of
 
 pytestmark = pytest.mark.slow
 
-MEMBERS = ["LinearTree", "Neighbours", "Centroids", "NameMatcher"]
+MEMBERS = ["LinearTree", "Neighbours", "Centroids", "NameMatcher", "labels together"]
 
 
 @pytest.fixture(scope="module")

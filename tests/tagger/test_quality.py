@@ -40,6 +40,7 @@ def test_the_default_fuses_several_sources_and_is_better_than_the_tree(rows, bal
         "Neighbours",
         "Centroids",
         "NameMatcher",
+        "labels together",
     ]
     fast = Tagger(quality="fast").fit(rows[0][:700], rows[1][:700])
     assert isinstance(fast.model_, LinearTree)
@@ -63,7 +64,12 @@ def test_best_adds_trees_with_copies(rows):
     best = Tagger(quality="best").fit(rows[0][:600], rows[1][:600])
     names = ["LinearTree", "Neighbours", "Centroids", "NameMatcher"]
     assert [one.name for one in best.members()][:4] == names
-    assert [one.name for one in best.members()][4:] == ["LinearTree, words", "LinearTree, counts", "Disentangled"]
+    assert [one.name for one in best.members()][4:] == [
+        "LinearTree, words",
+        "LinearTree, counts",
+        "Disentangled",
+        "labels together",
+    ]
     seeds = {one.model.base_tree().seed for one in best.model_.members_ if hasattr(one.model, "trees_")}
     assert len(seeds) == sum(hasattr(one.model, "trees_") for one in best.model_.members_)
     assert best.model_.fusion_trees == 200

@@ -236,13 +236,56 @@ def _confidence_needed(best: Floats, recall: Floats, value: float) -> float:
     return float(curve.x[reached[0]]) if reached.size else 1.0
 
 
+class BestF1(NamedTuple):
+    """The largest F1 of all rows together that a single threshold reaches, and the threshold."""
+
+    value: float
+    threshold: float
+
+
+def best_f1(scores: NDArray[Any], hits: NDArray[Any], n_true: int) -> BestF1:
+    """Return the largest F1 of entries with scores, of which some are right, by one threshold.
+
+    Examples
+    --------
+    >>> best_f1(np.array([0.9, 0.2, 0.7]), np.array([True, False, True]), n_true=3)
+    BestF1(value=0.8, threshold=0.7)
+    """
+    if scores.size == 0:
+        return BestF1(0.0, 0.0)
+    order = np.argsort(-scores, kind="stable")
+    right = np.cumsum(hits[order], dtype=np.int64)
+    last = np.diff(scores[order], append=-np.inf) != 0  # equal scores are kept together
+    f1 = np.where(last, 2 * right / (np.arange(1, order.size + 1) + n_true), -1.0)
+    at = int(np.argmax(f1))
+    return BestF1(float(f1[at]), float(scores[order][at]))
+
+
 def _best_f1(matched: Match) -> float:
-    """Return the largest F1 of all rows together that a single threshold reaches."""
-    order = np.argsort(-matched.ranking.scores, kind="stable")
-    right = np.cumsum(matched.hits[order], dtype=np.int64)
-    last = np.diff(matched.ranking.scores[order], append=-1.0) != 0  # equal probabilities are kept together
-    f1 = 2 * right / (np.arange(1, order.size + 1) + matched.n_true.sum())
-    return float(f1[last].max()) if order.size else 0.0
+    return best_f1(matched.ranking.scores, matched.hits, int(matched.n_true.sum())).value
+
+
+def f1_gain(
+    rows: NDArray[np.int64], hits: NDArray[Any], kept: Sequence[NDArray[np.bool_]], n_true: NDArray[np.int64]
+) -> tuple[float, float]:
+    """Return the difference in micro-F1 of the second of two choices of entries to the first, and its standard error.
+
+    `rows` and `hits` (n_entries,) are the row of each entry and whether it is right; `n_true` (n_rows,) counts labels.
+
+    Examples
+    --------
+    >>> both = [np.array([True, True]), np.array([True, False])]
+    >>> gain, _ = f1_gain(np.array([0, 0]), np.array([1, 0]), both, np.array([1]))
+    >>> round(gain, 3)
+    0.333
+    """
+    f1, influence = [], []
+    for chosen in kept:
+        right = np.bincount(rows, hits * chosen, minlength=n_true.size)
+        size = np.bincount(rows, chosen, minlength=n_true.size) + n_true
+        f1.append(2 * right.sum() / max(1.0, size.sum()))
+        influence.append((2 * right - f1[-1] * size) / max(1e-9, size.mean()))
+    return float(f1[1] - f1[0]), float((influence[1] - influence[0]).std() / np.sqrt(n_true.size))
 
 
 def learn_size_cuts(expected: ArrayLike, sizes: ArrayLike, most: int) -> NDArray[np.float64]:
@@ -304,14 +347,8 @@ def _sizes_are_better(matched: Match) -> bool:
         here = part[rows]
         kept[0, here] = ranking.scores >= np.float64(_best_f1(fitted) / 2)
         kept[1, here] = _of_learned_size(ranking, _learned_cuts(fitted))
-    f1, influence = [], []
-    for chosen in kept:
-        hits = np.bincount(rows, matched.hits * chosen, minlength=matched.n_rows)
-        size = np.bincount(rows, chosen, minlength=matched.n_rows) + matched.n_true
-        f1.append(2 * hits.sum() / max(1.0, size.sum()))
-        influence.append((2 * hits - f1[-1] * size) / max(1e-9, size.mean()))
-    error = (influence[1] - influence[0]).std() / np.sqrt(matched.n_rows)
-    return bool(f1[1] - f1[0] > 2 * error)
+    gain, error = f1_gain(rows, matched.hits, list(kept), matched.n_true)
+    return gain > 2 * error
 
 
 def _best_row_f1(probabilities: Ranking, missed: float) -> NDArray[np.bool_]:

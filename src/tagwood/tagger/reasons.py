@@ -28,6 +28,7 @@ from tagwood.features.concat import ConcatEncoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import explains_texts
 from tagwood.models.ensemble import Ensemble, Evidence, MemberEvidence
+from tagwood.models.ensemble.trial import TOGETHER
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.explanation import LabelPath, PathStep, Pruned, explain_label, find_pruning
@@ -204,6 +205,10 @@ def _members(
         elif isinstance(model, NameMatcher):
             reason = _name_reason(reason, model, text, label)
         reasons.append(reason)
+    if evidence.together is not None:
+        other = None if evidence.partner is None else tagger.vocab_.name(evidence.partner, question.language)
+        words = "no other candidate tells of it" if other is None else f"the other candidates, above all {other}"
+        reasons.append(MemberReason(TOGETHER, evidence.together, None, words))
     return tuple(reasons)
 
 

@@ -103,3 +103,37 @@ def gather_candidates(
                 own[-2:] = np.log1p(counts[label]), np.log1p(length)
         answers.append(dict(sorted(features.items())))
     return answers
+
+
+def candidate_context(
+    indptr: NDArray[np.int64], labels: NDArray[np.int32], logits: NDArray[np.float64], Y: NDArray[np.float32], k: int
+) -> tuple[list[int], list[list[float]], list[int]]:
+    """Return the best `k` candidates of each row, their features and partners; see `cpp/candidates/context.hpp`.
+
+    `Y` (n_rows, n_labels) are the rows in which pairs are counted, all of them.
+    """
+    counts, n_rows = Y.T @ Y, len(Y)
+    entries, features, partners = [], [], []
+    for begin, end in pairwise(indptr.tolist()):
+        own = sorted(range(begin, end), key=lambda entry: (-logits[entry], entry))[:k]
+        p = [1 / (1 + np.exp(-logits[entry])) for entry in own]
+        for place, entry in enumerate(own):
+            given, lifts, back, told = [0.0], [0.0], 0.0, [(0.0, -1)]
+            for other, weight in zip(own, p, strict=True):
+                if other == entry or weight < 0.01:
+                    continue
+                i, j = labels[entry], labels[other]
+                prior = (counts[i, i] + 1) / (n_rows + 1)
+                given.append(weight * counts[i, j] / (counts[j, j] + 1))
+                lifts.append(weight * np.log((counts[i, j] + 5 * prior) / ((counts[j, j] + 5) * prior)))
+                back += weight * counts[i, j] / (counts[i, i] + 1)
+                told.append((abs(lifts[-1]), int(j)))
+            z = [logits[one] for one in own]
+            next_one, previous = z[min(place + 1, len(z) - 1)], z[max(place - 1, 0)]
+            others = sum(p) - p[place] + 0.1
+            row = [z[place], place, z[place] - next_one, previous - z[place], z[0], sum(p), sum(p[:place])]
+            row += [sum(given), max(given), sum(lifts), max(lifts), min(lifts), back]
+            entries.append(entry)
+            features.append([*row, sum(given) / others, sum(lifts) / others])
+            partners.append(max(told, key=lambda one: one[0])[1])
+    return entries, features, partners

@@ -61,7 +61,7 @@ def test_held_out_rows_measure_what_new_rows_get(problem, fitted):
 
 def test_the_report_says_what_each_member_brings(fitted):
     report = {one.name: one for one in fitted.report_}
-    assert set(report) == {"LinearTree", "Neighbours", "Centroids", "NameMatcher"}
+    assert set(report) == {"LinearTree", "Neighbours", "Centroids", "NameMatcher", "labels together"}
     assert report["NameMatcher"].lost > 0.02
     assert 0 < report["LinearTree"].alone < 1
     assert [member.name for member in fitted.members_] == [one.name for one in fitted.report_ if one.used]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,14 +36,16 @@ from tagwood.models.ensemble.budget import Budget, Clock, Costs
 from tagwood.models.ensemble.fusion import (
     PER_MEMBER,
     SHARED,
+    Candidates,
     Fusion,
     gather,
     restore_fusion,
     shapley_values,
 )
 from tagwood.models.ensemble.members import Inputs, Member, Split, as_members, plan_splits
+from tagwood.models.ensemble.together import LabelPairs, LabelsTogether
 from tagwood.models.ensemble.training import MemberTraining, measure_costs
-from tagwood.models.ensemble.trial import KEPT, MemberReport, Trial, choose_members, sigmoid
+from tagwood.models.ensemble.trial import KEPT, TOGETHER, MemberReport, Trial, choose_members, learn_together, sigmoid
 from tagwood.models.ensemble.updating import EarlierRows, update_members
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree.training import LabelUsage
@@ -56,6 +58,7 @@ from tagwood.storage.state import restore
 Progress = Callable[[str, float], None]
 Floats = NDArray[np.float64]
 _CANDIDATE_BYTES = 8  # of a label of a held-out row, which a Tagger stores
+_TREE_BYTES = 900  # of a boosted tree of the fusion
 _FUSIONS = ("auto", "boosted", "logistic", "mean")
 
 
@@ -72,11 +75,16 @@ class MemberEvidence(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What members found out about one label of one row: `base` and their contributions add up to `log_odds`."""
+    """What members found out about one label of one row: `base` and contributions add up to `log_odds`.
+
+    `together` is what the other candidates of the row add, `partner` the one of them that tells most; None for none.
+    """
 
     log_odds: float
     base: float
     members: list[MemberEvidence]
+    together: float | None = None
+    partner: int | None = None
 
 
 class HeldOut(NamedTuple):
@@ -104,7 +112,8 @@ class Ensemble(FittedModel):
         read texts; fitted once for all. Default ``TfidfEncoder()``.
     fusion
         ``"boosted"`` trees, a ``"logistic"`` model, the ``"mean"`` of scaled scores, which learns nothing, or
-        ``"auto"``: trees where they are better than the logistic model on held-out rows.
+        ``"auto"``: trees where they are better than the logistic model on held-out rows, and then what labels of a row
+        tell of each other, where sets are better with it.
     fusion_trees
         Number of boosted trees; more than 100 learn in smaller steps, which takes longer and is a little better.
     candidates
@@ -126,6 +135,7 @@ class Ensemble(FittedModel):
     ----------
     members_ : list of Member, the fitted members in use
     fusion_ : the fitted fusion; None for the mean
+    together_ : LabelsTogether, or None
     report_ : list of MemberReport
     held_out_ : HeldOut, or None; not stored
 
@@ -141,6 +151,7 @@ class Ensemble(FittedModel):
     members_: list[Member]
     encoder_: Encoder | None = None
     fusion_: Fusion | None = None
+    together_: LabelsTogether | None = None
     held_out_: HeldOut | None = None
     n_rows_: int = 0
     report_: list[MemberReport]
@@ -207,7 +218,7 @@ class Ensemble(FittedModel):
             Computes the training of members in parts, and of whole members, as tasks.
         budget
             Limits; members that do not fit into them are left out, and `report_` tells why. Its time is that of this
-            method. The first member is always trained.
+            method. The first member is always trained. With limits, labels are not judged by those beside them.
         together
             (n_rows,) numbers; rows with the same one are held out together. Default: each row by itself.
         """
@@ -223,7 +234,7 @@ class Ensemble(FittedModel):
         self._fit_encoders(members, rows, report)
         inputs = Inputs.encode(members, self.encoder_, rows)
         self.n_rows_, self.n_labels_ = Y.shape
-        self.fusion_, self.held_out_, self.report_ = None, None, []
+        self.fusion_, self.together_, self.held_out_, self.report_ = None, None, None, []
         splits = [] if self.fusion == "mean" else plan_splits(Y, self.holdout, self.seed, together)
         names = label_texts if label_names is None else label_names
         options: dict[str, Any] = {"label_texts": label_texts, "label_names": names, "progress": progress}
@@ -237,7 +248,8 @@ class Ensemble(FittedModel):
                 growth = Y.shape[0] / splits[-1].train.size
                 costs = measure_costs(budget, fitted, self.encoder_, rows, growth)
                 kept = KEPT * sum(split.held.size for split in splits)
-                costs = costs._replace(shared_bytes=costs.shared_bytes + _CANDIDATE_BYTES * kept)
+                shared = costs.shared_bytes + _CANDIDATE_BYTES * kept + _TREE_BYTES * self.fusion_trees
+                costs = costs._replace(shared_bytes=shared)
             report("fusion", 0.0)
             chosen, ranking = self._learn(trial, [members[place] for place in training.places], costs)
             used, fitted = [training.places[one] for one in chosen], [fitted[one] for one in chosen]
@@ -249,6 +261,8 @@ class Ensemble(FittedModel):
             for number, place in enumerate(used):
                 report(f"{members[place].name}, all rows", number / len(used))
                 self.members_[number] = training.fit_all(place, fitted[number])
+            if self.together_ is not None:
+                self.together_ = self.together_._replace(pairs=LabelPairs.of(Y))
         for member in self.members_:
             if hasattr(member.model, "forget_texts"):
                 member.model.forget_texts()
@@ -297,7 +311,7 @@ class Ensemble(FittedModel):
         found = [member.rank(own, wanted, allowed) for member, own in zip(members, inputs.of, strict=True)]
         threads = check_threads(self.threads)
         cells, features = gather(found, self._counts(), inputs.lengths, threads)
-        return cells.ranking(sigmoid(self._logits(features)), k, threads)
+        return cells.ranking(sigmoid(self._logits(features, cells)), k, threads)
 
     def predict(self, X: Any) -> sparse.csr_array:
         """Return the label sets: labels with a probability of at least 0.5."""
@@ -334,9 +348,14 @@ class Ensemble(FittedModel):
         inputs = Inputs.encode(members, self.encoder_, list(X) if self.takes == "texts" else X)
         found = [member.rank(own, self._wanted(k), allowed) for member, own in zip(members, inputs.of, strict=True)]
         cells, features = gather(found, self._counts(), inputs.lengths)
-        own, base = features[cells.label == label], self.base_logit_  # one row, or none
+        at, base = np.flatnonzero(cells.label == label), self.base_logit_  # one, or none
+        own = features[at]
         added = shapley_values(own, self._logits, base) if own.size else [0.0] * len(members)
-        log_odds = float(self._logits(own)[0]) if own.size else base
+        log_odds, together, partner = float(self._logits(own)[0]) if own.size else base, None, None
+        if self.together_ is not None:
+            changed = float(self._logits(features, cells)[at[0]]) if own.size else base
+            together, log_odds = changed - log_odds, changed
+            partner = self.together_.partner(cells, features, cast(Fusion, self.fusion_).logits(features, 1), label)
         places = [np.flatnonzero(ranking.labels == label).tolist() for ranking in found]
         return Evidence(
             log_odds,
@@ -345,6 +364,8 @@ class Ensemble(FittedModel):
                 MemberEvidence(member, own, value, place[0] + 1 if place else None)
                 for member, own, value, place in zip(members, inputs.of, added, places, strict=True)
             ],
+            together,
+            partner,
         )
 
     @property
@@ -447,6 +468,8 @@ class Ensemble(FittedModel):
             parts["encoder"] = self.encoder_.state()
         if self.fusion_ is not None:
             parts["fusion"] = self.fusion_.state()
+        if self.together_ is not None:
+            parts["together"] = self.together_.state()
         init = {
             name: getattr(self, name)
             for name in ("fusion", "fusion_trees", "candidates", "holdout", "prune", "refit", "seed", "threads")
@@ -483,6 +506,8 @@ class Ensemble(FittedModel):
         ensemble.report_ = [MemberReport(*one) for one in state.param("report", list)]
         if "fusion" in state.parts:
             ensemble.fusion_ = restore_fusion(state.part("fusion"), PER_MEMBER * len(names) + SHARED)
+        if "together" in state.parts:
+            ensemble.together_ = LabelsTogether.from_state(state.part("together"), len(names))
         return ensemble
 
     def check_params(self) -> None:
@@ -526,7 +551,10 @@ class Ensemble(FittedModel):
             scaled = np.round(counts * (Y.shape[0] / split.train.size)).astype(np.int64)
             allowed = _known_beforehand(counts, Y)
             held = training.inputs.members(training.places).some(split.held)
-            trials.append(self._trial(fitted, held, Y[split.held], scaled, allowed))
+            trial = self._trial(fitted, held, Y[split.held], scaled, allowed)
+            if budget == Budget():  # within limits, members come first
+                trial = trial._replace(pairs=((split.held.size, LabelPairs.of(Y[split.train])),))
+            trials.append(trial)
         return Trial.join(trials), fitted
 
     def _complete_report(self, training: MemberTraining) -> None:
@@ -538,7 +566,7 @@ class Ensemble(FittedModel):
             )
             for member, seconds in zip(training.members, training.seconds, strict=True)
             if known
-        ]
+        ] + [one for one in self.report_ if one.name == TOGETHER]
 
     def _trial(
         self,
@@ -558,21 +586,28 @@ class Ensemble(FittedModel):
         kinds = ("boosted", "logistic") if self.fusion == "auto" else (self.fusion,)
         names = [member.name for member in members]
         found = choose_members(trial, names, kinds, prune=self.prune, n_trees=self.fusion_trees, costs=costs)
-        self.fusion_, self.report_ = found.fusion, found.report
-        return found.used, found.ranking
+        self.fusion_, self.together_, self.report_ = found.fusion, None, found.report
+        logits = found.logits
+        if self.fusion == "auto" and trial.pairs:
+            self.together_, logits, report = learn_together(trial, found.used, logits)
+            self.report_ = [*self.report_, report]
+        return found.used, trial.candidates.ranking(sigmoid(logits), KEPT)
 
-    def _logits(self, features: NDArray[np.float32]) -> Floats:
-        if self.fusion_ is not None:
-            found = self.fusion_.logits(features, check_threads(self.threads))
-            for place, member in enumerate(self.members_):
-                if isinstance(member.model, NameMatcher):  # the name is the whole text
-                    certain = features[:, PER_MEMBER * place] >= CERTAIN
-                    found[certain] = np.maximum(found[certain], np.log(CERTAIN / (1 - CERTAIN)))
-            return found
-        scaled = np.nan_to_num(features[:, PER_MEMBER - 1 : -SHARED : PER_MEMBER].astype(np.float64))
-        mean = np.clip(scaled, 0, 1).mean(axis=1) * 0.9999 + 0.00005
-        logits: Floats = np.log(mean / (1 - mean))
-        return logits
+    def _logits(self, features: NDArray[np.float32], cells: Candidates | None = None) -> Floats:
+        """Return log odds by the features; with all candidates of each row, also by what these tell of each other."""
+        if self.fusion_ is None:
+            scaled = np.nan_to_num(features[:, PER_MEMBER - 1 : -SHARED : PER_MEMBER].astype(np.float64))
+            mean = np.clip(scaled, 0, 1).mean(axis=1) * 0.9999 + 0.00005
+            return np.asarray(np.log(mean / (1 - mean)))
+        threads = check_threads(self.threads)
+        found = self.fusion_.logits(features, threads)
+        if self.together_ is not None and cells is not None:
+            found = self.together_.change(cells, features, found, threads)
+        for place, member in enumerate(self.members_):
+            if isinstance(member.model, NameMatcher):  # the name is the whole text
+                certain = features[:, PER_MEMBER * place] >= CERTAIN
+                found[certain] = np.maximum(found[certain], np.log(CERTAIN / (1 - CERTAIN)))
+        return found
 
     def _wanted(self, k: int) -> int:
         """Return how many labels each member contributes: as while learning, unless more labels are asked for."""

@@ -1,6 +1,7 @@
 """Held-out rows of an `Ensemble`: which members and which fusion are used, and what each member brings.
 
-In: candidates of held-out rows and which are right. Out: the chosen members, the fitted fusion, a report.
+In: candidates of held-out rows and which are right. Out: the chosen members, the fitted fusion, what labels tell of
+each other, a report.
 
 Decisions
 ---------
@@ -9,11 +10,14 @@ Decisions
 * A member, other than the first, is left out only if held-out rows are ranked better without it by at least a standard
   error of the difference: a smaller loss is chance, and members that help a little on these rows help on others. One
   that changes nothing is left out, too.
+* What labels tell of each other is used if the micro-F1 of sets by one threshold, learned and judged on different rows,
+  grows by more than a standard error, and nDCG@5 does not fall.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,19 +34,22 @@ from tagwood.models.ensemble.fusion import (
     is_found,
     select_members,
 )
-from tagwood.ranking import Ranking
+from tagwood.models.ensemble.together import LabelPairs, LabelsTogether, Told, tell
+from tagwood.probabilities.sets import best_f1, f1_gain
 
 Floats = NDArray[np.float64]
 KEPT = 50  # labels per held-out row that are kept
 _ROWS = 2000  # held-out rows that choices are made on
 _TREES = 50  # boosted trees while choosing
+_FOLDS = 3  # of held-out rows, to judge what labels tell of each other
+TOGETHER = "labels together"
 
 
 class MemberReport(NamedTuple):
-    """What a member brings, in nDCG@5 on held-out rows.
+    """What a member brings, in nDCG@5 on held-out rows; the last one is what labels tell of each other (`TOGETHER`).
 
     alone
-        Of the member's own ranking.
+        Of the member's own ranking; of the ranking of all, for what labels tell of each other.
     lost
         What all members together lose without it.
     used
@@ -65,12 +72,17 @@ class MemberReport(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """Candidates of held-out rows, their features, which are right, and the number of true labels of each row."""
+    """Candidates of held-out rows, their features, which are right, and the number of true labels of each row.
+
+    `pairs` are, for one block of rows after the other, the number of rows and the pairs of labels in the rows that the
+    members know; empty where these are not known.
+    """
 
     candidates: Candidates
     features: NDArray[np.float32]
     right: NDArray[np.bool_]
     n_true: NDArray[np.int64]
+    pairs: tuple[tuple[int, LabelPairs], ...] = ()
 
     @classmethod
     def join(cls, trials: Sequence[Trial]) -> Trial:
@@ -85,6 +97,7 @@ class Trial(NamedTuple):
             np.concatenate([trial.features for trial in trials]),
             np.concatenate([trial.right for trial in trials]),
             np.concatenate([trial.n_true for trial in trials]),
+            tuple(pair for trial in trials for pair in trial.pairs),
         )
 
     def rows(self, n_rows: int) -> Trial:
@@ -120,11 +133,11 @@ class Trial(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The members in use, the fitted fusion, probabilities of the held-out rows, and what each member brings."""
+    """The members in use, the fitted fusion, log odds of the held-out candidates, and what each member brings."""
 
     used: list[int]
     fusion: Fusion
-    ranking: Ranking
+    logits: Floats
     report: list[MemberReport]
 
 
@@ -162,7 +175,7 @@ def choose_members(
         without = {}
         for place in used:
             without[place] = small.ndcg(small.cross_fit(kind, [other for other in used if other != place]))
-            lost[place], error[place] = _mean_and_error(whole - without[place])
+            lost[place], error[place] = mean_and_error(whole - without[place])
         over = "" if costs is None else costs.exceeded(used)
         worst = min(used[1:], key=_value(lost, error, over, costs))
         if not over and (not prune or lost[worst] + error[worst] > 0):
@@ -183,8 +196,77 @@ def choose_members(
     features = select_members(trial.features, used)
     found = is_found(features)
     fusion = fit_fusion(kind, features[found], trial.right[found], n_trees)
-    ranking = trial.candidates.ranking(sigmoid(trial.cross_fit(kind, used, n_trees)), KEPT)
-    return Chosen(used, fusion, ranking, report)
+    return Chosen(used, fusion, trial.cross_fit(kind, used, n_trees), report)
+
+
+class Learned(NamedTuple):
+    """The second stage, or None where it does not help; log odds of all candidates with it; and what it brings."""
+
+    together: LabelsTogether | None
+    logits: Floats
+    report: MemberReport
+
+
+def learn_together(trial: Trial, used: Sequence[int], logits: Floats) -> Learned:
+    """Learn the second stage from held-out rows, if these are better with it.
+
+    Parameters
+    ----------
+    trial
+        The held-out rows, with the pairs of the rows that members were fitted on.
+    used
+        The members in use.
+    logits
+        Log odds of all candidates, each from a fusion that has not seen the row.
+    """
+    start = process_time()
+    told = _tell_each(trial, select_members(trial.features, used), logits)
+    right, row = trial.right[told.entries], trial.candidates.row[told.entries]
+    fold = np.random.default_rng(1).permutation(trial.n_true.size)[row] % _FOLDS
+    changed = logits.copy()
+    for part in range(_FOLDS):
+        others = right[fold != part]
+        if others.all() or not others.any():
+            return Learned(None, logits, MemberReport(TOGETHER, 0.0, 0.0, False, process_time() - start))
+        trees = Boosted.fit(told.features[fold != part], others)
+        changed[told.entries[fold == part]] = trees.logits(told.features[fold == part])
+    with_it, without = trial.ndcg(changed), trial.ndcg(logits)
+    gain, error = mean_and_error(with_it - without)
+    more, chance = _set_gain(trial, logits, changed)
+    better = more > chance and gain >= 0
+    together = LabelsTogether(trial.pairs[-1][1], Boosted.fit(told.features, right)) if better else None
+    report = MemberReport(TOGETHER, float(with_it.mean()), gain, better, process_time() - start, error)
+    return Learned(together, changed if better else logits, report)
+
+
+def _tell_each(trial: Trial, features: NDArray[np.float32], logits: Floats) -> Told:
+    """Return what candidates tell of each other, by the pairs of the rows that the members of each split know."""
+    told, row = [], 0
+    for n_rows, pairs in trial.pairs:
+        ends = trial.candidates.indptr[row : row + n_rows + 1]
+        here = slice(int(ends[0]), int(ends[-1]))
+        cells = Candidates(ends - ends[0], trial.candidates.label[here], trial.candidates.n_labels)
+        one = tell(cells, features[here], logits[here], pairs)
+        found = is_found(one.features[:, : features.shape[1]])  # by members in use
+        told.append(Told(one.entries[found] + ends[0], one.features[found], one.partners[found]))
+        row += n_rows
+    entries, values, partners = ([getattr(one, name) for one in told] for name in Told._fields)
+    return Told(np.concatenate(entries), np.concatenate(values), np.concatenate(partners))
+
+
+def _set_gain(trial: Trial, before: Floats, after: Floats) -> tuple[float, float]:
+    """Return by how much the micro-F1 of sets grows, and its standard error; thresholds are those of other rows."""
+    row = trial.candidates.row
+    second = np.random.default_rng(2).permutation(trial.n_true.size) % 2 == 1
+    kept = []
+    for logits in (before, after):
+        chosen = np.zeros(row.size, dtype=np.bool_)
+        for half in (second, ~second):
+            other = ~half[row]
+            best = best_f1(logits[other], trial.right[other], int(trial.n_true[~half].sum()))
+            chosen[half[row]] = logits[half[row]] >= best.threshold
+        kept.append(chosen)
+    return f1_gain(row, trial.right, kept, trial.n_true)
 
 
 def _value(lost: Floats, error: Floats, over: str, costs: Costs | None) -> Callable[[int], float]:
@@ -199,12 +281,13 @@ def _choose_kind(trial: Trial, used: Sequence[int], kinds: Sequence[str]) -> tup
     gains = {kind: trial.ndcg(trial.cross_fit(kind, used)) for kind in kinds}
     if len(gains) == 1:
         return kinds[0], gains[kinds[0]]
-    mean, error = _mean_and_error(gains["boosted"] - gains["logistic"])
+    mean, error = mean_and_error(gains["boosted"] - gains["logistic"])
     kind = "boosted" if mean > error else "logistic"
     return kind, gains[kind]
 
 
-def _mean_and_error(differences: Floats) -> tuple[float, float]:
+def mean_and_error(differences: Floats) -> tuple[float, float]:
+    """Return the mean and its standard error."""
     return float(differences.mean()), float(differences.std() / np.sqrt(max(1, differences.size)))
 
 
