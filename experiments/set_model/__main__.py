@@ -1,6 +1,9 @@
 """A set model over the fused candidates of a text, against ``promise="f1"`` without it.
 
-``python -m experiments.set_model`` measures three sets, or those of ``--data``; results in the output folder are kept.
+``python -m experiments.set_model --in-tagger`` measures what a Tagger uses: boosted trees that read other candidates
+of a row. ``python -m experiments.set_model`` measures a network that does so, on three sets or those of ``--data``.
+Results in the output folder are kept.
+
 An ensemble of tree, neighbours and names proposes 30 labels a row with probabilities. A network of two attention layers
 over the candidates changes these probabilities; the GRU decoder of OTSeq2Set generates sets from the same inputs, as
 the control. Number of epochs, weight of the transport and set rules are chosen on held-out training rows: each half is
@@ -19,13 +22,15 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from benchmarks.report import Page, table
+from benchmarks.report import Page, replace_row, table
 from experiments.set_model.candidates import SETS, Candidates, read_candidates
+from experiments.set_model.in_tagger import measure_in_tagger, tagger_block
 from experiments.set_model.network import Batch, Options, SetAttention, SetDecoder, fit
 from experiments.statistics import compare_sets, micro_f1, set_counts
 from tagwood.probabilities.sets import SetRule, fit_set_rule
 
 PAGE = Page("experiments", "set_model")
+IN_TAGGER = "in a Tagger"
 TRANSPORTS = (0.0, 1.0)
 LEFT_OUT = ("together",)
 SEEDS = 2
@@ -155,8 +160,10 @@ TITLES = {
 
 def page_blocks(store: dict[str, Any]) -> list[str]:
     """Return one table per set."""
-    blocks = []
+    blocks = [tagger_block(store[IN_TAGGER])] if IN_TAGGER in store else []
     for name, found in store.items():
+        if name == IN_TAGGER:
+            continue
         held, test, labels = found["sizes"]
         blocks.append(f"### {name}: {held:,} held-out rows to learn from, {test:,} test rows, {labels:,} labels")
         rows = []
@@ -178,10 +185,18 @@ def page_blocks(store: dict[str, Any]) -> list[str]:
 def main() -> None:
     parser = PAGE.parser(__doc__, quick=True)
     parser.add_argument("--data", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--in-tagger", action="store_true", help="measure inside a Tagger, which needs no network")
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(SEEDS)), help="of --in-tagger")
     parser.add_argument("--report", action="store_true", help="only write the page")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    for name in [] if args.report else args.data:
+    for seed in args.seeds if args.in_tagger and not args.report else []:
+        for name in args.data:
+            row = measure_in_tagger(name, seed, args.quick)
+            store = PAGE.load(args.out, {})
+            store[IN_TAGGER] = replace_row(store.get(IN_TAGGER, []), row, ["set", "seed"])
+            PAGE.save(args.out, store)
+    for name in [] if args.report or args.in_tagger else args.data:
         measure(name, args.out, args.quick)
     PAGE.write(args.out, page_blocks(PAGE.load(args.out, {})))
 

@@ -123,7 +123,7 @@ def make_candidates(name: str, n_train: int, n_test: int) -> tuple[Candidates, C
     test = test.rows(np.sort(random.permutation(test.n_rows)[:n_test]))
     used = np.flatnonzero(np.bincount(train.labels.indices, minlength=train.n_labels))
     Y, Y_test = (sparse.csr_array(part.labels[:, used]) for part in (train, test))
-    names = [_names(name)(train.vocab.name(int(label))) for label in used]
+    names = [label_names(name)(train.vocab.name(int(label))) for label in used]
     texts, test_texts = ([" ".join(text.split()[:WORDS]) for text in part.texts or ()] for part in (train, test))
     members = [LinearTree(threads=1), Neighbours(threads=1), NameMatcher(threads=1)]
     model = Ensemble(
@@ -152,7 +152,8 @@ def make_candidates(name: str, n_train: int, n_test: int) -> tuple[Candidates, C
     return found[0], found[1]
 
 
-def _names(name: str) -> Any:
+def label_names(name: str) -> Any:
+    """Return the function from the labels of a set to their names."""
     if name == "eurlex57k":
         return eurovoc_names()
     if name == "tate-subjects":
