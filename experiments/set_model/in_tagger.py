@@ -48,8 +48,9 @@ def read_problem(name: str, seed: int, n_train: int, n_test: int) -> Problem:
     test = test.rows(np.sort(random.permutation(test.n_rows)[:n_test]))
     used = np.flatnonzero(np.bincount(train.labels.indices, minlength=train.n_labels))
     names: dict[str, int] = {}
+    name_of = label_names(name)
     for label in used.tolist():
-        found = label_names(name)(train.vocab.name(label))
+        found = name_of(train.vocab.name(label))
         names[found if found not in names else f"{found} ({label})"] = label
     Y, Y_test = (sparse.csr_array(part.labels[:, used]) for part in (train, test))
     return Problem(list(train.texts or ()), Y, list(test.texts or ()), Y_test, LabelVocab.from_names(list(names)))
