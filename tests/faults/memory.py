@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from http.client import HTTPException
@@ -98,6 +99,8 @@ class Trials:
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen([*command, "--quiet"], stdout=subprocess.PIPE, stderr=said)
             assert process.stdout is not None
+            hangs = threading.Timer(3 * SECONDS, process.kill)
+            hangs.start()
             out = b""
             while not out.rstrip().endswith(b"}") and (line := process.stdout.readline()):
                 out += line
@@ -106,6 +109,7 @@ class Trials:
                 status = ask(json.loads(out)["address"], "/v1/suggest", {"texts": TEXT, "k": 2})[0]
                 process.send_signal(signal.SIGTERM)
             code = process.wait(SECONDS)
+            hangs.cancel()
             process.stdout.close()
             said.seek(0)
             words = said.read().decode(errors="replace").strip()

@@ -216,7 +216,7 @@ def test_run_folders_of_killed_services_are_removed_by_the_next(tmp_path, monkey
     assert sorted(tmp_path.iterdir()) == sorted([used, new])
 
 
-@pytest.mark.parametrize("way", ["the process", "its imports", "its memory"])
+@pytest.mark.parametrize("way", ["the process", "its imports", "its memory", "its threads"])
 def test_workers_that_cannot_start_end_the_service_with_the_reason(models, tmp_path, monkeypatch, way, capfd):
     models[0].save(tmp_path / "model")
     if way == "the process":
@@ -227,15 +227,22 @@ def test_workers_that_cannot_start_end_the_service_with_the_reason(models, tmp_p
         monkeypatch.setattr(subprocess, "Popen", popen)
     elif way == "its imports":
         monkeypatch.setattr(processes, "_WORKER", "import sys; sys.modules['uvicorn'] = None\n" + processes._WORKER)
+    elif way == "its threads":  # one of them died before it told the others that it runs
+        monkeypatch.setattr(processes, "_WORKER", "import threading; threading.Event().wait()")
+        monkeypatch.setattr(processes, "_STUCK", 0.5)
     else:
         load = "from tagwood.service.state import ModelHolder\ndef fail(self): raise MemoryError('no memory left')\n"
         monkeypatch.setattr(processes, "_WORKER", load + "ModelHolder.refresh = fail\n" + processes._WORKER)
     assert run(["serve", str(tmp_path / "model"), "--port", "0"]) == 1
     said = capfd.readouterr().err
-    reasons = {"the process": "Resource temporarily unavailable", "its imports": "import of uvicorn halted"}
-    reason = reasons.get(way, "MemoryError: no memory left")
+    reasons = {
+        "the process": "Resource temporarily unavailable",
+        "its imports": "import of uvicorn halted",
+        "its memory": "MemoryError: no memory left",
+        "its threads": "it hangs while it starts, perhaps because memory ran out",
+    }
     assert said.splitlines()[-1].startswith("error: the workers of the service could not be started; got ")
-    assert reason in said.splitlines()[-1]
+    assert reasons[way] in said.splitlines()[-1]
     assert "Traceback" not in said
 
 

@@ -33,6 +33,7 @@ _HEALTHY = 5.0  # seconds after which a worker counts as healthy
 _MAX_PAUSE = 10.0
 _PATIENCE = 5.0  # seconds that a restarted worker waits for a model before it answers that it has none
 _MAX_FAILURES = 4  # after which a service that was never ready gives up
+_STUCK = 30.0  # seconds without CPU time after which a worker that is not ready is ended
 _PREFIX = "tagwood-serve-"
 _REASONS = {
     "SIGBUS": "SIGBUS: a file of the model was cut off while it was in use, or the temporary folder is full",
@@ -60,6 +61,23 @@ class _Worker:
     failures: int = 0
     start_at: float = 0.0
     reason: str = ""  # what it wrote when it failed
+    cpu_ticks: int = -1
+    busy_at: float = 0.0  # when it was last seen to use CPU time
+
+    def is_stuck(self, now: float) -> bool:
+        """Whether the process sleeps and has used no CPU time for long: a thread that died for lack of memory, say.
+
+        One that waits for a slow disk does not sleep, in the words of Linux; elsewhere nothing is known.
+        """
+        assert self.process is not None
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return False
+        ticks = int(fields[11]) + int(fields[12])
+        if fields[0] != "S" or ticks != self.cpu_ticks:
+            self.cpu_ticks, self.busy_at = ticks, now
+        return now - self.busy_at > _STUCK
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -168,6 +186,9 @@ class Supervisor:
         for worker in self._workers:
             if worker.process is None and now >= worker.start_at:
                 self._start(worker)
+            elif worker.process is not None and not worker.ready and worker.is_stuck(now):
+                worker.reason = "it hangs while it starts, perhaps because memory ran out"
+                worker.process.kill()
         for key, _ in self._selector.select(0.2):
             said = os.read(key.fd, 4096)
             if said.startswith(b"failed "):
@@ -207,6 +228,7 @@ class Supervisor:
             pass  # it has ended already; the end of its stdout will tell
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
         worker.process, worker.started, worker.ready, worker.reason = process, time.monotonic(), False, ""
+        worker.cpu_ticks = -1
 
     def _on_ready_line(self, worker: _Worker) -> None:
         worker.ready = True
