@@ -82,6 +82,16 @@ def test_each_quality_has_a_forecast_and_the_highest_within_the_limits_is_chosen
     assert "Within the limits: quality best." in err
 
 
+def test_prime_counts_only_where_it_reads_the_texts(library, monkeypatch, capsys):
+    found = []
+    for prime in (True, False):
+        monkeypatch.setattr("tagwood.planning.qualities.has_prime", lambda texts, prime=prime: prime)
+        assert run(["plan", library, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out)["qualities"]["best"])
+    assert found[0]["cpu_seconds"]["expected"] > found[1]["cpu_seconds"]["expected"]
+    assert found[0]["model_bytes"]["expected"] > 50e6 > found[1]["model_bytes"]["expected"]
+
+
 @pytest.mark.slow
 def test_train_keeps_to_limits_and_says_what_it_left_out(library, tmp_path, capsys):
     train = ["train", library, "-j", "1", "-O"]

@@ -302,6 +302,9 @@ def print_summary(tagger: Tagger, facts: dict[str, Any]) -> None:
         common.say(f"Trained with quality fast: {tagger.simpler_because_}.")
     for line in common.member_lines(tagger):
         common.say(line)
+    names = [one.name for one in tagger.members()]
+    if names and tagger.effective_quality == "best" and "PrototypeModel" not in names:
+        common.say("PRIME is not a member: it needs tagwood[neural], label names, and texts whose words MiniLM knows.")
     if tagger.measures_ is None:
         common.say("Nothing was measured; to measure the model: tagwood eval MODEL DATA, with data it has not seen.")
     else:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import NamedTuple
 
 from tagwood.data.dataset import Dataset
@@ -21,7 +20,7 @@ from tagwood.planning.forecast import Forecast, Value, figures_for, forecast_tra
 from tagwood.planning.operating_points import Limits, Point, choose_point
 from tagwood.recipe import Recipe
 from tagwood.tagger import Tagger
-from tagwood.tagger.quality import QUALITIES
+from tagwood.tagger.quality import QUALITIES, has_prime
 
 _HELD_OUT = 0.2  # share of the rows that an ensemble holds out
 _ENTRY_BYTES = 7.0  # of a stored feature of a row or label
@@ -65,13 +64,17 @@ def predictor(rows: Dataset, used: float | None = None, *, speed: float = 1.0) -
         if key not in known:
             known[key] = figures_for(rows, tagger)
         tree = forecast_training(known[key], tagger, used_bytes=used)
-        return forecast_quality(tree, known[key], tagger, tagger.effective_quality).scaled(speed)
+        quality = tagger.effective_quality
+        prime = quality == "best" and has_prime(rows.texts or ())
+        return forecast_quality(tree, known[key], tagger, quality, prime=prime).scaled(speed)
 
     return predict
 
 
-def forecast_quality(tree: Forecast, figures: DataFigures, tagger: Tagger, quality: str) -> Forecast:
-    """Return the forecast of a quality, given that of the Tagger's tree alone."""
+def forecast_quality(
+    tree: Forecast, figures: DataFigures, tagger: Tagger, quality: str, *, prime: bool = False
+) -> Forecast:
+    """Return the forecast of a quality, given that of the Tagger's tree alone; `prime`: whether PRIME is a member."""
     if quality == "fast" or figures.grouped or figures.rows < 500:
         return tree
     needs = NEEDS[quality]
@@ -83,7 +86,7 @@ def forecast_quality(tree: Forecast, figures: DataFigures, tagger: Tagger, quali
     size = tree.model_bytes.expected * needs.kept_trees + _ENTRY_BYTES * stored + _OTHER_BYTES
     latency = tree.latency_seconds.expected * needs.searched_trees + needs.latency
     batch = tree.batch_seconds.expected * needs.searched_trees + needs.latency
-    if quality == "best" and find_spec("torch") is not None:
+    if prime:
         tokens = figures.rows * min(_PRIME_TOKENS, 2 + figures.characters / figures.rows / _TOKEN_CHARACTERS)
         cpu += _PRIME_TOKEN_SECONDS * (tokens + _NAME_TOKENS * figures.labels.n_labels)
         size += _PRIME_BYTES

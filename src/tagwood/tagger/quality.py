@@ -81,8 +81,8 @@ def _ensemble(best: bool, base: LabelModel, encoder: Encoder, data: Dataset, set
         members.append(NameMatcher(threads=threads))
     if trees is not None:
         members += _more_trees(trees, encoder)
-    if best and named:
-        members += _neural_members(list(data.texts or ()), seed, threads)
+    if best and named and has_prime(data.texts or ()):
+        members.append(_prime(seed, threads))
     shared = None if all(takes_texts(member) for member in members) else encoder
     n_trees = _BEST_FUSION_TREES if best else _FUSION_TREES
     return Ensemble(members, encoder=shared, fusion_trees=n_trees, refit=sets.refit, seed=seed, threads=threads)
@@ -111,19 +111,24 @@ def _with_trees(base: LinearTree, number: int) -> LinearTree:
     return LinearTree(**{**own, "n_trees": n_trees, "seed": base.seed + number * n_trees})
 
 
-def _neural_members(texts: list[str], seed: int, threads: int | None) -> list[Any]:
-    """Return PRIME over MiniLM, where it is installed and knows the words of the texts."""
+def has_prime(texts: Sequence[str]) -> bool:
+    """Whether PRIME over MiniLM is a member of ``"best"``: it is installed and knows the words of the texts."""
     if find_spec("torch") is None or find_spec("tokenizers") is None:
-        return []
+        return False
+    from tagwood.neural.encoders.text_encoder import suitable_encoder
+
+    return suitable_encoder(texts) == "minilm"
+
+
+def _prime(seed: int, threads: int | None) -> Any:
+    """Return unfitted PRIME over MiniLM."""
     from tagwood.neural.encoders.modules import StateMemory
-    from tagwood.neural.encoders.text_encoder import TextEncoder, suitable_encoder
+    from tagwood.neural.encoders.text_encoder import TextEncoder
     from tagwood.neural.prime.model import PrototypeModel
 
-    if suitable_encoder(texts) != "minilm":
-        return []
     encoder = TextEncoder("minilm", trained="head", seed=seed, threads=threads)
     encoder.memory = StateMemory()  # each text passes through the network once, in all rounds together
-    return [PrototypeModel(encoder=encoder, epochs=_PRIME_EPOCHS, seed=seed, threads=threads)]
+    return PrototypeModel(encoder=encoder, epochs=_PRIME_EPOCHS, seed=seed, threads=threads)
 
 
 def with_field_weights(encoder: Encoder, data: Dataset, seed: int) -> Encoder:

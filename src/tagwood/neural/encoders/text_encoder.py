@@ -205,7 +205,7 @@ class TextEncoder(Params):
         """Return the inputs of `module` in training: tokens, or what the frozen part of the network makes of them."""
         tokens, module = self.tokens(texts), self.module
         if isinstance(module, TopModule):
-            with self._evaluating(module):
+            with self._evaluating(module, len(tokens)):
                 return module.freeze(tokens)
         return FrozenRows(self._states(tokens)) if isinstance(module, HeadModule) else tokens
 
@@ -301,15 +301,18 @@ class TextEncoder(Params):
     def _outputs(self, module: EncoderModule, inputs: EncoderInputs) -> NDArray[np.float32]:
         """Return the vectors of a network in evaluation mode."""
         found = np.zeros((len(inputs), module.dimension), dtype=np.float32)
-        with self._evaluating(module):
+        with self._evaluating(module, len(inputs)):
             for begin in range(0, len(inputs), _BLOCK):
                 rows = np.arange(begin, min(begin + _BLOCK, len(inputs)))
                 found[rows] = module(inputs.take(rows)).float().cpu().numpy()
         return found
 
     @contextmanager
-    def _evaluating(self, module: EncoderModule) -> Iterator[None]:
-        """Put a network on the device and into evaluation mode, without gradients; a training moves it by itself."""
+    def _evaluating(self, module: EncoderModule, n_rows: int) -> Iterator[None]:
+        """Put a network on the device and into evaluation mode, without gradients; a training moves it by itself.
+
+        A single row is computed by one thread: several wait for each other longer than they compute.
+        """
         was_training = module.training
         module.eval()
         if self.device != "cpu" and next(module.parameters()).device.type == "cpu":
@@ -318,7 +321,8 @@ class TextEncoder(Params):
         precision = self.precision
         if precision == "auto" and self.encoder == "minilm" and device == "cpu" and cpu_has_bfloat16():
             precision = "bfloat16"
-        with torch_threads(self.threads), torch.inference_mode(), mixed_precision(device, precision):
+        threads = self.threads if n_rows > 1 else 1
+        with torch_threads(threads), torch.inference_mode(), mixed_precision(device, precision):
             yield
         module.train(was_training)
 
