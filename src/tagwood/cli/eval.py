@@ -10,7 +10,7 @@ import typer
 
 from tagwood.cli import common
 from tagwood.cli.models import load_ranker
-from tagwood.cli.reading import Reading, labelled_rows, say_report, say_skipped, with_reading
+from tagwood.cli.reading import Reading, first_rows, say_report, say_skipped, with_reading
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class Truth(NamedTuple):
             report.labels_filtered += int(rows.labels.nnz - labels.nnz)
             report.labels_used = int(labels.nnz)
             rows = replace(rows, labels=labels, filter_pairs=pairs)
-        return labelled_rows(rows, self.paths[0], self.docs_limit), report
+        return first_rows(rows, self.docs_limit), report
 
     def _has_test(self) -> bool:
         """Tell whether the folder has a test split, which is then what to measure on."""

@@ -234,9 +234,14 @@ def read_truth(tagger: Tagger, data: Paths, data_format: str | None, reading: Re
     return need_texts(rows, data[0]), report
 
 
+def first_rows(rows: Dataset, limit: int | None) -> Dataset:
+    """Return the first rows of a dataset, or all."""
+    return rows if limit is None else rows.rows(list(range(min(limit, rows.n_rows))))
+
+
 def labelled_rows(rows: Dataset, data: Path, limit: int | None) -> Dataset:
-    """Return the first rows of a dataset, or all; the dataset must have labels."""
-    first = rows if limit is None else rows.rows(list(range(min(limit, rows.n_rows))))
+    """Return the first rows of a dataset, or all; they must have labels."""
+    first = first_rows(rows, limit)
     if first.labels.nnz == 0:
         raise InputError(f"{data} must hold labels", given="none", hint="Look at it with: tagwood check")
     return first

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tagwood import _kernels
+from tagwood._lazy import sparse
 from tagwood._sparse import csr_parts
 from tagwood.errors import InputError
 from tagwood.models.ensemble.fusion import PER_MEMBER, SHARED, Boosted, Candidates
