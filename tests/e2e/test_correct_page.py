@@ -47,7 +47,7 @@ def ready(page, number):
     expect(page.locator(".label-main").first).to_be_focused()
 
 
-def test_twenty_texts_are_corrected_by_keyboard_alone(visit, new_server):
+def test_twenty_texts_are_corrected_by_keyboard_alone(visit, new_server, fused_tagger):
     server, feedback = new_server(learn=True)
     page = visit(server, "correct")
     press = page.keyboard.press
@@ -76,8 +76,11 @@ def test_twenty_texts_are_corrected_by_keyboard_alone(visit, new_server):
         added = [label["label"] for label in (*one["added"], *one["accepted"])]
         assert number % 2 == 0 or "Beekeeping" in added
         assert one["document"].startswith("ppn")
-    found = page.request.post(f"{server.url}v1/suggest", data={"texts": records[0]["text"], "k": 20}).json()
-    assert "Beekeeping" in [label["name"] for label in found["results"][0]["labels"]]
+    corrected = [one["text"] for one in records if "Beekeeping" in [label["label"] for label in one["added"]]]
+    found = page.request.post(f"{server.url}v1/suggest", data={"texts": corrected, "k": 50}).json()["results"]
+    after = [label["score"] for one in found for label in one["labels"] if label["name"] == "Beekeeping"]
+    before = [tag.score for tags in fused_tagger.tag(corrected, 50) for tag in tags if tag.name == "Beekeeping"]
+    assert sum(after) > 2 * sum(before), "what was added has been learned"
 
 
 def test_keys_skip_go_back_and_accept_all(visit, new_server):
