@@ -27,7 +27,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from tagwood.tagger.drift import N_BANDS, TextFigures
+from tagwood.tagger.drift import N_BANDS, TrainingFigures
 
 
 class EventLog:
@@ -105,7 +105,7 @@ _TRAFFIC = np.dtype(
         ("top_scores_sum", "f8"),
         ("bands", "f8", (N_BANDS,)),
         *((name, "f8") for name in ("words", "unknown_words", "compared", "agreement")),
-        ("training", "f8", (len(TextFigures._fields),)),
+        ("training", "f8", (len(TrainingFigures._fields),)),
     ]
 )
 _ROW = np.dtype(
@@ -151,14 +151,14 @@ class ProjectCounts:
         self._row["compared"] += 1
         self._row["agreement"] += agreement
 
-    def set_training(self, figures: TextFigures | None) -> None:
+    def set_training(self, figures: TrainingFigures | None) -> None:
         """Set the figures of held-out training texts of this worker's model; NaN is what is not known."""
-        known = [None] * len(TextFigures._fields) if figures is None else figures
+        known = [None] * len(TrainingFigures._fields) if figures is None else figures
         self._row["training"] = [np.nan if value is None else value for value in known]
 
-    def training(self) -> TextFigures:
+    def training(self) -> TrainingFigures:
         """Return the figures of held-out training texts of this worker's model."""
-        return TextFigures(*(None if np.isnan(value) else float(value) for value in self._row["training"][0]))
+        return TrainingFigures(*(None if np.isnan(value) else float(value) for value in self._row["training"][0]))
 
     def sums(self) -> dict[str, Any]:
         """Return the sums over all workers, by field."""

@@ -1,6 +1,6 @@
 """What texts and answers look like: figures of held-out rows that are stored with a model, to compare later ones with.
 
-In: texts, their rankings, the encoder and the frequencies of labels. Out: `TextFigures`.
+In: texts, their rankings, the encoder and the frequencies of labels. Out: `TrainingFigures`.
 
 Decisions: labels are put into ten bands that had equally many positives in training, most frequent labels first. As
 long as suggestions are distributed as in training, each band gets a tenth of them; `label_drift` is the share that
@@ -25,7 +25,7 @@ _TEXTS = 1000  # that are looked at
 _SUGGESTED = 5
 
 
-class TextFigures(NamedTuple):
+class TrainingFigures(NamedTuple):
     """Share of words that an encoder does not know, mean of the best score of each text, and label drift of the best 5.
 
     None is what could not be measured.
@@ -38,7 +38,7 @@ class TextFigures(NamedTuple):
 
 def training_figures(
     encoder: Any, texts: Sequence[str], ranking: Ranking, label_counts: NDArray[Any], *, seen: bool
-) -> TextFigures:
+) -> TrainingFigures:
     """Return the figures of rows that the model was not fitted on when it ranked them; of many, of an even sample.
 
     If the encoder was fitted on them (`seen`), words that it would not know without their row count as unknown.
@@ -48,7 +48,7 @@ def training_figures(
     some = ranking.rows(rows).top(_SUGGESTED)
     first = some.indptr[:-1][np.diff(some.indptr) > 0]
     bands = np.bincount(frequency_bands(label_counts)[some.labels], minlength=N_BANDS).astype(np.float64)
-    return TextFigures(
+    return TrainingFigures(
         unknown / words if words else None,
         float(some.scores[first].mean()) if first.size else None,
         label_drift(bands) if first.size else None,

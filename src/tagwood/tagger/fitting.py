@@ -42,7 +42,7 @@ from tagwood.probabilities.calibration import Calibrator
 from tagwood.probabilities.sets import SetRule, fit_set_rule, parse_rule
 from tagwood.ranking import Ranking
 from tagwood.storage import State
-from tagwood.tagger.drift import TextFigures, training_figures
+from tagwood.tagger.drift import TrainingFigures, training_figures
 from tagwood.tagger.group_learning import (
     GroupRule,
     choose_rule,
@@ -320,7 +320,7 @@ class Learned(NamedTuple):
     probabilities: Probabilities | None
     measures: Measures | None
     curve: NameCurve | None
-    figures: TextFigures | None = None
+    figures: TrainingFigures | None = None
 
 
 class Plan(NamedTuple):

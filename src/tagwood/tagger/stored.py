@@ -26,7 +26,7 @@ from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import Budget, Ensemble, MemberReport
 from tagwood.ranking import Ranking
 from tagwood.storage import State, restore
-from tagwood.tagger.drift import TextFigures
+from tagwood.tagger.drift import TrainingFigures
 from tagwood.tagger.fitting import Measures, Probabilities, SetRules
 from tagwood.tagger.group_learning import GroupRule
 from tagwood.tagger.learning import LearnedRows
@@ -434,7 +434,7 @@ def restored_parts(state: State, encoder: Any, model: Any) -> dict[str, Any]:
         "history_": [TaggerUpdate(*one) for one in state.params.get("history", [])],
         "probabilities_": None if known is None else Probabilities.from_state(known),
         "measures_": None if measured is None else Measures(*measured),
-        "figures_": None if figures is None else TextFigures(*figures),
+        "figures_": None if figures is None else TrainingFigures(*figures),
         "simpler_because_": state.param("simpler_because", str),
         "new_labels_": _restored_new_labels(parts, vocab, usage, kept),
         "earlier_labels_": EarlierLabels.from_state(parts["earlier_labels"]) if "earlier_labels" in parts else None,

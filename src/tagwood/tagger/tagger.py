@@ -39,7 +39,7 @@ from tagwood.probabilities.sets import fixed_rule
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.tagger.browsing import LabelCard, TreeBrowser, TreeView, label_card, tree_browsers, tree_view
-from tagwood.tagger.drift import TextFigures
+from tagwood.tagger.drift import TrainingFigures
 from tagwood.tagger.explanation import Explanation
 from tagwood.tagger.fitting import (
     CANDIDATES,
@@ -145,7 +145,7 @@ class Tagger(Params):
     fields_: tuple[str, ...]
     probabilities_: Probabilities | None
     measures_: Measures | None
-    figures_: TextFigures | None
+    figures_: TrainingFigures | None
     simpler_because_: str
     new_labels_: NewLabels | None
     earlier_labels_: EarlierLabels | None
