@@ -243,13 +243,7 @@ class Ensemble(FittedModel):
         used, fitted = training.places, members
         if splits:
             trial, fitted = self._rank_held_out(training, splits, budget)
-            costs = None
-            if budget.size is not None or budget.latency is not None:
-                growth = Y.shape[0] / splits[-1].train.size
-                costs = measure_costs(budget, fitted, self.encoder_, rows, growth)
-                kept = KEPT * sum(split.held.size for split in splits)
-                shared = costs.shared_bytes + _CANDIDATE_BYTES * kept + _TREE_BYTES * self.fusion_trees
-                costs = costs._replace(shared_bytes=shared)
+            costs = self._costs(budget, fitted, rows, splits)
             report("fusion", 0.0)
             chosen, ranking = self._learn(trial, [members[place] for place in training.places], costs)
             used, fitted = [training.places[one] for one in chosen], [fitted[one] for one in chosen]
@@ -556,6 +550,15 @@ class Ensemble(FittedModel):
                 trial = trial._replace(pairs=((split.held.size, LabelPairs.of(Y[split.train])),))
             trials.append(trial)
         return Trial.join(trials), fitted
+
+    def _costs(self, budget: Budget, fitted: list[Member], rows: Any, splits: Sequence[Split]) -> Costs | None:
+        """Return what members, held-out rows and fusion cost, if a budget limits it."""
+        if budget.size is None and budget.latency is None:
+            return None
+        costs = measure_costs(budget, fitted, self.encoder_, rows, self.n_rows_ / splits[-1].train.size)
+        kept = KEPT * sum(split.held.size for split in splits)
+        shared = costs.shared_bytes + _CANDIDATE_BYTES * kept + _TREE_BYTES * self.fusion_trees
+        return costs._replace(shared_bytes=shared)
 
     def _complete_report(self, training: MemberTraining) -> None:
         """Add training times, and the members that could not be trained in the time given."""
