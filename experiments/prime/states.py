@@ -21,7 +21,7 @@ from tagwood.neural.encoders.tokens import TokenRows
 
 KEPT = ROOT / "build" / "prime"
 TOKENS = 64  # of a text
-_BLOCK = 2000  # texts between two writings of the file
+_BLOCK = 10_000  # texts between two writings of the file
 
 
 class KeptStates(StateMemory):
