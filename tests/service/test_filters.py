@@ -3,8 +3,10 @@
 import threading
 
 import pytest
+from library import make_library
 from starlette.testclient import TestClient
 
+from tagwood import LinearTree, Tagger
 from tagwood.service.app import create_app
 from tagwood.service.filters import FilterStore
 from tagwood.service.problems import ProblemError
@@ -113,3 +115,46 @@ def test_a_full_disk_keeps_the_old_version(tagger, tmp_path, monkeypatch):
         store.put("f", ["water"])
     assert store.get("f").version == 1
     assert store.filter_of(tagger, ["f"]).ids.tolist() == [0]
+
+
+@pytest.fixture(params=[10**9, 2**62], ids=["a billion", "beyond the numbers of JavaScript"])
+def first_id(request):
+    return request.param
+
+
+@pytest.fixture
+def products(first_id, settings):
+    """A service whose labels are called by whole numbers with large gaps."""
+    ids = [first_id, -5, 7, 123_456_789]
+    texts, labels = make_library()
+    number = dict(zip(sorted({name for row in labels for name in row}), ids, strict=True))
+    tagger = Tagger(model=LinearTree(threads=1)).fit(texts, [[number[one] for one in row] for row in labels])
+    with TestClient(create_app(tagger, settings), base_url="http://localhost") as client:
+        yield client, ids
+
+
+def suggested(client, **body):
+    answer = client.post("/v1/suggest", json={"texts": "oak and elm by the sea", "k": 6, **body})
+    assert answer.status_code == 200, answer.text
+    return [one["id"] for one in answer.json()["results"][0]["labels"]]
+
+
+def test_ids_that_are_numbers_are_taken_and_returned_as_they_were_given(products):
+    client, ids = products
+    assert set(suggested(client)) == set(ids)
+    assert put(client, "in-stock", [ids[0], str(ids[1])]).json()["known"] == 2
+    assert set(suggested(client, filters=["in-stock"])) == set(ids[:2])
+    assert suggested(client, restrict=[ids[3]]) == [ids[3]] == suggested(client, restrict=[str(ids[3])])
+    assert ids[0] not in suggested(client, exclude=[ids[0]])
+    assert put(client, "some", [ids[0], 0, 1], unknown="ignore").json() | {"created": ""} == {
+        "name": "some", "version": 1, "created": "", "labels": 3, "known": 1, "unknown": 2,
+    }  # fmt: skip
+    card = client.get(f"/v1/labels/{ids[1]}").json()
+    assert card["id"] == ids[1]
+    assert {one["id"] for one in client.get("/v1/labels").json()["labels"]} == set(ids)
+    why = client.post("/v1/explain", json={"text": "oak and elm", "label": ids[0]}).json()
+    assert why["label"] == ids[0]
+    sent = client.post("/v1/feedback", json={"text": "oak", "accepted": [ids[0]], "rejected": [ids[2]]})
+    assert sent.status_code == 201
+    unknown = client.post("/v1/suggest", json={"texts": "oak", "restrict": [1]})
+    assert (unknown.status_code, unknown.json()["detail"]) == (404, "No label has this id; got 1.")

@@ -60,8 +60,9 @@ def test_unknown_labels_are_refused_or_counted(tagger, kind):
     other = {"names": "sun", "asins": "B00X", "tuples": ("shop 3", 1)}.get(kind, 12345)
     with pytest.raises(InputError, match="must be in the vocabulary"):
         tagger.label_filter([other])
-    with pytest.raises(InputError, match=r"labels must be in the vocabulary; got .* unknown='ignore'"):
-        tagger.tag_one("oak", restrict=[other])
+    for unknown in (other, 2**70):
+        with pytest.raises(InputError, match=r"labels must be in the vocabulary; got .* unknown='ignore'"):
+            tagger.tag_one("oak", restrict=[unknown])
     made = tagger.label_filter([other, KINDS[kind][TREE], other], unknown="ignore")
     assert (made.n_unknown, len(made)) == (2, 1)
     with pytest.raises(InputError, match="unknown must be"):

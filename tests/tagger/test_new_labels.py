@@ -163,7 +163,26 @@ def test_labels_are_added_by_ids_that_are_no_names(old, new):
     assert tagger.tag_one("oak wood", 1)[0].label == old
 
 
+@pytest.mark.parametrize(("old", "kind"), [((7, 10**9), "whole number"), ((("a", 1), ("b", 2)), "tuple")])
+def test_a_label_without_an_id_is_refused_where_labels_are_called_by_ids(old, kind):
+    tagger = Tagger(model=LinearTree(threads=1)).fit(["oak wood", "sea water"] * 5, [[one] for one in old] * 5)
+    with pytest.raises(InputError, match=rf"a new label needs a {kind} as its id.*got 'giraffe'.*texts=\{{ID: NAME\}}"):
+        tagger.update_labels(texts={"giraffe": "brown giraffe neck"})
+    assert len(tagger.vocab_) == 2
+
+
 def test_ids_that_the_table_cannot_have_are_refused():
     tagger = Tagger(model=LinearTree(threads=1)).fit(["oak wood", "sea water"] * 5, [["tree"], ["sea"]] * 5)
     with pytest.raises(InputError, match="the label must be"):
         tagger.update_labels(texts={10**9: "brown giraffe neck"})
+
+
+def test_ids_without_gaps_can_be_followed_by_others(tmp_path):
+    tagger = Tagger(model=LinearTree(threads=1)).fit(["oak wood", "sea water"] * 5, [[0], [1]] * 5)
+    tagger.update_labels(mask=[0]).update_labels(texts={2: "brown giraffe neck", 70_000: "grey elephant ear"})
+    tagger.update(["desert sand"] * 3, [[123_456]] * 3, old=(["oak wood", "sea water"] * 5, [[0], [1]] * 5))
+    for one in (tagger, load(tagger.save(tmp_path / "model"))):
+        best = [tags[0].label for tags in one.tag(["brown giraffe neck", "desert sand", "sea water"], 1)]
+        assert best == [2, 123_456, 1]
+        assert 70_000 in [tag.label for tag in one.tag_one("grey elephant", 9)]
+        assert 0 not in [tag.label for tag in one.tag_one("oak wood", 9)]

@@ -257,6 +257,8 @@ class LabelIds:
         uris = [label.uri for label in self._new]
         has_uris = any(uris)
         if self._vocab is not None:
+            if names and self._kind is int and self._vocab.names is None:
+                return self._vocab.add_ids(map(int, names))
             return self._vocab.add(names, uris=uris if has_uris else None) if names else self._vocab
         return LabelVocab.from_names(names, uris=uris if has_uris else None)
 

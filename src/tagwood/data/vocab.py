@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, repeat
@@ -26,6 +27,7 @@ from tagwood.storage.state import check_packed, pack_strings
 
 DETAILS = ("notation", "broader", "replaced_by")
 ID_KINDS = ("row", "integer", "tuple")
+_KINDS = {"integer": "whole number", "tuple": "tuple"}
 _AMBIGUOUS, _UNKNOWN = -1, -2
 _SHOWN = 5  # labels that an ambiguous name is told to stand for
 _BETWEEN_NAMES = "\n"
@@ -279,6 +281,11 @@ class LabelVocab:
             return label
         return decode_id(self.uris[label], self.id_kind) if self.uris[label] else label
 
+    def number(self, label: int) -> int:
+        """Return the whole number that a row of the table is called by: one of its own, or else the row."""
+        found = self.label_id(label)
+        return label if isinstance(found, tuple) else found
+
     def find_many(self, labels: Any) -> NDArray[np.int64]:
         """Return the rows of many labels, -1 for unknown ones, without a Python loop for numbers.
 
@@ -450,8 +457,13 @@ class LabelVocab:
         )
 
     def add_ids(self, ids: Iterable[int | tuple[Any, ...]]) -> LabelVocab:
-        """Return a vocabulary with labels appended that are called by ids, as in `of_ids`."""
+        """Return a vocabulary with labels appended that are called by ids, as in `of_ids`.
+
+        Rows of a table without names become ids of the labels, so that numbers with gaps can follow.
+        """
         new = list(ids)
+        if self.id_kind == "row" and self.names is None:
+            return replace(LabelVocab.of_ids(range(self.size)), removed=self.removed).add_ids(new)
         if self.id_kind != ("tuple" if new and isinstance(new[0], tuple) else "integer"):
             raise InputError(f"new labels must be called by {self.id_kind}s", given=repr(new[:1])[:60])
         return self.add([""] * len(new), uris=[encode_id(one) for one in new])
@@ -510,6 +522,12 @@ class LabelVocab:
         taken = set()
         for name, uri in zip(names, [""] * len(names) if uris is None else uris, strict=True):
             key = uri or name
+            if self.id_kind != "row" and not _is_id(uri, self.id_kind):
+                raise InputError(
+                    f"a new label needs a {_KINDS[self.id_kind]} as its id, as the others of the table have",
+                    given=repr(key),
+                    hint="Give the id, and the name as its description: update_labels(texts={ID: NAME}).",
+                )
             old = self._find_own(key) if key else None
             if not key or key in taken or (old is not None and (old == _AMBIGUOUS or not removed[old])):
                 raise InputError("a new label needs a name or URI of its own", given=repr(key))
@@ -526,7 +544,8 @@ class LabelVocab:
         """Return the rows of labels in a list that may hold texts and ids."""
         kinds = set(map(type, values))
         if kinds <= {int}:
-            return self._find_numbers(np.array(values, dtype=np.int64))
+            with suppress(OverflowError):
+                return self._find_numbers(np.array(values, dtype=np.int64))
         if kinds != {str}:
             return np.array([self._find_any(value) for value in values], dtype=np.int64)
         if self.names is None:
@@ -545,6 +564,8 @@ class LabelVocab:
             row = self.find(value if isinstance(value, str) else encode_id(value))
             return -1 if row is None else row
         if isinstance(value, int | np.integer) and not isinstance(value, bool):
+            if not -(2**63) <= value < 2**63:
+                return -1
             return int(self._find_numbers(np.array([value], dtype=np.int64))[0])
         raise InputError("a label must be a name, a URI or an id", given=repr(value)[:60])
 
@@ -660,6 +681,13 @@ def decode_id(text: str, kind: str) -> int | tuple[Any, ...]:
         return int(text) if kind == "integer" else tuple(json.loads(text))
     except (ValueError, TypeError) as error:
         raise InputError(f"the text of an id must be that of {kind}s", given=repr(text)[:60]) from error
+
+
+def _is_id(text: str, kind: str) -> bool:
+    try:
+        return encode_id(decode_id(text, kind)) == text
+    except InputError:
+        return False
 
 
 def as_array(labels: Any) -> NDArray[Any] | list[Any]:

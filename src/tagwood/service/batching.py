@@ -136,11 +136,11 @@ def tag_texts(tagger: Tagger, texts: list[str], options: TagOptions) -> list[dic
 
 
 def as_json(tags: Tags, vocab: LabelVocab) -> dict[str, Any]:
-    """Return the labels of one text as JSON values; `id` is the row of the label table."""
-    own_ids = vocab.id_kind != "row"
+    """Return the labels of one text as JSON values; `id` is the number a label is called by (`LabelVocab.number`)."""
+    tuples = vocab.id_kind == "tuple"
     labels = [
         {
-            "id": vocab.find(tag.uri or "") if own_ids else tag.label,
+            "id": vocab.find(tag.uri or "") if tuples else tag.label,
             "name": tag.name,
             "uri": tag.uri,
             "score": tag.score,

@@ -158,7 +158,7 @@ class FilterStore:
 
 
 def known_labels(vocab: LabelVocab, labels: Sequence[str | int]) -> LabelFilter:
-    """Return a filter of labels given as texts (names, URIs, own ids) or numbers (rows of the label table).
+    """Return a filter of labels given as texts (names, URIs, own ids) or numbers (own ids, or else rows of the table).
 
     Examples
     --------
@@ -166,8 +166,8 @@ def known_labels(vocab: LabelVocab, labels: Sequence[str | int]) -> LabelFilter:
     LabelFilter(1 of 2 labels, 2 unknown ones left out)
     """
     texts = [one for one in labels if isinstance(one, str)]
-    numbers = np.array([one for one in labels if not isinstance(one, str)], dtype=np.int64)
-    rows = np.concatenate([vocab.find_many(texts), np.where(numbers < len(vocab), numbers, -1)])
+    numbers = [one for one in labels if not isinstance(one, str)]
+    rows = np.concatenate([vocab.find_many(texts), vocab.find_many(numbers)])
     mask = np.zeros(len(vocab), dtype=np.bool_)
     mask[rows[rows >= 0]] = True
     return LabelFilter(mask, n_unknown=int(np.sum(rows < 0)))

@@ -97,7 +97,7 @@ def _label(key: str, name: str, vocab: LabelVocab, language: str | None) -> dict
     with suppress(InputError):  # ambiguous
         label = vocab.find(key)
         if label is not None:
-            return {"id": label, "name": vocab.name(label, language), "uri": vocab.uri(label)}
+            return {"id": vocab.number(label), "name": vocab.name(label, language), "uri": vocab.uri(label)}
     return {"id": None, "name": name, "uri": None}
 
 

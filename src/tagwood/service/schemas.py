@@ -39,7 +39,8 @@ class Whole:
 
 
 Count = Annotated[int, Field(ge=1), Whole()]
-LabelId = Annotated[int, Field(ge=0, le=2**31 - 1), Whole()]
+_LARGEST_ID = 9_200_000_000_000_000_000  # about 2 ** 63: OpenAPI has limits as rounded numbers
+LabelId = Annotated[int, Field(ge=-_LARGEST_ID, le=_LARGEST_ID), Whole()]
 RowNumber = Annotated[int, Field(ge=0, le=2**53), Whole()]
 LabelKey = Annotated[
     LabelId | Annotated[str, Field(min_length=1, max_length=2000)],

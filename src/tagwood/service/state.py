@@ -141,10 +141,11 @@ class LoadedModel:
                 hint = f" Did you mean {near[0].matched!r}?" if near else ""
                 raise ProblemError.at(pointer, f"There is no label {label[:100]!r}.{hint}", "unknown-label")
             label = int(label)  # in a vocabulary without names, labels are named by their ids
-        if not 0 <= label < len(vocab):
-            detail = f"Label ids are 0 to {len(vocab) - 1}; got {label}."
-            raise ProblemError.at(pointer, detail, "unknown-label")
-        return label
+        row = int(vocab.find_many([label])[0])
+        if row < 0:
+            known = f"Label ids are 0 to {len(vocab) - 1}" if vocab.id_kind == "row" else "No label has this id"
+            raise ProblemError.at(pointer, f"{known}; got {label}.", "unknown-label")
+        return row
 
     def language(self, language: str | None) -> str | None:
         """Return the language if the vocabulary has it, else None."""

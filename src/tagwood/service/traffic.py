@@ -13,6 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tagwood.service.observability import ProjectCounts
+from tagwood.tagger import Tagger
 from tagwood.tagger.drift import count_words, label_drift
 
 _SAMPLE = 16
@@ -27,14 +28,17 @@ class Traffic:
         self._counts = counts
         self._seen = 0
 
-    def answered(self, encoder: Any, bands: NDArray[Any], texts: Sequence[str], results: Answers) -> None:
+    def answered(self, tagger: Tagger, bands: NDArray[Any], texts: Sequence[str], results: Answers) -> None:
         """Count the answers of a request, and for some requests the words that the encoder does not know."""
+        vocab = tagger.vocab_
         for result in results:
             if result["labels"]:
-                self._counts.add_answer(result["labels"][0]["score"], [bands[one["id"]] for one in result["labels"]])
+                rows: Any = [one["id"] for one in result["labels"]]
+                rows = vocab.find_many(rows) if vocab.id_kind == "integer" else rows
+                self._counts.add_answer(result["labels"][0]["score"], bands[rows].tolist())
         self._seen += 1
         if self._seen % _SAMPLE == 1:
-            self._counts.add_words(*count_words(encoder, texts[:1]))
+            self._counts.add_words(*count_words(tagger.encoder_, texts[:1]))
 
     def compared(self, first: Answers, second: Answers) -> None:
         """Count how well the answers of two models to the same texts agree."""

@@ -111,7 +111,7 @@ def explain_tag(tagger: FittedTagger, text: str, label: int, question: Question,
         model_score = float(sigmoid(np.array([evidence.log_odds]))[0])
     return Explanation(
         text=text,
-        label=label,
+        label=tagger.vocab_.number(label),
         name=name,
         uri=tagger.vocab_.uri(label),
         score=None if place is None else ranked[place - 1][1],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -94,7 +94,8 @@ class RecentFilters:
             return make_filter(vocab, labels)
         given = as_array(labels)
         if isinstance(given, list) and set(map(type, given)) == {int}:
-            given = np.array(given, dtype=np.int64)
+            with suppress(OverflowError):
+                given = np.array(given, dtype=np.int64)
         if isinstance(given, list) or given.dtype.kind not in "biuU":
             return make_filter(vocab, given)  # comparing them takes as long as looking them up
         for number, (seen, found) in enumerate(self._known):
@@ -298,7 +299,8 @@ def with_texts(
     if new:
         vocab = vocab.add(new)
     ids: list[Any] = [one for one in texts if not isinstance(one, str)]
-    unknown = [] if vocab.id_kind == "row" or not ids else np.flatnonzero(vocab.find_many(ids) < 0).tolist()
+    fixed = vocab.id_kind == "row" and vocab.names is not None  # rows of a table with names: no id can be new
+    unknown = [] if fixed or not ids else np.flatnonzero(vocab.find_many(ids) < 0).tolist()
     if unknown:
         vocab = vocab.add_ids(ids[place] for place in unknown)
     described = {vocab.id(one) if isinstance(one, str) else find_label(vocab, one): t for one, t in texts.items()}

@@ -77,7 +77,7 @@ class FittedTagger(Protocol):
 
 @dataclass(frozen=True)
 class LabelBrief:
-    """A label in a list: id, name, URI and number of training rows."""
+    """A label in a list: the number it is called by, name, URI and number of training rows."""
 
     id: int
     name: str
@@ -88,7 +88,9 @@ class LabelBrief:
 def brief_label(tagger: FittedTagger, label: int, language: str | None = None) -> LabelBrief:
     """Return a label as it is shown in lists."""
     vocab = tagger.vocab_
-    return LabelBrief(label, vocab.name(label, language), vocab.uri(label), int(tagger.label_counts_[label]))
+    return LabelBrief(
+        vocab.number(label), vocab.name(label, language), vocab.uri(label), int(tagger.label_counts_[label])
+    )
 
 
 @dataclass(frozen=True)

@@ -620,7 +620,9 @@ class Tagger(Params):
         known = int(getattr(self.model_, "n_labels_", len(self.vocab_)))
         return Usage(self.label_counts_, self.n_rows_, known)
 
-    def update(self, X: Iterable[Text] | Dataset, y: Any = None, *, old: Dataset | None = None) -> Self:
+    def update(
+        self, X: Iterable[Text] | Dataset, y: Any = None, *, old: tuple[Iterable[Text], Any] | Dataset | None = None
+    ) -> Self:
         """Learn from new texts at a small part of the cost of `fit`.
 
         Linear trees go on from their present weights, in the classifiers that the new texts concern; new labels get a
@@ -634,10 +636,12 @@ class Tagger(Params):
         y
             Labels of the texts, as in `fit`; they may be new.
         old
-            The rows of the last training, which labels without rows so far are trained against. A Tagger of quality
-            balanced has stored what it needs of them.
+            The rows of the last training, texts and labels, which labels without rows so far are trained against. A
+            Tagger of quality balanced has stored what it needs of them.
         """
         self._fitted()
+        if isinstance(old, tuple):
+            old = training_data(self.as_texts(old[0]), old[1], None, self.vocab_)
         if isinstance(X, Dataset):
             data = X
         else:

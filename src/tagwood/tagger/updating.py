@@ -85,7 +85,7 @@ def check_updatable(tagger: Any, data: Dataset, old: Dataset | None) -> None:
             raise InputError(
                 "an update that brings labels without rows so far needs the rows of the last training",
                 given=f"{data.vocab.name(int(new[0]))!r}" + (f" and {new.size - 1:,} more" if new.size > 1 else ""),
-                hint="Pass them (--data OLD); models of quality balanced store them.",
+                hint="Pass them (--data OLD, or old=(texts, labels)); models of quality balanced store them.",
             )
 
 

@@ -15,7 +15,7 @@ from tagwood.service.security import JsonResponse
 from tagwood.service.state import state_of
 from tagwood.tagger.stored import brief_label
 
-LabelPath = Annotated[int, Path(ge=0, le=2**31 - 1, description="Id of the label.", examples=[0])]
+LabelPath = Annotated[int, Path(description="Id of the label.", examples=[0])]
 LanguageQuery = Annotated[
     str | None,
     Query(max_length=35, description="Language of the label names; default and fallback: the main names."),

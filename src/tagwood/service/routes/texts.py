@@ -35,7 +35,7 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
         state.log.event("texts", id=request.scope["request_id"], texts=texts)
     results = await state.tag(loaded, texts, options)
     state.metrics.add("texts", len(texts))
-    state.traffic.answered(loaded.tagger.encoder_, loaded.bands, texts, results)
+    state.traffic.answered(loaded.tagger, loaded.bands, texts, results)
     if other is not None:
         with contextlib.suppress(ProblemError):  # labels that only one of the models knows: nothing to compare
             others = _options(other, body, limits)._replace(allowed=await _allowed(state, other, body))

@@ -24,6 +24,14 @@ export class Problem extends Error {
  */
 export const connection = new EventTarget();
 
+// Ids of labels that numbers of JavaScript would round become texts, which the service takes, too.
+const LONG_ID = /("(?:id|label)":)(-?\d{16,})(?=[,}])/g;
+
+/** The id of a label in an address or attribute, as answers have it. */
+export function labelId(text) {
+  return Number.isSafeInteger(Number(text)) && text.length < 16 ? Number(text) : text;
+}
+
 let askForToken = () => Promise.resolve(null);
 let asking = null;
 let away = false;
@@ -76,7 +84,7 @@ async function send(method, path, query, body, signal, token) {
 
 async function read(response) {
   try {
-    const value = await response.json();
+    const value = JSON.parse((await response.text()).replace(LONG_ID, '$1"$2"'));
     if (typeof value.model === "string") noteModel(value.model);
     return value;
   } catch (error) {

@@ -1,5 +1,5 @@
 // The Labels page: search on the left, everything about one label on the right.
-import { api } from "../api.js";
+import { api, labelId } from "../api.js";
 import { bdi, debounce, goTo, h, put } from "../dom.js";
 import { cut, percent, plural } from "../format.js";
 import { icon } from "../icons.js";
@@ -46,8 +46,8 @@ class LabelsPage {
   }
 
   async visit([id], inside) {
-    if (id === undefined || Number(id) === this.chosen) return;
-    await this.open(Number(id));
+    if (id === undefined || labelId(id) === this.chosen) return;
+    await this.open(labelId(id));
     if (inside) goTo(this.card.querySelector("h2"));
   }
 
@@ -76,7 +76,7 @@ class LabelsPage {
   open(id) {
     this.chosen = id;
     for (const link of this.list.querySelectorAll("a")) {
-      if (Number(link.dataset.label) === id) link.setAttribute("aria-current", "true");
+      if (labelId(link.dataset.label) === id) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     }
     return fillWith(this.card, async (signal) => labelCard(await api.label(id, this.context.language(), signal)), { lines: 6 });

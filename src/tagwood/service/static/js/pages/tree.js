@@ -1,5 +1,5 @@
 // The Tree page: the label tree as an icicle plot to zoom into, and the labels of the chosen branch.
-import { api } from "../api.js";
+import { api, labelId } from "../api.js";
 import { bdi, h, put } from "../dom.js";
 import { count, plural } from "../format.js";
 import { icon } from "../icons.js";
@@ -42,7 +42,7 @@ class TreePage {
   }
 
   visit([kind, id]) {
-    if (kind === "label" && id !== undefined) return this.find(Number(id));
+    if (kind === "label" && id !== undefined) return this.find(labelId(id));
     put(this.senses);
     return this.store().nodes.size === 0 || this.found !== null ? this.go(0) : undefined;
   }

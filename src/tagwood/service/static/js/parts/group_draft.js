@@ -1,4 +1,5 @@
 // A group under review: the current labels of its samples, and the view of a sample.
+import { labelId } from "../api.js";
 import { bdi, h } from "../dom.js";
 import { percent } from "../format.js";
 import { icon } from "../icons.js";
@@ -102,7 +103,7 @@ function moveChoice(draft, label, n, draw) {
 
 function giveChoice(draft, missing, n, draw) {
   const give = (event) => {
-    const id = Number(event.target.value);
+    const id = labelId(event.target.value);
     draft.give(n, id);
     draw(`${n}-${id}`);
   };

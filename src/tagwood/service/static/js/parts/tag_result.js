@@ -1,5 +1,5 @@
 // The labels of a text: suggested ones, less certain ones, those a user added; decisions; copy, download, feedback.
-import { api, saveDecisions } from "../api.js";
+import { api, labelId, saveDecisions } from "../api.js";
 import { line } from "../csv.js";
 import { h, put } from "../dom.js";
 import { copy, download } from "../files.js";
@@ -105,7 +105,7 @@ export class TagResult {
   toggle(id) {
     this.open = this.open === id ? null : id;
     this.unmark();
-    for (const row of this.element.querySelectorAll("[data-label]")) row.setOpen(Number(row.dataset.label) === this.open);
+    for (const row of this.element.querySelectorAll("[data-label]")) row.setOpen(labelId(row.dataset.label) === this.open);
     if (this.open !== null) this.explain(id);
   }
 
@@ -178,7 +178,7 @@ export class TagResult {
   /** What the person saw and decided: accepted, rejected, added, and shown but left untouched. */
   body() {
     const of = (kind) => [...this.decisions].filter(([, one]) => one === kind).map(([id]) => id);
-    const seen = [...this.element.querySelectorAll("[data-label]")].map((row) => Number(row.dataset.label));
+    const seen = [...this.element.querySelectorAll("[data-label]")].map((row) => labelId(row.dataset.label));
     const untouched = seen.filter((id) => !this.decisions.has(id) && !this.added.has(id));
     return { text: this.text, accepted: of("accepted"), rejected: of("rejected"), added: [...this.added.keys()], untouched, ...this.about() };
   }
