@@ -212,3 +212,28 @@ def test_a_full_disk_is_one_sentence_with_the_place_and_a_remedy(command, capsys
     assert said.startswith("error: ")
     assert (error.filename or tempfile.gettempdir()) in said
     assert "Free some space there, or write to another disk." in said
+
+
+def test_numbers_paths_and_texts_are_converted_without_pydantic(tmp_path):
+    code = (
+        "import sys; from tagwood.cli.app import load_command as load; found = []\n"
+        "command = load('predict'); command.callback = lambda **given: found.append(given)\n"
+        "command(['model', 'a', 'b', '-l', '7', '-t', '.5', '--exclude', 'x'], standalone_mode=False)\n"
+        "names = 'model', 'sources', 'limit', 'threshold', 'restrict', 'exclude', 'sets'\n"
+        "print([found[0][name] for name in names])\n"
+        "print('pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[PosixPath('model'), ['a', 'b'], 7, 0.5, [], ['x'], False]\nFalse\n"
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["predict", "model", "text", "-l", "many"], "'--limit' / '-l'"),
+        (["serve", "model", "--port", "65536"], "less than or equal to 65535"),
+    ],
+)
+def test_values_that_are_not_valid_are_explained_by_typer(words, message, capsys):
+    assert frame.run(words) == 2
+    assert message in capsys.readouterr().err
