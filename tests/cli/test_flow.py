@@ -54,7 +54,7 @@ def test_predict_imports_nothing_that_only_training_needs(quality, tmp_path):
     assert run(["train", str(LIBRARY), "-O", str(model), "-j", "1", "--quality", quality]) == 0
     code = (
         "import sys; from tagwood.cli.app import run; run(sys.argv[1:]); "
-        "heavy = ('sklearn', 'scipy', 'numpy.ma', 'numpy.testing', 'pandas', 'torch', 'fastapi');"
+        "heavy = ('sklearn', 'scipy', 'numpy.ma', 'numpy.testing', 'pandas', 'torch', 'fastapi', 'pydantic', 'rich');"
         "sys.exit(', '.join(name for name in heavy if name in sys.modules) or 0)"
     )
     done = subprocess.run(

@@ -180,11 +180,9 @@ def _answer(tagger: Tagger, text: str, options: dict[str, Any], json: bool) -> N
     if json:
         common.print_json(as_dict(Document(text), tags))
         return
-    if tags:
-        columns = {"score": {"justify": "right", "style": "dim"}, "label": common.TEXT}
-        rows = ((f"{tag.score:.3f}", tag.name) for tag in tags)
-        common.print_data(common.make_table(columns, rows, header=False))
-    else:
+    for tag in tags:
+        typer.echo(f"{typer.style(f'{tag.score:.3f}', dim=True)}  {tag.name}")
+    if not tags:
         common.say("No label fits." if options["threshold"] is None else "No label reaches the threshold.")
     if tags.review:
         common.say("! The promise cannot be kept for this text; it needs manual review.")
