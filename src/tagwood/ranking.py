@@ -179,6 +179,12 @@ class Ranking:
         entries = np.arange(indptr[-1]) + np.repeat(self.indptr[wanted] - indptr[:-1], sizes)
         return Ranking(indptr, self.labels[entries], self.scores[entries], self.n_labels)
 
+    def followed_by(self, other: Ranking) -> Ranking:
+        """Return the rows of this ranking and then those of another one of the same labels."""
+        indptr = np.concatenate([self.indptr, other.indptr[1:] + self.indptr[-1]])
+        labels = np.concatenate([self.labels, other.labels])
+        return Ranking(indptr, labels, np.concatenate([self.scores, other.scores]), self.n_labels)
+
     @staticmethod
     def merge(rankings: Sequence[Ranking], how: str = "mean") -> Ranking:
         """Merge rankings of the same rows by the mean (a missing label counts as 0) or the ``"max"`` of the scores.

@@ -5,6 +5,7 @@ from copy import copy
 
 import numpy as np
 import pytest
+from ensemble_problem import mixed_rows
 from library import make_library
 from scipy import sparse
 
@@ -16,6 +17,7 @@ from tagwood.data.feedback import FeedbackRecord, feedback_rows, read_feedback, 
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
 from tagwood.models.linear_tree.training import Solver, TreeTraining, entry_weights, with_rejected_rows
+from tagwood.tagger.learning import LearnedRows
 from tagwood.trees.label_tree import LabelTree
 
 
@@ -56,9 +58,71 @@ def test_what_was_learned_is_stored(tagger, tmp_path):
     assert loaded.learned_.has("a", "3")
     memory = loaded.model_
     for key in ("a", "b"):
-        row = loaded.learned_.known[key][1]
+        row = loaded.learned_.known[key].row
         labels = memory.row_labels_.labels[memory.row_labels_.ptr[row] : memory.row_labels_.ptr[row + 1]]
         assert [loaded.vocab_.name(int(label)) for label in labels] == ["stars"]
+
+
+@pytest.fixture(scope="module")
+def balanced():
+    texts, labels, names = mixed_rows(700, 40)
+    return Tagger(quality="balanced").fit(texts, labels, vocab=LabelVocab.from_names(names))
+
+
+@pytest.mark.parametrize(("kind", "words"), [("tagger", "oak sea oak"), ("balanced", "word1 word2 noise3")])
+def test_a_text_that_was_decided_about_is_answered_as_the_person_said(kind, words, request, tmp_path):
+    before = request.getfixturevalue(kind)
+    names, texts = list(before.vocab_.names), [words, words[:-1], "a few words that nobody wrote"]
+    said = texts[0], texts[2]
+    found = [tags.names for tags in before.tag(texts, 3)]
+    right, wrong = [name for name in names if name not in found[0]][:2] or names[-2:], found[0][:2]
+    right = [name for name in right if name not in wrong]
+    taught = copy(before).learn(said, [right] * 2, rejected=[wrong] * 2)
+    for one in (taught, Tagger.load(taught.save(tmp_path / kind))):
+        for text in said:
+            tags = one.tag_one(text, len(names))
+            assert set(tags.names[: len(right)]) == set(right)
+            assert all(tag.score >= 0.99 for tag in tags[: len(right)])
+            assert not set(wrong) & set(tags.names)
+            assert one.explain(text, wrong[0]).verdict.reason == "rejected"
+            assert "a person said so" in one.explain(text, right[0]).verdict.words
+            assert right[0] not in one.tag_one(text, 3, exclude=right).names
+            assert one.tag_one(text, 3, restrict=[right[0]]).names == [right[0]]
+            assert one.tag_one(text, 3, restrict=wrong) == ()
+        assert one.tag(texts, 3) == [one.tag_one(text, 3) for text in texts]
+        one.update_labels(mask=right)
+        assert not set(right) & set(one.tag_one(said[0], 9).names)
+        one.update_labels(unmask=right)
+        plain = copy(one)
+        plain.learned_ = LearnedRows()
+        assert plain.tag_one(texts[1], 3) == one.tag_one(texts[1], 3)  # other texts are left to the model
+    assert [tags.names for tags in before.tag(texts, 3)] == found
+
+
+def test_people_who_disagree_leave_a_label_to_the_model(tagger):
+    first = tagger.tag_one("oak", 4).names
+    for key, right, wrong in (("ann", "water", "stars"), ("bob", "stars", "water"), ("cid", "stones", "trees")):
+        tagger.learn(["oak"], [[right]], rejected=[[wrong]], keys=[key])
+    names = tagger.tag_one("oak", 4).names
+    assert names[0] == "stones"
+    assert "trees" not in names
+    assert {"trees"} <= set(first)
+    tagger.learn(["oak"], [["water"]], keys=["bob"])  # who has changed his mind
+    assert set(tagger.tag_one("oak", 2).names) == {"water", "stones"}
+    tagger.learn(["elm"], [["trees"]], keys=["cid"])  # the key now stands for another text
+    assert tagger.tag_one("oak", 1).names == ["water"]
+
+
+def test_what_was_trained_with_feedback_is_answered_as_people_said(tmp_path):
+    texts, labels = make_library(60)
+    rows = [{"text": text, "labels": row} for text, row in zip(texts, labels, strict=True)]
+    data = write(tmp_path / "rows.jsonl", rows)
+    feedback = write(tmp_path / "f.jsonl", [{"text": "oak", "accepted": ["stars"], "rejected": ["trees"]}])
+    target = str(tmp_path / "model")
+    assert run(["train", data, "-O", target, "--with-feedback", feedback, "--quality", "fast"]) == 0
+    found = Tagger.load(target).tag_one("oak", 4).names
+    assert found[0] == "stars"
+    assert "trees" not in found
 
 
 def test_models_without_a_memory_say_so():

@@ -275,10 +275,11 @@ class FeedbackForTraining(NamedTuple):
         """Note what was learned; raise `InputError` if the model is worse than the one that it would replace."""
         from tagwood.cli.learn import judge
         from tagwood.ranking import Ranking
-        from tagwood.tagger.learning import TRAINED, LearnedRows, before_after
+        from tagwood.tagger.learning import TRAINED, LearnedRows, before_after, learned_rows
 
-        pairs = zip(self.learned.keys, self.learned.ids, strict=True)
-        tagger.learned_ = LearnedRows({key: (record, TRAINED) for key, record in pairs})
+        used = self.learned
+        rows = learned_rows(used.keys, used.ids, [TRAINED] * len(used), used.texts, used.labels, used.rejected)
+        tagger.learned_ = LearnedRows().add(rows)
         if self.test is None:
             return
         before = common.load_tagger(output)

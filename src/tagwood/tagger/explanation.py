@@ -61,10 +61,10 @@ class Similar:
 class Verdict:
     """Whether a label was suggested, and why not.
 
-    `reason` is one of ``suggested``, ``masked``, ``never in training``, ``excluded``, ``below the threshold``,
-    ``beyond the limit``, ``pruned``, ``not found`` (by any member of an ensemble); `words` is a sentence. `node` and
-    `competitor` are set where beam search pruned the label: `node` fell out of the beam, `competitor` took the last
-    place.
+    `reason` is one of ``suggested``, ``masked``, ``never in training``, ``excluded``, ``rejected``, ``below the
+    threshold``, ``beyond the limit``, ``pruned``, ``not found`` (by any member of an ensemble); `words` is a sentence.
+    `node` and `competitor` are set where beam search pruned the label: `node` fell out of the beam, `competitor` took
+    the last place.
     """
 
     reason: str

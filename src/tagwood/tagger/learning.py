@@ -3,21 +3,28 @@
 Rows go into the memory of a model that has one: `Neighbours`, alone or as a member of an `Ensemble`. The next training
 learns them with everything else.
 
-Decisions: a row has a key, and a later row with the same key replaces it; `LearnedRows` knows which rows these are, and
-is stored with the model, so that feedback is never learned twice. The parts of a Tagger are never changed in place: a
-copy of a Tagger learns while the original answers requests.
+Decisions
+---------
+* A text that a person decided about is answered as that person said, whatever the model makes of it; other texts are
+  left to the model.
+* A row has a key, and a later row with the same key replaces it; `LearnedRows` knows which rows these are, and is
+  stored with the model, so that feedback is never learned twice.
+* The parts of a Tagger are never changed in place: a copy of a Tagger learns while the original answers requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tagwood._check import is_pointer
 from tagwood._lazy import sparse
 from tagwood.data.feedback import Feedback
 from tagwood.data.vocab import StringTable
@@ -27,6 +34,8 @@ from tagwood.metrics.matching import match
 from tagwood.metrics.measures import prepare
 from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import Ensemble
+from tagwood.models.label_filter import LabelFilter
+from tagwood.models.name_matcher import CERTAIN
 from tagwood.models.neighbours import Neighbours
 from tagwood.ranking import Ranking
 from tagwood.storage import State
@@ -36,27 +45,75 @@ FEWEST_HELD_OUT = 20  # rows: fewer would measure mere chance
 TRAINED = -1  # row of feedback that is part of the training data
 
 
+class LearnedRow(NamedTuple):
+    """What a person said of a text: the record, its row in the memory, the text as a hash, and labels.
+
+    Models stored by earlier versions have neither text (0) nor labels.
+    """
+
+    record: str
+    row: int
+    text: int = 0
+    right: tuple[int, ...] = ()
+    rejected: tuple[int, ...] = ()
+
+
+class Said(NamedTuple):
+    """The labels of a text that people said are right, or wrong; those that they disagree about are in neither."""
+
+    right: list[int]
+    rejected: set[int]
+
+
 @dataclass(frozen=True)
 class LearnedRows:
-    """Feedback that a model knows: for each key, the id of the record and its row in the memory."""
+    """Feedback that a model knows: the rows by their keys, and the keys by the hashes of their texts."""
 
-    known: dict[str, tuple[str, int]] = field(default_factory=dict)
+    known: dict[str, LearnedRow] = field(default_factory=dict)
+    keys: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.known)
 
     def has(self, key: str, record: str) -> bool:
         """Whether this record was learned, and not replaced since."""
-        return key in self.known and self.known[key][0] == record
+        return key in self.known and self.known[key].record == record
+
+    def add(self, rows: dict[str, LearnedRow]) -> LearnedRows:
+        """Return these rows and others, which replace those with their keys."""
+        keys = dict(self.keys)
+        for key, row in rows.items():
+            if key in self.known:
+                before = self.known[key].text
+                keys[before] = tuple(other for other in keys.get(before, ()) if other != key)
+            if row.text:
+                keys[row.text] = (*keys.get(row.text, ()), key)
+        return LearnedRows(self.known | rows, keys)
+
+    def said(self, texts: Iterable[str]) -> dict[int, Said]:
+        """Return what people said of exactly these texts, by the place of each text that they said something of."""
+        found: dict[int, Said] = {}
+        for place, text in enumerate(texts if self.keys else ()):
+            rows = [self.known[key] for key in self.keys.get(text_hash(text), ())]
+            if rows:
+                right, wrong = ({label for row in rows for label in getattr(row, of)} for of in ("right", "rejected"))
+                found[place] = Said(sorted(right - wrong), wrong - right)
+        return found
 
     def state(self, model: LabelModel) -> State:
         """Return the stored form; rows are numbered as in the stored memory, which leaves out removed rows."""
         memory = memory_of(model)
         alive = np.ones(0, dtype=np.int64) if memory is None else (memory.dead_ == 0).astype(np.int64)
         place = np.cumsum(alive) - 1
-        rows = [row if row == TRAINED else int(place[row]) for _, row in self.known.values()]
+        all_rows = list(self.known.values())
+        rows = [one.row if one.row == TRAINED else int(place[one.row]) for one in all_rows]
         arrays: dict[str, NDArray[Any]] = {"rows": np.array(rows, dtype=np.int64)}
-        for name, strings in (("keys", list(self.known)), ("ids", [one for one, _ in self.known.values()])):
+        arrays["texts"] = np.array([one.text for one in all_rows], dtype=np.int64)
+        for name in ("right", "rejected"):
+            sizes = [len(getattr(one, name)) for one in all_rows]
+            arrays[f"{name}_ptr"] = np.cumsum([0, *sizes], dtype=np.int64)
+            arrays[name] = np.array([label for one in all_rows for label in getattr(one, name)], dtype=np.int32)
+        for name, strings in (("keys", list(self.known)), ("ids", [one.record for one in all_rows])):
             table = StringTable.from_strings(strings)
             arrays |= {f"{name}_blob": np.asarray(table.blob), f"{name}_offsets": np.asarray(table.offsets)}
         return State("LearnedRows", arrays=arrays)
@@ -70,7 +127,62 @@ class LearnedRows:
             StringTable(state.array(f"{name}_blob", np.uint8, (None,)), state.array(f"{name}_offsets", np.int64, size))
             for name in ("keys", "ids")
         )
-        return cls(dict(zip(keys, zip(ids, rows.tolist(), strict=True), strict=True)))
+        columns: list[Iterable[Any]] = [ids, rows.tolist()]
+        if "texts" in state.arrays:
+            columns += [state.array("texts", np.int64, rows.shape).tolist()]
+            columns += [_stored_lists(state, name, rows.size) for name in ("right", "rejected")]
+        return cls().add(dict(zip(keys, map(LearnedRow, *columns), strict=True)))
+
+
+def _stored_lists(state: State, name: str, size: int) -> list[tuple[int, ...]]:
+    ptr = state.array(f"{name}_ptr", np.int64, (size + 1,))
+    labels = state.array(name, np.int32, (None,))
+    if not is_pointer(ptr, size, labels.size) or (labels.size and labels.min() < 0):
+        raise InputError("the labels of learned texts must fit together", given="others")
+    return [tuple(labels[begin:end].tolist()) for begin, end in pairwise(ptr.tolist())]
+
+
+def text_hash(text: str) -> int:
+    """Return what a text is recognised by: 64 bits, not 0."""
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True) or 1
+
+
+def learned_rows(
+    keys: Sequence[str],
+    ids: Sequence[str],
+    rows: Iterable[int],
+    texts: Sequence[str],
+    Y: sparse.csr_array,
+    rejected: sparse.csr_array | None,
+) -> dict[str, LearnedRow]:
+    """Return texts with their right and wrong labels as learned rows, by their keys."""
+    columns = [_label_lists(Y), [()] * len(keys) if rejected is None else _label_lists(rejected)]
+    return dict(zip(keys, map(LearnedRow, ids, rows, map(text_hash, texts), *columns), strict=True))
+
+
+def _label_lists(Y: sparse.csr_array) -> list[tuple[int, ...]]:
+    return [tuple(Y.indices[begin:end].tolist()) for begin, end in pairwise(Y.indptr.tolist())]
+
+
+def as_said(ranking: Ranking, said: Sequence[Said], k: int, allowed: LabelFilter) -> Ranking:
+    """Return rankings of texts that people said something of: right labels first and certain, no rejected ones.
+
+    Examples
+    --------
+    >>> said = [Said([2], {0})]
+    >>> as_said(Ranking.from_lists([[(0, 0.5), (1, 0.25)]], 3), said, 2, LabelFilter.of([0, 1, 2], 3))[0]
+    [(2, 0.99), (1, 0.25)]
+    """
+    rows = []
+    for (begin, end), one in zip(pairwise(ranking.indptr.tolist()), said, strict=True):
+        found = dict(zip(ranking.labels[begin:end].tolist(), ranking.scores[begin:end].tolist(), strict=True))
+        certain = max([CERTAIN, *found.values()])
+        right = [label for label in one.right if label < ranking.n_labels and label in allowed]
+        right.sort(key=lambda label: found.get(label, -np.inf), reverse=True)
+        others = [pair for pair in found.items() if pair[0] not in one.rejected and pair[0] not in right]
+        rows.append([*((label, certain) for label in right), *others][:k])
+    return Ranking.from_lists(rows, ranking.n_labels)
 
 
 def memory_of(model: Any) -> Neighbours | None:
@@ -104,16 +216,19 @@ def learn_rows(
     new = [row for key, row in last.items() if not ids[row] or not tagger.learned_.has(key, ids[row])]
     if not new:
         return None
-    known = dict(tagger.learned_.known)
-    replaced = [row for row in (known.get(keys[row], ("", TRAINED))[1] for row in new) if row != TRAINED]
+    known = tagger.learned_.known
+    replaced = [known[keys[row]].row for row in new if keys[row] in known]
+    replaced = [row for row in replaced if row != TRAINED]
     chosen, wrong = Y[new], None if rejected is None else rejected[new]
     model = learned_model(tagger.model_, tagger.encoder_, [texts[row] for row in new], chosen, wrong, replaced)
     memory = memory_of(model)
     assert memory is not None
     first = memory.n_rows_ - len(new)
-    known |= {keys[row]: (ids[row], first + place) for place, row in enumerate(new)}
+    columns = ([column[row] for row in new] for column in (keys, ids, texts))
+    own_keys, own_ids, own_texts = columns
+    rows = learned_rows(own_keys, own_ids, range(first, first + len(new)), own_texts, chosen, wrong)
     counts = np.bincount(chosen.indices, minlength=tagger.label_counts_.size).astype(np.int64)
-    return Change(model, LearnedRows(known), counts, len(new) - len(replaced))
+    return Change(model, tagger.learned_.add(rows), counts, len(new) - len(replaced))
 
 
 def check_lengths(n_rows: int, columns: Mapping[str, int | None]) -> None:

@@ -37,6 +37,7 @@ from tagwood.models.neighbours import Centroids, Neighbours
 from tagwood.probabilities.calibration import sigmoid
 from tagwood.ranking import Ranking
 from tagwood.tagger.explanation import Explanation, MemberReason, Path, Similar, Step, Verdict, Word
+from tagwood.tagger.learning import Said
 from tagwood.tagger.search import knows_new_labels
 from tagwood.tagger.stored import FittedTagger
 from tagwood.trees.label_tree import LabelTree
@@ -117,7 +118,7 @@ def explain_tag(tagger: FittedTagger, text: str, label: int, question: Question,
         score=None if place is None else ranked[place - 1][1],
         model_score=model_score,
         place=place,
-        verdict=_verdict(tagger, label, place, ranked, question, trees, members),
+        verdict=_verdict(tagger, label, place, ranked, question, trees, members, tagger.learned_.said([text]).get(0)),
         paths=tuple(_named_path(trees[0].model, path, name, trees[0].word) for path in paths),
         similar=_similar(tagger, text, label, language, n_similar),
         read_words=() if paths else _read_words(tagger, text, label),
@@ -294,6 +295,7 @@ def _verdict(
     question: Question,
     trees: list[_TreeRow],
     members: tuple[MemberReason, ...],
+    said: Said | None,
 ) -> Verdict:
     """Return the first reason that kept a label out of the answer, or ``suggested``."""
     k, threshold = question.k, question.threshold
@@ -308,6 +310,8 @@ def _verdict(
         return Verdict("excluded", "not suggested, because the request excludes the label.")
     if question.restrict is not None and label not in question.restrict:
         return Verdict("excluded", "not suggested, because the request is restricted to other labels.")
+    if said is not None and label in said.rejected:
+        return Verdict("rejected", "not suggested, because a person rejected it for this very text.")
     if place is None:
         lost = trees[0].lost(label, _allowed(tagger, question)) if trees else None
         unknown = bool(trees) and trees[0].x.indices.size == 0
@@ -323,7 +327,8 @@ def _verdict(
         rival = tagger.vocab_.name(last, question.language)
         words = f"not among the best {k}: it is number {place} with {score:.3f}; the last one is {rival!r}, {best:.3f}."
         return Verdict("beyond the limit", words, competitor=rival)
-    return Verdict("suggested", f"suggested as number {place} with {score:.3f}.")
+    because = ", because a person said so of this very text" if said is not None and label in said.right else ""
+    return Verdict("suggested", f"suggested as number {place} with {score:.3f}{because}.")
 
 
 def _allowed(tagger: FittedTagger, question: Question) -> NDArray[np.bool_] | None:

@@ -53,6 +53,7 @@ class FittedTagger(Protocol):
     history_: list[TaggerUpdate]
     new_labels_: NewLabels | None
     examples_: ExampleTexts | None
+    learned_: LearnedRows
 
     @property
     def effective_quality(self) -> str:

@@ -55,7 +55,7 @@ from tagwood.tagger.fitting import (
     training_data,
 )
 from tagwood.tagger.group_learning import GroupRule
-from tagwood.tagger.learning import LearnedRows, check_lengths, learn_rows
+from tagwood.tagger.learning import LearnedRows, as_said, check_lengths, learn_rows
 from tagwood.tagger.new_labels import NameCurve, NewLabels, Usage
 from tagwood.tagger.overview import overview
 from tagwood.tagger.quality import QUALITIES, budget_of_model, check_costs, choose_model, with_field_weights
@@ -380,6 +380,24 @@ class Tagger(Params):
         search, rows = self._fitted(), self.as_texts(texts)
         check_int(k, "k", low=1)
         only, out = search.filter_of(restrict), search.filter_of(exclude)
+        said = self.learned_.said(rows)
+        if not said:
+            return self._rank(rows, k, only, out)
+        others = [row for row in range(len(rows)) if row not in said]
+        more = k + max(len(one.rejected) for one in said.values())
+        allowed = LabelFilter(~self.vocab_.removed_mask())
+        for part in (only, None if out is None else ~out):
+            allowed = allowed if part is None else allowed & part
+        found = as_said(self._rank([rows[row] for row in said], more, only, out), list(said.values()), k, allowed)
+        if not others:
+            return found
+        return found.followed_by(self._rank([rows[row] for row in others], k, only, out)).rows(
+            np.argsort([*said, *others])
+        )
+
+    def _rank(self, rows: list[str], k: int, only: LabelFilter | None, out: LabelFilter | None) -> Ranking:
+        """Return what encoder, model and names of new labels make of texts."""
+        search = self._search
         calibrator = None if self.probabilities_ is None else self.probabilities_.calibrator
         # Context is that of all labels and of as many candidates as were calibrated.
         context = calibrator is not None and calibrator.uses_context and only is None
