@@ -93,7 +93,7 @@ class LearnedRows:
     def said(self, texts: Iterable[str]) -> dict[int, Said]:
         """Return what people said of exactly these texts, by the place of each text that they said something of."""
         found: dict[int, Said] = {}
-        for place, text in enumerate(texts if self.keys else ()):
+        for place, text in enumerate(texts):
             rows = [self.known[key] for key in self.keys.get(text_hash(text), ())]
             if rows:
                 right, wrong = ({label for row in rows for label in getattr(row, of)} for of in ("right", "rejected"))

@@ -380,7 +380,7 @@ class Tagger(Params):
         search, rows = self._fitted(), self.as_texts(texts)
         check_int(k, "k", low=1)
         only, out = search.filter_of(restrict), search.filter_of(exclude)
-        said = self.learned_.said(rows)
+        said = self.learned_.said(rows) if self.learned_.keys else None
         if not said:
             return self._rank(rows, k, only, out)
         others = [row for row in range(len(rows)) if row not in said]
