@@ -1,10 +1,13 @@
 """Folding by table equals folding by Python, and words are what a reader takes for words."""
 
+import unicodedata
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tagwood.features.base import COMPLEX, char_tables, fold_text
+from tagwood.features.base import COMPLEX, IGNORED, MARK, char_tables, fold_text
 from tagwood.features.tfidf import TfidfEncoder
 
 
@@ -28,6 +31,14 @@ def test_folding_character_by_character_gives_the_same_words(text):
         return "".join(c if char_tables(True).classes[ord(c)] else " " for c in folded).split()
 
     assert cut(fold_by_table(text)) == cut(fold_text(text))
+
+
+def test_every_combining_mark_is_known_and_left_to_python():
+    classes, folds = char_tables(True)
+    codes = range(len(classes))
+    marks = [c for c in codes if unicodedata.category(chr(c))[0] == "M" or unicodedata.combining(chr(c))]
+    assert np.isin(classes[marks], (MARK, IGNORED)).all()
+    assert (folds[[c for c in marks if c < len(folds)]] == COMPLEX).all()
 
 
 @given(st.text())
