@@ -3,14 +3,19 @@
 In: files and folders in any of the usual formats. Out: a `Dataset`.
 """
 
-from tagwood.data.dataset import Dataset
-from tagwood.data.files import BadLines
-from tagwood.data.formats import FORMATS, detect_format
-from tagwood.data.reading import SkippedLinesWarning, read_dataset, read_records, target_format, write_dataset
-from tagwood.data.records import Record
-from tagwood.data.report import ReadReport
-from tagwood.data.vocab import LabelVocab
-from tagwood.data.vocab_files import read_vocab, write_vocab
+from typing import TYPE_CHECKING
+
+from tagwood._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from tagwood.data.dataset import Dataset
+    from tagwood.data.files import BadLines
+    from tagwood.data.formats import FORMATS, detect_format
+    from tagwood.data.reading import SkippedLinesWarning, read_dataset, read_records, target_format, write_dataset
+    from tagwood.data.records import Record
+    from tagwood.data.report import ReadReport
+    from tagwood.data.vocab import LabelVocab
+    from tagwood.data.vocab_files import read_vocab, write_vocab
 
 __all__ = [
     "FORMATS",
@@ -28,3 +33,19 @@ __all__ = [
     "write_dataset",
     "write_vocab",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    dataset="Dataset",
+    files="BadLines",
+    formats="FORMATS detect_format",
+    reading="SkippedLinesWarning read_dataset read_records target_format write_dataset",
+    records="Record",
+    report="ReadReport",
+    vocab="LabelVocab",
+    vocab_files="read_vocab write_vocab",
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -25,7 +25,6 @@ from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts, check_features, check_labels, csr_parts
 from tagwood.errors import InputError
 from tagwood.features.base import check_texts, takes_texts
-from tagwood.metrics import evaluate
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 
@@ -90,6 +89,8 @@ class FittedModel(Fitted):
     def score(self, X: Any, y: Any) -> float:
         """Return the mean nDCG@5 of the ranking of X, given the true label sets y (n_rows, n_labels)."""
         self._check_fitted()
+        from tagwood.metrics import evaluate
+
         return evaluate(y, self.rank(X, 5), metrics=["nDCG@5"])["nDCG@5"]
 
     @property

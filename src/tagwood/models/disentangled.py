@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from types import MappingProxyType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +40,14 @@ from tagwood.errors import InputError
 from tagwood.models.base import Progress
 from tagwood.models.linear_tree import LinearTree, TreeRanker
 from tagwood.models.linear_tree.training import LOSSES, NodeRows, TreePlan, TreeTraining
-from tagwood.models.linear_tree.updating import TreeUpdate
 from tagwood.models.linear_tree.weights import TrainedBlocks, blocks_of, link_power
 from tagwood.models.tasks import Job, Runner
 from tagwood.storage import State, storable
 from tagwood.trees.copies import reassign_by_gain, reassign_labels, without_empty_leaves
 from tagwood.trees.label_tree import LabelTree
+
+if TYPE_CHECKING:
+    from tagwood.models.linear_tree.updating import TreeUpdate
 
 MERGES = ("max", "mean", "any")
 ROWS = ("held-out", "training")

@@ -4,13 +4,18 @@
 `browsing` and `overview` describe labels, trees and quality; `tagger` is the object itself.
 """
 
-from tagwood.tagger.browsing import LabelCard, TreeView
-from tagwood.tagger.explanation import Explanation
-from tagwood.tagger.fitting import SetRules
-from tagwood.tagger.group_learning import GroupRule
-from tagwood.tagger.search import Tag, Tags
-from tagwood.tagger.senses import Senses
-from tagwood.tagger.tagger import Tagger
+from typing import TYPE_CHECKING
+
+from tagwood._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from tagwood.tagger.browsing import LabelCard, TreeView
+    from tagwood.tagger.explanation import Explanation
+    from tagwood.tagger.fitting import SetRules
+    from tagwood.tagger.group_learning import GroupRule
+    from tagwood.tagger.search import Tag, Tags
+    from tagwood.tagger.senses import Senses
+    from tagwood.tagger.tagger import Tagger
 
 __all__ = [
     "Explanation",
@@ -23,3 +28,18 @@ __all__ = [
     "Tags",
     "TreeView",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    browsing="LabelCard TreeView",
+    explanation="Explanation",
+    fitting="SetRules",
+    group_learning="GroupRule",
+    search="Tag Tags",
+    senses="Senses",
+    tagger="Tagger",
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

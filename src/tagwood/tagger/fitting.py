@@ -23,7 +23,6 @@ from tagwood._sparse import CsrParts, check_labels, csr_parts
 from tagwood.data.dataset import Dataset
 from tagwood.data.fields import field_names, text_of_fields
 from tagwood.data.label_ids import compact_columns, id_rows
-from tagwood.data.records import LabelIds, label_matrix
 from tagwood.data.stored_texts import StoredTexts
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import DataError, InputError
@@ -32,7 +31,6 @@ from tagwood.features.concat import ConcatEncoder
 from tagwood.features.stored import return_memory
 from tagwood.features.tfidf import TfidfEncoder, encode_to_files
 from tagwood.groups import GroupedLabels, Imputed, keep_closest, share_within
-from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import Budget, Ensemble
 from tagwood.models.linear_tree import TreeRanker
@@ -152,6 +150,8 @@ def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error")
         if columns is not None:
             return Y, columns
         return _widen(Y, LabelVocab.numbered(Y.shape[1]) if vocab is None else vocab)
+    from tagwood.data.records import LabelIds, label_matrix
+
     rows = [_collection(row) for row in as_list(labels, "labels")]
     ordered = [_in_order(row) for row in rows]
     by_id = id_rows(ordered, vocab, on_unknown)
@@ -406,6 +406,8 @@ def _name_curve(data: Dataset, parts: Parts, held: HeldOutRows | None) -> NameCu
 
 def measure(ranking: Ranking, Y: sparse.csr_array) -> Measures:
     """Measure the ranking of held-out rows."""
+    from tagwood.metrics import evaluate
+
     found = evaluate(Y, ranking, metrics=MEASURES)
     return Measures(ranking.n_rows, {name: float(found[name]) for name in MEASURES})
 

@@ -19,19 +19,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tagwood._check import is_pointer
 from tagwood._lazy import sparse
-from tagwood.data.feedback import Feedback
 from tagwood.data.vocab import StringTable
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts
-from tagwood.metrics.matching import match
-from tagwood.metrics.measures import prepare
 from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import Ensemble
 from tagwood.models.label_filter import LabelFilter
@@ -39,6 +36,9 @@ from tagwood.models.name_matcher import CERTAIN
 from tagwood.models.neighbours import Neighbours
 from tagwood.ranking import Ranking
 from tagwood.storage import State
+
+if TYPE_CHECKING:
+    from tagwood.data.feedback import Feedback
 
 ONE_STANDARD_ERROR = 0.68  # level of an interval
 FEWEST_HELD_OUT = 20  # rows: fewer would measure mere chance
@@ -289,6 +289,9 @@ def row_quality(Y: sparse.csr_array, ranking: Ranking) -> NDArray[np.float64]:
     >>> row_quality(Y, Ranking.from_lists([[(0, 1.0)], [(0, 1.0)]], 2)).tolist()
     [1.0, 0.0]
     """
+    from tagwood.metrics.matching import match
+    from tagwood.metrics.measures import prepare
+
     (sums,) = prepare(ranking.n_labels, ["nDCG@5"]).sums(match(Y, ranking)).values()
     return np.asarray(sums.over, dtype=np.float64)  # type: ignore[union-attr]
 

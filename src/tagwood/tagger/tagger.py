@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter, process_time
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,11 @@ from tagwood import storage
 from tagwood._check import Params, as_list, check_choice, check_float, check_int
 from tagwood._lazy import sparse
 from tagwood.data.dataset import Dataset
-from tagwood.data.feedback import FeedbackRecord
 from tagwood.data.fields import text_of_fields
 from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import Encoder
 from tagwood.features.tfidf import TfidfEncoder
-from tagwood.metrics import evaluate
 from tagwood.models.base import LabelModel
 from tagwood.models.ensemble import Budget, Ensemble, MemberReport
 from tagwood.models.label_filter import LabelFilter, allowed_labels
@@ -38,9 +36,7 @@ from tagwood.models.tasks import Runner
 from tagwood.probabilities.sets import fixed_rule
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
-from tagwood.tagger.browsing import LabelCard, TreeBrowser, TreeView, label_card, tree_browsers, tree_view
 from tagwood.tagger.drift import TrainingFigures
-from tagwood.tagger.explanation import Explanation
 from tagwood.tagger.fitting import (
     CANDIDATES,
     Measures,
@@ -57,9 +53,6 @@ from tagwood.tagger.fitting import (
 from tagwood.tagger.group_learning import GroupRule
 from tagwood.tagger.learning import LearnedRows, as_said, check_lengths, learn_rows
 from tagwood.tagger.new_labels import NameCurve, NewLabels, Usage
-from tagwood.tagger.overview import overview
-from tagwood.tagger.quality import QUALITIES, budget_of_model, check_costs, choose_model, with_field_weights
-from tagwood.tagger.reasons import Question, explain_tag
 from tagwood.tagger.search import (
     Label,
     Labels,
@@ -72,7 +65,6 @@ from tagwood.tagger.search import (
     updated_vocab,
     with_texts,
 )
-from tagwood.tagger.senses import Different, Senses, label_senses, most_different
 from tagwood.tagger.stored import (
     EarlierLabels,
     ExampleTexts,
@@ -83,6 +75,12 @@ from tagwood.tagger.stored import (
     tagger_state,
 )
 from tagwood.tagger.updating import TaggerUpdate, check_updatable, due_because, update_tagger
+
+# Explanations, views and measurements are imported by the methods that make them: answers do not wait for them.
+if TYPE_CHECKING:
+    from tagwood.tagger.browsing import LabelCard, TreeBrowser, TreeView
+    from tagwood.tagger.explanation import Explanation
+    from tagwood.tagger.senses import Different, Senses
 
 
 @storable("Tagger")
@@ -211,6 +209,8 @@ class Tagger(Params):
             Computes the training of linear trees in parts, which a later start finds, or on other machines: a
             `LocalRunner`, or one of `tagwood.scale`. The model is the same.
         """
+        from tagwood.tagger.quality import budget_of_model, check_costs, choose_model, with_field_weights
+
         start = perf_counter()
         self.check_settings()
         data = training_data(X, y, groups, vocab)
@@ -292,6 +292,8 @@ class Tagger(Params):
         rows = self.as_texts(texts)
         Y, _ = label_sets(labels, self.vocab_)
         wrong = None if rejected is None else label_sets(rejected, self.vocab_)[0]
+        from tagwood.data.feedback import FeedbackRecord
+
         names = [FeedbackRecord("", text, "", "", (), ()).key for text in rows] if keys is None else list(keys)
         check_lengths(len(rows), {"labels": Y.shape[0], "rejected": None if wrong is None else wrong.shape[0]})
         check_lengths(len(rows), {"keys": len(names), "ids": None if ids is None else len(ids)})
@@ -464,6 +466,8 @@ class Tagger(Params):
         """Return the mean nDCG@5 of the ranking of texts X, given their labels y, as every model does."""
         self._fitted()
         Y, _ = label_sets(y, self.vocab_, on_unknown="skip")
+        from tagwood.metrics import evaluate
+
         return float(evaluate(Y, self.rank(X, 5), metrics=["nDCG@5"])["nDCG@5"])
 
     def explain(
@@ -494,21 +498,29 @@ class Tagger(Params):
             Number of similar training texts to show.
         """
         only, out = map(self._fitted().filter_of, (restrict, exclude))
+        from tagwood.tagger.reasons import Question, explain_tag
+
         question = Question(k, threshold, only, out, language)
         one = self.as_texts(text)[0] if isinstance(text, Mapping) else text
         return explain_tag(self, one, self.find(label), question, n_similar)
 
     def senses(self, label: Label, *, language: str | None = None) -> Senses:
         """Return the leaves that hold a label, each with its words, similar labels and training texts there."""
+        from tagwood.tagger.senses import label_senses
+
         return label_senses(self, self.find(label), language)
 
     def most_different(self, limit: int = 20, *, least_rows: int = 5, language: str | None = None) -> list[Different]:
         """Return the labels whose senses differ most; those with fewer than `least_rows` rows are left out."""
         self._fitted()
+        from tagwood.tagger.senses import most_different
+
         return most_different(self, limit, least_rows=least_rows, language=language)
 
     def label_card(self, label: Label, *, language: str | None = None) -> LabelCard:
         """Return what is known about a label: names, training rows, senses, similar labels, example texts."""
+        from tagwood.tagger.browsing import label_card
+
         return label_card(self, self.find(label), language)
 
     def tree_view(
@@ -519,6 +531,8 @@ class Tagger(Params):
         Raises `InputError` for a model without trees, and for a tree or node that does not exist.
         """
         browsers = self._trees()
+        from tagwood.tagger.browsing import tree_view
+
         return tree_view(self, browsers, node, tree=tree, depth=depth, limit=limit, language=language)
 
     def overview(self, *, language: str | None = None) -> dict[str, Any]:
@@ -527,6 +541,8 @@ class Tagger(Params):
         Measures, calibration and label sets come from the rows held out in `fit`; computing them takes a moment, so
         keep the result.
         """
+        from tagwood.tagger.overview import overview
+
         return overview(self, self._trees(), language)
 
     def find(self, label: Label) -> int:
@@ -735,6 +751,8 @@ class Tagger(Params):
             if check is not None:
                 check()
         if self.quality is not None:
+            from tagwood.tagger.quality import QUALITIES
+
             check_choice(self.quality, "quality", QUALITIES)
         check_int(self.keep_texts, "keep_texts", low=0)
         check_int(self.seed, "seed", low=0)
@@ -749,6 +767,8 @@ class Tagger(Params):
     def _trees(self) -> list[TreeBrowser]:
         self._fitted()
         if self._browsers is None:
+            from tagwood.tagger.browsing import tree_browsers
+
             self._browsers = tree_browsers(self)
         return self._browsers
 

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts, csr_parts
 from tagwood.features.base import Encoder
-from tagwood.models.disentangled import Disentangled
 from tagwood.models.ensemble.budget import Budget, Clock, Costs, state_bytes
 from tagwood.models.ensemble.members import Inputs, Member, Split
 from tagwood.models.linear_tree import TreeRanker
@@ -238,6 +237,8 @@ class Pilot(NamedTuple):
 
 def _n_trees(model: TreeRanker) -> float:
     n_trees = model.base_tree().n_trees
+    from tagwood.models.disentangled import Disentangled
+
     return n_trees * _COPIES_TIME if isinstance(model, Disentangled) else n_trees
 
 

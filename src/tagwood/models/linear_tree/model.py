@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,14 +49,16 @@ from tagwood.models.linear_tree.training import (
     shaping_features,
     train_in_parts,
 )
-from tagwood.models.linear_tree.trials import TreeSweep, choose_tree
-from tagwood.models.linear_tree.updating import TreeUpdate
 from tagwood.models.linear_tree.weights import Found, SearchPlan, TreeWeights, pair_scores
 from tagwood.models.tasks import Job, LocalRunner, Runner
 from tagwood.plugins import plugin_names
 from tagwood.ranking import Ranking
 from tagwood.storage import State, storable
 from tagwood.trees.label_tree import LabelTree
+
+if TYPE_CHECKING:
+    from tagwood.models.linear_tree.trials import TreeSweep
+    from tagwood.models.linear_tree.updating import TreeUpdate
 
 SEARCHES = ("beam", "exact")
 _INT32_MAX = np.iinfo(np.int32).max
@@ -150,6 +152,8 @@ class TreeRanker(FittedModel):
         lam: float | None = None
         if tree is None:
             if base.tree == "auto" and isinstance(features, CsrParts):
+                from tagwood.models.linear_tree.trials import choose_tree
+
                 given = {"label_features": label_features, "sample_weight": sample_weight}
                 sweep = choose_tree(base, features, labels, progress=progress, **given)
             lam = float(base.lam) if sweep is None else sweep.lam
@@ -232,6 +236,8 @@ class TreeRanker(FittedModel):
             usage = LabelUsage(np.bincount(old.indices, minlength=n_labels), old.shape[0])
         counts[: usage.counts.size] += usage.counts
         usage = LabelUsage(counts, usage.n_rows + new.n_rows)
+        from tagwood.models.linear_tree.updating import TreeUpdate
+
         plans = [TreeUpdate.plan(tree, new, Y, threads) for tree in self.trees_]
         rows = new
         if old_X is not None:
@@ -259,6 +265,8 @@ class TreeRanker(FittedModel):
         self._check_fitted()
         new, Y = self._update_rows(X, y)
         old, threads = check_labels(old_y), check_threads(self.threads)
+        from tagwood.models.linear_tree.updating import TreeUpdate
+
         wanted = np.zeros(max(Y.shape[1], old.shape[1]), dtype=np.bool_)
         for tree in self.trees_:
             wanted[TreeUpdate.plan(tree, new, Y, threads).needed_labels()] = True
@@ -470,10 +478,11 @@ class LinearTree(TreeRanker):
         for name in ("n_features", "n_labels"):
             setattr(model, f"{name}_", check_int(state.param(name, int), name, low=1, high=_INT32_MAX))
         sweep, solver = state.params.get("sweep"), model.solver
-        model.lam_, model.sweep_ = (
-            state.params.get("lam"),
-            None if sweep is None else TreeSweep.from_dict(sweep),
-        )
+        model.lam_, model.sweep_ = state.params.get("lam"), None
+        if sweep is not None:
+            from tagwood.models.linear_tree.trials import TreeSweep
+
+            model.sweep_ = TreeSweep.from_dict(sweep)
         model.trees_ = [
             TreeWeights.from_state(state.part(f"tree_{i}"), model.n_labels_, solver.link, solver.weights)
             for i in range(model.n_trees)
