@@ -71,7 +71,7 @@ def changed_taggers(problem: Problem, quality: str, folder: Path) -> dict[str, T
     some_rows = slice(min(problem.X_train.shape[0], 20_000))  # the others say nothing about new labels
     old_ids = as_ids(problem.Y_train[some_rows])
     old = Dataset(*label_sets(old_ids, load().vocab_), texts=as_texts(problem.X_train[some_rows]))
-    described = {" ".join(text.split()[:4]) + f" new{number}": text for number, text in enumerate(texts)}
+    described = {3_000_000_000 + number: f"{text} new{number}" for number, text in enumerate(texts)}
     found = {}
     for n_new in (1, len(texts)):
         some = dict(list(described.items())[:n_new])

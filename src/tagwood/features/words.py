@@ -82,6 +82,8 @@ class WordSequences:
         for chunk in packed_chunks(check_texts(texts), tables.folds):
             n_threads = 1 if chunk.offsets.size <= _ROWS_FOR_THREADS else threads
             indptr, ids = _kernels.word_rows(*chunk, *tables, self.slots, self.n_words - FIRST, longest, n_threads)
+            if type(texts) is list and len(texts) == 1 and ids.size:  # the rest takes as long as the kernel
+                return indptr, ids + np.int32(FIRST)
             sizes = np.diff(indptr)
             if not sizes.all():
                 ids = np.insert(ids, indptr[:-1][sizes == 0], -1)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -248,8 +249,9 @@ class NewLabels:
         found = _in_blocks(self.evidence, texts, ranking)
         labels, scores = self.labels[found.place], np.empty(0, dtype=np.float32)
         if labels.size:
-            use = self.on[found.place] if allowed is None else self.on[found.place] & allowed[labels]
-            scores = np.where(use, sigmoid(self._logits(found)), 0).astype(np.float32)
+            scores = sigmoid(self._logits(found)).astype(np.float32)
+            if allowed is not None or not self._all_on:
+                scores[~self.on[found.place] if allowed is None else ~(self.on[found.place] & allowed[labels])] = 0
         # A model may find some of them by itself, as PRIME does; its own score stays.
         present = (ranking.indptr, ranking.labels, ranking.scores)
         joined = _kernels.join_rankings(*present, found.indptr, labels, scores, k)
@@ -271,7 +273,13 @@ class NewLabels:
 
     def _logits(self, found: Candidates) -> Floats:
         logits: Floats = found.features @ self.curve.weights + self.shifts[found.place]
-        return np.where(found.certain, np.maximum(logits, _CERTAIN), logits)
+        if found.certain.any():
+            logits[found.certain] = np.maximum(logits[found.certain], _CERTAIN)
+        return logits
+
+    @cached_property
+    def _all_on(self) -> bool:
+        return bool(self.on.all())
 
     def state(self) -> State:
         """Return the stored form."""

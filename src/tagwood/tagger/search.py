@@ -127,7 +127,8 @@ class LabelSearch:
         self._n_known = int(getattr(model, "n_labels_", len(vocab)))
         self._recent = RecentFilters()
         self._filters = {"restrict", "exclude"} <= inspect.signature(model.rank).parameters.keys()
-        # Names and URIs by language, filled as they are needed.
+        # Ids, and names and URIs by language, filled as they are needed.
+        self._ids: dict[int, int | tuple[Any, ...]] = {}
         self._names: dict[str | None, tuple[dict[int, str], dict[int, str | None]]] = {}
 
     def features(self, texts: list[str]) -> Any:
@@ -181,7 +182,11 @@ class LabelSearch:
         uri: Iterable[str | None] = repeat(None)
         if self._vocab.uris is not None:
             uri = map(uris.__getitem__, labels)
-        ids = labels if self._vocab.id_kind == "row" else list(map(self._vocab.label_id, labels))
+        ids: Iterable[Any] = labels
+        if self._vocab.id_kind != "row":
+            for label in set(labels).difference(self._ids):
+                self._ids[label] = self._vocab.label_id(label)
+            ids = map(self._ids.__getitem__, labels)
         columns = zip(ids, map(names.__getitem__, labels), uri, ranking.scores.tolist(), strict=False)
         found = list(map(_NEW_TAG, columns))
         ends = ranking.indptr.tolist()
