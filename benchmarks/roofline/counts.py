@@ -37,7 +37,7 @@ class SweepCounter:
     """Counts the multiply-adds of `train_blocks` while it stands in its place."""
 
     def __init__(self) -> None:
-        self.passes = 0.0  # features of rows that all sweeps read, times outputs
+        self.passes = 0.0  # features of rows that all visits read, times outputs
         self._train = _kernels.train_blocks
 
     def __enter__(self) -> SweepCounter:
@@ -52,7 +52,7 @@ class SweepCounter:
         indptr, begin, end, rows = arguments[0], arguments[4], arguments[5], arguments[6]
         below = np.concatenate([[0], np.cumsum(np.diff(indptr)[rows])])
         entries = below[end] - below[begin]  # of the rows of each block
-        self.passes += float((found[-1] * entries).sum())
+        self.passes += float((found[-1] * entries / np.maximum(end - begin, 1)).sum())
         return found
 
     def work(self) -> Work:

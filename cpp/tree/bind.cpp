@@ -58,13 +58,13 @@ std::tuple<Out<int64_t>, Out<int32_t>, Out<float>> py_node_rows(In<int64_t> indp
 }
 
 // bucket sizes, buckets, slot sizes, remainder sizes, remainders, counts, entry sizes, columns, weights, scales,
-// biases, sweeps
+// biases, visits
 using TrainedOut = std::tuple<Out<int64_t>, Out<uint32_t>, Out<int64_t>, Out<int64_t>, Out<uint8_t>, Out<uint8_t>,
                               Out<int64_t>, Out<uint8_t>, Out<uint8_t>, Out<float>, Out<float>, Out<int64_t>>;
 
 // The arrays of blocks, which are emptied.
 TrainedOut give_blocks(std::vector<TrainedBlock> &blocks) {
-  std::vector<int64_t> bucket_sizes, slot_sizes, remainder_sizes, entry_sizes, sweeps;
+  std::vector<int64_t> bucket_sizes, slot_sizes, remainder_sizes, entry_sizes, visits;
   std::vector<uint32_t> buckets;
   std::vector<uint8_t> remainders, counts, columns, weights;
   std::vector<float> scales, biases;
@@ -77,7 +77,7 @@ TrainedOut give_blocks(std::vector<TrainedBlock> &blocks) {
       entry_sizes.push_back(static_cast<int64_t>(block.packed.columns.size()));
       scales.push_back(block.packed.scale);
       biases.insert(biases.end(), block.bias.begin(), block.bias.end());
-      sweeps.push_back(block.sweeps);
+      visits.push_back(block.visits);
     }
     buckets = join(blocks, &PackedBlock::buckets);
     remainders = join(blocks, &PackedBlock::remainders);
@@ -88,7 +88,7 @@ TrainedOut give_blocks(std::vector<TrainedBlock> &blocks) {
   return {own(std::move(bucket_sizes)),    own(std::move(buckets)),    own(std::move(slot_sizes)),
           own(std::move(remainder_sizes)), own(std::move(remainders)), own(std::move(counts)),
           own(std::move(entry_sizes)),     own(std::move(columns)),    own(std::move(weights)),
-          own(std::move(scales)),          own(std::move(biases)),     own(std::move(sweeps))};
+          own(std::move(scales)),          own(std::move(biases)),     own(std::move(visits))};
 }
 
 // What `start` of train_blocks holds: ptr, features, columns, values, biases; or nothing.

@@ -12,12 +12,17 @@ namespace {
 
 constexpr size_t kRowsAhead = 16;
 
+typedef float Float16 __attribute__((vector_size(64)));
+typedef int32_t Int16 __attribute__((vector_size(64)));
 typedef float Float8 __attribute__((vector_size(32)));
 typedef int32_t Int8 __attribute__((vector_size(32)));
 typedef float Float4 __attribute__((vector_size(16)));
 typedef int32_t Int4 __attribute__((vector_size(16)));
 
 template <class Float> struct IntOf;
+template <> struct IntOf<Float16> {
+  using type = Int16;
+};
 template <> struct IntOf<Float8> {
   using type = Int8;
 };
@@ -82,6 +87,8 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays
   const uint32_t *all_features = arrays.rows.features.data();
   float *weights = arrays.weights;
   const float settled = state.settled;
+  arrays.moved.resize(n_visits);
+  int32_t *moved = arrays.moved.data();
   for (int64_t visit = 0; visit < n_visits; ++visit) {
     const int64_t row = arrays.sequence[visit];
     if (visit + 2 < n_visits)
@@ -135,6 +142,7 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays
     }
     if (!moves)
       continue;
+    *moved++ = static_cast<int32_t>(row);
     for (int v = 0; v < N; ++v)
       bias[v] += step[v] * state.bias_step;
     for (at = 0; at < n; ++at) {
@@ -148,6 +156,7 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays
     store(state.largest + v * kWidth, largest[v]);
     store(state.smallest + v * kWidth, smallest[v]);
   }
+  arrays.moved.resize(moved - arrays.moved.data());
 }
 
 // The best dual variable of one row for the logistic loss: Newton steps on
@@ -172,6 +181,7 @@ float logistic_step(float old, float margin, float q, float cost, float *violati
 template <int kLanes> TAGWOOD_INLINE void logistic_sweep(LaneArrays &arrays, LaneState &state) {
   std::fill(state.largest, state.largest + kLanes, 0.0f);
   std::fill(state.smallest, state.smallest + kLanes, 0.0f);
+  arrays.moved = arrays.sequence;
   for (const int64_t row : arrays.sequence) {
     float margin[kLanes], step[kLanes];
     for (int l = 0; l < kLanes; ++l)

@@ -92,6 +92,7 @@ NodeRows node_rows(const CsrView &label_rows, const int32_t *parent, const int32
 namespace {
 
 constexpr float kLeastWeight = 1e-6f;
+constexpr int kNarrowSweeps = 3;               // over the rows that a sweep over all rows has moved
 constexpr size_t kKeptLimit = size_t{1} << 20; // weights of a block for which a workspace keeps memory
 
 float *aligned(float *p) { return reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63}); }
@@ -213,8 +214,8 @@ BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t 
   ws.alpha_storage.resize(n_rows_ * lanes_ + 16);
   ws.alpha = aligned(ws.alpha_storage.data());
   ws.positive.assign(n_rows_, 0);
-  ws.sequence.resize(n_rows_);
-  std::iota(ws.sequence.begin(), ws.sequence.end(), 0);
+  ws.trained.resize(n_rows_);
+  std::iota(ws.trained.begin(), ws.trained.end(), 0);
   ws.kept.clear();
   threshold_ = static_cast<float>(o.threshold);
   if (tasks.start.ptr)
@@ -265,28 +266,14 @@ void BlockTraining::read_start(int64_t block) {
 TrainedBlock BlockTraining::run() {
   TrainedBlock result;
   result.bias.assign(n_outputs_, 0.0f);
-  int64_t next = 0;
-  int sweeps_of[kMaxLanes] = {};
-  Lanes free;
-  free_all(free);
-  for (int running = fill(free, next); running > 0;) {
-    shuffle_and_sweep();
-    free.n = 0;
-    for (int lane = 0; lane < lanes_; ++lane) {
-      if (output_of_[lane] < 0)
-        continue;
-      ++sweeps_of[lane];
-      ++result.sweeps;
-      if (!settled(lane) && sweeps_of[lane] < o_.max_sweeps)
-        continue;
-      result.bias[output_of_[lane]] = static_cast<float>(state_.bias[lane] * o_.bias);
-      sweeps_of[lane] = 0;
-      free.add(lane);
-    }
-    if (free.n > 0) {
-      empty(free);
-      running += fill(free, next) - free.n;
-    }
+  Lanes lanes;
+  free_all(lanes);
+  for (int64_t next = 0; next < n_outputs_;) {
+    lanes.n = fill(lanes, next);
+    result.visits += settle();
+    for (int i = 0; i < lanes.n; ++i)
+      result.bias[output_of_[lanes.lane[i]]] = static_cast<float>(state_.bias[lanes.lane[i]] * o_.bias);
+    empty(lanes);
   }
   result.packed = pack_block(ws_.kept, ws_.spare, static_cast<int>(n_outputs_), hash_bits_, o_.weight_type);
   if (ws_.kept.capacity() > kKeptLimit) { // few blocks are that large: free the memory
@@ -300,14 +287,45 @@ void BlockTraining::train_group(int64_t first) {
   std::fill(ws_.weights, ws_.weights + ws_.rows.feature_of.size() * lanes_, 0.0f);
   Lanes free;
   free_all(free);
-  const int used = fill(free, first);
-  bool all_settled = false;
-  for (int sweeps = 0; !all_settled && sweeps < o_.max_sweeps; ++sweeps) {
+  fill(free, first);
+  settle();
+}
+
+// Trains the outputs in the lanes; returns the visits of rows, counted per lane. After its first sweep a lane moves few
+// rows: a sweep over all rows, which alone decides that a lane is done, is followed by some over those that it has
+// moved, for the lanes that are not settled there.
+int64_t BlockTraining::settle() {
+  int64_t visits = 0;
+  int running = static_cast<int>(std::count(state_.active, state_.active + lanes_, 1.0f));
+  for (int sweeps = 0; running > 0 && sweeps < o_.max_sweeps;) {
+    ws_.sequence = ws_.trained;
+    visits += running * static_cast<int64_t>(ws_.sequence.size());
     shuffle_and_sweep();
-    all_settled = true;
-    for (int lane = 0; lane < used; ++lane)
-      all_settled &= settled(lane);
+    ++sweeps;
+    running = stop_settled();
+    float unfinished[kMaxLanes];
+    std::copy_n(state_.active, lanes_, unfinished);
+    int moving = running;
+    for (int narrow = 0; moving > 0 && narrow < kNarrowSweeps && sweeps < o_.max_sweeps; ++narrow, ++sweeps) {
+      std::swap(ws_.sequence, ws_.moved);
+      visits += moving * static_cast<int64_t>(ws_.sequence.size());
+      shuffle_and_sweep();
+      moving = stop_settled();
+    }
+    std::copy_n(unfinished, lanes_, state_.active);
   }
+  return visits;
+}
+
+// Stops the lanes that the last sweep found settled; returns how many go on.
+int BlockTraining::stop_settled() {
+  int running = 0;
+  for (int lane = 0; lane < lanes_; ++lane) {
+    if (settled(lane))
+      state_.active[lane] = 0;
+    running += state_.active[lane] != 0;
+  }
+  return running;
 }
 
 void BlockTraining::group_margins(const CsrView &x, std::span<const int32_t> rows, float *margins) const {
@@ -360,6 +378,7 @@ void BlockTraining::shuffle_and_sweep() {
 void BlockTraining::sweep_chunks() {
   float largest[kMaxLanes] = {}, smallest[kMaxLanes] = {};
   const auto n_visits = static_cast<int64_t>(ws_.sequence.size());
+  ws_.moved.clear();
   for (int64_t begin = 0, end = 0; begin < n_visits; begin = end) {
     int64_t entries = 0;
     for (; end < n_visits; ++end) {
@@ -372,6 +391,8 @@ void BlockTraining::sweep_chunks() {
     sweep(ws_.chunk, state_, lanes_, o_.loss);
     for (int64_t visit = begin; visit < end; ++visit)
       std::copy_n(ws_.chunk.alpha + (visit - begin) * lanes_, lanes_, ws_.alpha + ws_.sequence[visit] * lanes_);
+    for (const int32_t visit : ws_.chunk.moved)
+      ws_.moved.push_back(ws_.sequence[begin + visit]);
     for (int lane = 0; lane < lanes_; ++lane) {
       largest[lane] = std::max(largest[lane], state_.largest[lane]);
       smallest[lane] = std::min(smallest[lane], state_.smallest[lane]);

@@ -88,7 +88,7 @@ struct TrainTasks {
 struct TrainedBlock {
   PackedBlock packed;
   std::vector<float> bias; // one per output, already times the constant feature
-  int64_t sweeps = 0;      // over all outputs
+  int64_t visits = 0;      // of rows, over all outputs
 };
 
 std::vector<TrainedBlock> train_blocks(const CsrView &x, const TrainTasks &tasks, const TrainOptions &options);
@@ -126,6 +126,7 @@ struct LaneArrays {
   float *alpha = nullptr;         // [row][lane]: the dual variables
   std::vector<uint16_t> positive; // per row, one bit per lane
   std::vector<int32_t> sequence;  // order of visits
+  std::vector<int32_t> moved;     // the rows that a sweep has moved, as they were visited
 };
 
 // State of the lanes between sweeps.
@@ -162,6 +163,7 @@ struct Workspace : LaneArrays {
   std::vector<int32_t> local_of;       // feature of x -> compact id, -1 outside the block
   std::vector<int32_t> position_of;    // row of x -> place in the block; read only for rows of the block
   std::vector<int32_t> row_of, counts; // place in the block -> row of x; uses of a feature
+  std::vector<int32_t> trained;        // places of the rows that sweeps visit
   std::vector<int32_t> by_count;       // scratch for numbering features
   std::unique_ptr<float[]> weights_storage;
   size_t weights_capacity = 0;
@@ -189,13 +191,13 @@ public:
   BlockTraining(const BlockTraining &) = delete;
   ~BlockTraining();
 
-  // Trains all outputs. A lane that has converged stores its weights and starts the next output.
+  // Trains all outputs, as many at a time as there are lanes.
   TrainedBlock run();
 
   int64_t n_outputs() const { return n_outputs_; }
   int lanes() const { return lanes_; }
 
-  // Trains as many outputs as there are lanes, from `first` on, on the rows whose places are in ws.sequence. Their
+  // Trains as many outputs as there are lanes, from `first` on, on the rows whose places are in ws.trained. Their
   // weights stay in the lanes until the next call.
   void train_group(int64_t first);
 
@@ -216,6 +218,8 @@ private:
   void weigh_entries();
   void welcome(int32_t row, int lane);
   void free_all(Lanes &free);
+  int64_t settle();
+  int stop_settled();
   void shuffle_and_sweep();
   void sweep_chunks();
   void load_chunk(int64_t begin, int64_t end, int64_t entries);

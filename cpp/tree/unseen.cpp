@@ -166,10 +166,10 @@ private:
       }
       if (memory.rows.empty())
         continue;
-      ws.sequence.clear();
+      ws.trained.clear();
       for (size_t place = 0; place < ws.row_of.size(); ++place)
         if (in_second(ws.row_of[place]) != second)
-          ws.sequence.push_back(static_cast<int32_t>(place));
+          ws.trained.push_back(static_cast<int32_t>(place));
       for (int64_t first = 0; first < training.n_outputs(); first += training.lanes()) {
         training.train_group(first);
         offer_group(training, node, first, memory);

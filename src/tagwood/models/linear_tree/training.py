@@ -420,7 +420,7 @@ class TreeTraining:
             () if start is None else start.by_block(output_ptr),
             guests,
         )
-        return TrainedBlocks(block_nodes, trained[:-1])  # the last one counts sweeps
+        return TrainedBlocks(block_nodes, trained[:-1])  # the last one counts visits of rows
 
     def assemble(self, tree: LabelTree, trained: list[TrainedBlocks]) -> TreeWeights:
         """Join trained blocks; labels without rows get their constant margin."""
