@@ -54,6 +54,7 @@ _MOST_SIMILAR = 30  # trained labels per new one
 _RELATED = 0.05  # evidence from similar names that makes a label a candidate by itself
 _ALIKE = 0.15  # cosine of words that does
 _GRAM_BITS = 20
+_BLOCK = 500  # new names that are compared at once
 _FREQUENT_GRAM = 2000  # names; letters that more of them have tell little
 
 
@@ -287,23 +288,28 @@ def _similar_names(
     own, others = _letters(new), _letters(trained)
     frequency = np.bincount(others.indices, minlength=1 << _GRAM_BITS)
     telling = np.log((1 + len(trained)) / (1 + frequency)).astype(np.float32)
-    norms = []
     for matrix in (own, others):
         matrix.data *= telling[matrix.indices]
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        norms.append(np.sqrt(np.bincount(rows, matrix.data.astype(np.float64) ** 2, minlength=matrix.shape[0])))
+        lengths = np.sqrt(np.bincount(rows, matrix.data.astype(np.float64) ** 2, minlength=matrix.shape[0]))
+        matrix.data /= np.maximum(lengths, 1e-9)[rows].astype(np.float32)
     others.data[frequency[others.indices] > _FREQUENT_GRAM] = 0
     others.eliminate_zeros()
-    products = sparse.coo_array(own @ others.T)
-    row, column = products.row, products.col
-    cosines = products.data / np.maximum(norms[0][row] * norms[1][column], 1e-9)
-    order = np.lexsort((column, -cosines, row))
-    order = order[cosines[order] >= _SIMILAR]
-    place = np.arange(order.size) - np.searchsorted(row[order], row[order])
-    order = order[place < _MOST_SIMILAR]
-    cells = (ids[column[order]], row[order])
-    squares = (cosines[order] ** 2).astype(np.float32)
-    return sparse.csr_array(sparse.coo_array((squares, cells), shape=(n_known, len(new))))
+    by_gram = sparse.csr_array(others.T)
+    blocks = [_similar_pairs(own[begin : begin + _BLOCK] @ by_gram) for begin in range(0, len(new), _BLOCK)]
+    row = np.concatenate([block[0] + _BLOCK * number for number, block in enumerate(blocks)])
+    column, cosine = (np.concatenate(part) for part in list(zip(*blocks, strict=True))[1:])
+    return sparse.csr_array(sparse.coo_array((cosine**2, (ids[column], row)), shape=(n_known, len(new))))
+
+
+def _similar_pairs(cosines: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """Return rows, columns and values of the largest cosines of each row, of those that are large enough."""
+    large = np.flatnonzero(cosines.data >= _SIMILAR)
+    row = np.searchsorted(cosines.indptr, large, side="right") - 1
+    column, value = cosines.indices[large], cosines.data[large]
+    order = np.lexsort((column, -value, row))
+    order = order[np.arange(order.size) - np.searchsorted(row, row) < _MOST_SIMILAR]
+    return row[order], column[order], value[order]
 
 
 def _letters(texts: Sequence[str]) -> sparse.csr_array:
