@@ -242,22 +242,17 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     >>> [text[begin:end] for begin, end in word_spans(text)]
     ['An', 'élan', '東', '京']
     """
-    classes = _class_table()
-    spans: list[tuple[int, int]] = []
-    before = SEPARATOR
-    for place, char in enumerate(text):
-        kind = int(classes[ord(char)]) if ord(char) < _N_CLASSES else SEPARATOR
-        if kind in (MARK, IGNORED):
-            kind = before
-            joins = before != SEPARATOR
-        else:
-            joins = kind == before == WORD
-        if joins:
-            spans[-1] = (spans[-1][0], place + 1)
-        elif kind != SEPARATOR:
-            spans.append((place, place + 1))
-        before = kind
-    return spans
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    known = codes < _N_CLASSES
+    kinds = np.where(known, _class_table()[np.where(known, codes, 0)], SEPARATOR)
+    own = (kinds != MARK) & (kinds != IGNORED)  # the others are part of what is before them
+    last = np.maximum.accumulate(np.where(own, np.arange(1, codes.size + 1), 0))
+    kinds = np.concatenate([[SEPARATOR], kinds])[last]
+    before = np.concatenate([[SEPARATOR], kinds[:-1]])
+    joins = np.where(own, (kinds == WORD) & (before == WORD), before != SEPARATOR)
+    borders = np.append(np.flatnonzero(~joins), codes.size)
+    words = kinds[borders[:-1]] != SEPARATOR
+    return list(zip(borders[:-1][words].tolist(), borders[1:][words].tolist(), strict=True))
 
 
 @cache
