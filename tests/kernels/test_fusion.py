@@ -6,7 +6,7 @@ from reference import neighbours as reference
 from scipy import sparse
 
 from tagwood import _kernels
-from tagwood.models.ensemble.fusion import Boosted, gather
+from tagwood.models.ensemble.fusion import Boosted, Thinning, gather
 from tagwood.models.ensemble.together import LabelPairs
 from tagwood.ranking import Ranking
 
@@ -29,12 +29,29 @@ def test_stored_trees_give_what_scikit_learn_gives():
         max_iter=20,
         max_leaf_nodes=16,
         max_bins=64,
-        min_samples_leaf=40,
+        min_samples_leaf=20,
         l2_regularization=1.0,
         early_stopping=False,
         random_state=0,
     ).fit(X, right)
     np.testing.assert_allclose(fusion.logits(X), learner.decision_function(X), rtol=1e-6)
+
+
+def test_trees_from_a_share_of_the_wrong_candidates_give_the_same_probabilities():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.integers(0, 4, 40_000), rng.normal(size=40_000)]).astype(np.float32)
+    right = rng.random(40_000) < 0.02 * 3.0 ** X[:, 0] / (1 + np.exp(-X[:, 1]))
+    thinning = Thinning(-2, ((0.5, 0.1), (1.5, 0.5)))
+    assert 0.3 < thinning.draw(X, right).mean() < 0.7
+    probabilities = 1 / (1 + np.exp(-Boosted.fit(X, right, 60, thinning).logits(X)))
+    for value in range(4):
+        own = X[:, 0] == value
+        assert probabilities[own].mean() == pytest.approx(right[own].mean(), rel=0.1)
+
+
+def test_one_wrong_candidate_is_always_kept():
+    X, right = np.zeros((50, 1), dtype=np.float32), np.arange(50) != 7
+    assert Thinning(0, ((0.5, 0.0001),)).draw(X, right).all()
 
 
 def test_the_kernel_equals_its_twin_for_any_number_of_threads():

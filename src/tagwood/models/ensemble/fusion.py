@@ -10,6 +10,9 @@ Decisions
   find is missing, not 0: missing is a value of its own.
 * Gradient-boosted trees (scikit-learn's, on one thread, so that the result does not depend on their number) or a
   logistic model: whichever ranks held-out rows better; the trees must win by more than a standard error.
+* Trees learn from a part of those wrong candidates that are easy to tell (`Thinning`), and one more tree takes back
+  what that adds to the log odds: four times as fast as with all candidates, and a little better than with all or with
+  weights, because each step learns more of what is hard to tell.
 * Fitted trees are stored and evaluated as plain arrays: a model folder holds no pickle, and a row takes microseconds.
 """
 
@@ -158,6 +161,43 @@ class Fusion(Protocol):
         ...
 
 
+class Thinning(NamedTuple):
+    """Which share of the wrong candidates trees learn from, by one of the features.
+
+    Parameters
+    ----------
+    column
+        Number of the feature; negative ones count from the end.
+    shares
+        Rising borders, and the share that is drawn of wrong candidates up to each; of those above, all are used.
+    """
+
+    column: int
+    shares: tuple[tuple[float, float], ...]
+
+    def draw(self, features: NDArray[np.float32], right: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which candidates are used: all right ones and a share of the wrong ones, at least one."""
+        borders, shares = zip(*self.shares, strict=True)
+        share = np.append(shares, 1.0)[np.searchsorted(borders, features[:, self.column])]
+        used: NDArray[np.bool_] = right | (np.random.default_rng(0).random(right.size) < share)
+        used[np.argmin(right)] = True
+        return used
+
+    def nodes(self, dtype: np.dtype[Any], n_features: int) -> NDArray[Any]:
+        """Return a tree of scikit-learn that adds the logarithm of the share to the log odds of all candidates."""
+        nodes = np.zeros(2 * len(self.shares) + 1, dtype)
+        nodes["is_leaf"] = True
+        for number, (border, share) in enumerate(self.shares):
+            test, leaf = nodes[2 * number : 2 * number + 1], nodes[2 * number + 1 : 2 * number + 2]
+            test["is_leaf"], test["feature_idx"], test["num_threshold"] = False, self.column % n_features, border
+            test["left"], test["right"] = 2 * number + 1, 2 * number + 2
+            leaf["value"] = np.log(share)
+        return nodes
+
+
+FOUND_THINNING = Thinning(-SHARED, ((0.5, 0.1), (1.5, 0.25)))  # by how many members found a label among their best
+
+
 class Boosted(NamedTuple):
     """Gradient-boosted decision trees as arrays; see `cpp/candidates/boosted.hpp`."""
 
@@ -172,8 +212,14 @@ class Boosted(NamedTuple):
     n_features: int
 
     @classmethod
-    def fit(cls, features: NDArray[np.float32], right: NDArray[np.bool_], n_trees: int = 100) -> Boosted:
-        """Learn from candidates and whether each is right."""
+    def fit(
+        cls,
+        features: NDArray[np.float32],
+        right: NDArray[np.bool_],
+        n_trees: int = 100,
+        thinning: Thinning | None = None,
+    ) -> Boosted:
+        """Learn from candidates and whether each is right; with `thinning`, from a part of them."""
         from sklearn.ensemble import HistGradientBoostingClassifier
         from threadpoolctl import threadpool_limits
 
@@ -182,15 +228,20 @@ class Boosted(NamedTuple):
             max_iter=n_trees,
             max_leaf_nodes=16 if n_trees <= 100 else 31,
             max_bins=64,
-            min_samples_leaf=40,
+            min_samples_leaf=20,
             l2_regularization=1.0,
             early_stopping=False,
             random_state=0,
         )
+        if thinning is not None:
+            used = thinning.draw(features, right)
+            features, right = features[used], right[used]
         empty = np.isnan(features).all(axis=0)  # scikit-learn takes no column without values
         with threadpool_limits(1):
             learner.fit(np.where(empty, np.float32(0), features), right)
         trees = [tree[0].nodes for tree in learner._predictors]
+        if thinning is not None:
+            trees.append(thinning.nodes(trees[0].dtype, features.shape[1]))
         roots = np.cumsum([0, *(len(tree) for tree in trees)])[:-1].astype(np.int64)
         nodes = np.concatenate(trees)
         base = np.repeat(roots, [len(tree) for tree in trees])

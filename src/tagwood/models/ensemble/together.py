@@ -24,13 +24,15 @@ from tagwood import _kernels
 from tagwood._lazy import sparse
 from tagwood._sparse import csr_parts
 from tagwood.errors import InputError
-from tagwood.models.ensemble.fusion import PER_MEMBER, SHARED, Boosted, Candidates
+from tagwood.models.ensemble.fusion import PER_MEMBER, SHARED, Boosted, Candidates, Thinning
 from tagwood.storage import State
 
 Floats = NDArray[np.float64]
 _BEST = 30  # candidates of a row that are looked at
 _CONTEXT = 15  # features of a candidate among others, see `cpp/candidates/context.hpp`
 _MOST_PAIRS = 50
+_TREES = 60
+_THINNING = Thinning(-_CONTEXT, ((-5.0, 0.05), (-3.5, 0.2), (-2.5, 0.5)))  # by log odds of the fusion
 
 
 class LabelPairs(NamedTuple):
@@ -114,6 +116,11 @@ class LabelsTogether(NamedTuple):
             raise InputError("the pairs of labels of a stored ensemble must fit together", given="others")
         trees = Boosted.from_state(state.part("trees"), PER_MEMBER * n_members + SHARED + _CONTEXT)
         return cls(LabelPairs(indptr, labels, counts, rows, n_rows), trees)
+
+
+def fit_trees(features: NDArray[np.float32], right: NDArray[np.bool_]) -> Boosted:
+    """Learn from what is told of candidates and whether each is right."""
+    return Boosted.fit(features, right, _TREES, _THINNING)
 
 
 def tell(cells: Candidates, features: NDArray[np.float32], logits: Floats, pairs: LabelPairs, threads: int = 1) -> Told:

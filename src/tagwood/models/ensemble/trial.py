@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tagwood.models.ensemble.budget import Costs
 from tagwood.models.ensemble.fusion import (
+    FOUND_THINNING,
     NEVER,
     PER_MEMBER,
     Boosted,
@@ -34,7 +35,7 @@ from tagwood.models.ensemble.fusion import (
     is_found,
     select_members,
 )
-from tagwood.models.ensemble.together import LabelPairs, LabelsTogether, Told, tell
+from tagwood.models.ensemble.together import LabelPairs, LabelsTogether, Told, fit_trees, tell
 from tagwood.probabilities.sets import best_f1, f1_gain
 
 Floats = NDArray[np.float64]
@@ -228,13 +229,13 @@ def learn_together(trial: Trial, used: Sequence[int], logits: Floats) -> Learned
         others = right[fold != part]
         if others.all() or not others.any():
             return Learned(None, logits, MemberReport(TOGETHER, 0.0, 0.0, False, process_time() - start))
-        trees = Boosted.fit(told.features[fold != part], others)
+        trees = fit_trees(told.features[fold != part], others)
         changed[told.entries[fold == part]] = trees.logits(told.features[fold == part])
     with_it, without = trial.ndcg(changed), trial.ndcg(logits)
     gain, error = mean_and_error(with_it - without)
     more, chance = _set_gain(trial, logits, changed)
     better = more > chance and gain >= 0
-    together = LabelsTogether(trial.pairs[-1][1], Boosted.fit(told.features, right)) if better else None
+    together = LabelsTogether(trial.pairs[-1][1], fit_trees(told.features, right)) if better else None
     report = MemberReport(TOGETHER, float(with_it.mean()), gain, better, process_time() - start, error)
     return Learned(together, changed if better else logits, report)
 
@@ -294,7 +295,7 @@ def mean_and_error(differences: Floats) -> tuple[float, float]:
 def fit_fusion(kind: str, features: NDArray[np.float32], right: NDArray[np.bool_], n_trees: int) -> Fusion:
     """Fit a fusion; trees need candidates of both kinds, right and wrong ones."""
     if kind == "boosted" and 0 < right.sum() < right.size:
-        return Boosted.fit(features, right, n_trees)
+        return Boosted.fit(features, right, n_trees, FOUND_THINNING)
     return Logistic.fit(features, right)
 
 
