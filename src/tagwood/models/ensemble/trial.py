@@ -211,6 +211,8 @@ class Learned(NamedTuple):
 def learn_together(trial: Trial, used: Sequence[int], logits: Floats) -> Learned:
     """Learn the second stage from held-out rows, if these are better with it.
 
+    Neither nDCG@5 nor the micro-F1 of sets may fall, and one of them must grow by more than a standard error.
+
     Parameters
     ----------
     trial
@@ -234,7 +236,7 @@ def learn_together(trial: Trial, used: Sequence[int], logits: Floats) -> Learned
     with_it, without = trial.ndcg(changed), trial.ndcg(logits)
     gain, error = mean_and_error(with_it - without)
     more, chance = _set_gain(trial, logits, changed)
-    better = more > chance and gain >= 0
+    better = (gain > error or more > chance) and min(gain, more) >= 0
     together = LabelsTogether(trial.pairs[-1][1], fit_trees(told.features, right)) if better else None
     report = MemberReport(TOGETHER, float(with_it.mean()), gain, better, process_time() - start, error)
     return Learned(together, changed if better else logits, report)
