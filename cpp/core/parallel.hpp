@@ -16,8 +16,10 @@
 // Not under AddressSanitizer, which is not ready yet when the choice is made.
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) &&                           \
     !defined(__SANITIZE_ADDRESS__)
+#define TAGWOOD_HAS_CLONES 1
 #define TAGWOOD_HOT __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
+#define TAGWOOD_HAS_CLONES 0
 #define TAGWOOD_HOT
 #endif
 

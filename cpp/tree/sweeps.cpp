@@ -71,10 +71,13 @@ template <int kLanes> TAGWOOD_INLINE void prefetch_row(const LaneArrays &arrays,
   __builtin_prefetch(arrays.alpha + row * kLanes);
 }
 
-// One sweep of squared hinge over all rows; N vectors of lanes side by side.
-template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays, LaneState &state) {
+// One sweep of squared hinge over all rows; N vectors of lanes side by side. Row is the vector in which the weights of
+// a feature are read and written.
+template <class Float, int N, class Row = Float> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays, LaneState &state) {
   constexpr int kWidth = sizeof(Float) / 4;
   constexpr int kLanes = kWidth * N;
+  constexpr int kRowWidth = sizeof(Row) / 4;
+  constexpr int R = kLanes / kRowWidth;
   Float bias[N], active[N], largest[N], smallest[N];
   for (int v = 0; v < N; ++v) {
     bias[v] = load<Float>(state.bias + v * kWidth);
@@ -93,11 +96,9 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays
     const int64_t row = arrays.sequence[visit];
     if (visit + 2 < n_visits)
       prefetch_row<kLanes>(arrays, arrays.sequence[visit + 2]);
-    Float margin[N], second[N]; // two chains of sums, so that one does not wait for the other
-    for (int v = 0; v < N; ++v) {
-      margin[v] = bias[v] * state.bias_value;
-      second[v] = zero;
-    }
+    Row sum[R], second[R]; // two chains of sums, so that one does not wait for the other
+    for (int v = 0; v < R; ++v)
+      sum[v] = second[v] = fill<Row>(0.0f);
     const uint32_t *const features = all_features + ptr[row];
     const float *const values = arrays.rows.values[row];
     const int64_t n = ptr[row + 1] - ptr[row];
@@ -105,18 +106,21 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays
     for (; at + 2 <= n; at += 2) {
       const float *w = weights + static_cast<size_t>(features[at]) * kLanes;
       const float *u = weights + static_cast<size_t>(features[at + 1]) * kLanes;
-      for (int v = 0; v < N; ++v) {
-        margin[v] += load<Float>(w + v * kWidth) * values[at];
-        second[v] += load<Float>(u + v * kWidth) * values[at + 1];
+      for (int v = 0; v < R; ++v) {
+        sum[v] += load<Row>(w + v * kRowWidth) * values[at];
+        second[v] += load<Row>(u + v * kRowWidth) * values[at + 1];
       }
     }
     if (at < n)
-      for (int v = 0; v < N; ++v)
-        margin[v] += load<Float>(weights + static_cast<size_t>(features[at]) * kLanes + v * kWidth) * values[at];
+      for (int v = 0; v < R; ++v)
+        sum[v] += load<Row>(weights + static_cast<size_t>(features[at]) * kLanes + v * kRowWidth) * values[at];
+    for (int v = 0; v < R; ++v)
+      sum[v] += second[v];
+    Float margin[N], step[N];
+    std::memcpy(margin, sum, sizeof(margin));
     for (int v = 0; v < N; ++v)
-      margin[v] += second[v];
+      margin[v] += bias[v] * state.bias_value;
     float *alpha = arrays.alpha + row * kLanes;
-    Float step[N];
     bool moves = false;
     for (int v = 0; v < N; ++v) {
       const Float sign = signs<Float>(arrays.positive[row], v * kWidth);
@@ -145,10 +149,12 @@ template <class Float, int N> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays
     *moved++ = static_cast<int32_t>(row);
     for (int v = 0; v < N; ++v)
       bias[v] += step[v] * state.bias_step;
+    Row change[R];
+    std::memcpy(change, step, sizeof(change));
     for (at = 0; at < n; ++at) {
       float *w = weights + static_cast<size_t>(features[at]) * kLanes;
-      for (int v = 0; v < N; ++v)
-        store(w + v * kWidth, load<Float>(w + v * kWidth) + step[v] * values[at]);
+      for (int v = 0; v < R; ++v)
+        store(w + v * kRowWidth, load<Row>(w + v * kRowWidth) + change[v] * values[at]);
     }
   }
   for (int v = 0; v < N; ++v) {
@@ -265,6 +271,18 @@ TAGWOOD_HOT void find_rows_16(const RowMargins &task, std::vector<int32_t> &ids)
 TAGWOOD_HOT void hinge_sweep_4(LaneArrays &arrays, LaneState &s) { hinge_sweep<Float4, 1>(arrays, s); }
 TAGWOOD_HOT void hinge_sweep_8(LaneArrays &arrays, LaneState &s) { hinge_sweep<Float8, 1>(arrays, s); }
 TAGWOOD_HOT void hinge_sweep_16(LaneArrays &arrays, LaneState &s) { hinge_sweep<Float8, 2>(arrays, s); }
+#if TAGWOOD_HAS_CLONES
+// 16 lanes in one register: the same operations in each lane, and so the same bits.
+__attribute__((target("arch=x86-64-v4"))) void hinge_sweep_wide(LaneArrays &arrays, LaneState &s) {
+  hinge_sweep<Float8, 2, Float16>(arrays, s);
+}
+const bool kHasWide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512cd");
+#else
+void hinge_sweep_wide(LaneArrays &arrays, LaneState &s) { hinge_sweep_16(arrays, s); }
+constexpr bool kHasWide = false;
+#endif
 TAGWOOD_HOT void logistic_sweep_4(LaneArrays &arrays, LaneState &s) { logistic_sweep<4>(arrays, s); }
 TAGWOOD_HOT void logistic_sweep_8(LaneArrays &arrays, LaneState &s) { logistic_sweep<8>(arrays, s); }
 TAGWOOD_HOT void logistic_sweep_16(LaneArrays &arrays, LaneState &s) { logistic_sweep<16>(arrays, s); }
@@ -275,6 +293,7 @@ void sweep(LaneArrays &arrays, LaneState &state, int lanes, Loss loss) {
   if (loss == Loss::squared_hinge)
     lanes == 4   ? hinge_sweep_4(arrays, state)
     : lanes == 8 ? hinge_sweep_8(arrays, state)
+    : kHasWide   ? hinge_sweep_wide(arrays, state)
                  : hinge_sweep_16(arrays, state);
   else
     lanes == 4   ? logistic_sweep_4(arrays, state)

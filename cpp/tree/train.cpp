@@ -1,7 +1,9 @@
 #include "tree/train.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/pages.hpp"
@@ -96,6 +98,14 @@ constexpr int kNarrowSweeps = 3;               // over the rows that a sweep ove
 constexpr size_t kKeptLimit = size_t{1} << 20; // weights of a block for which a workspace keeps memory
 
 float *aligned(float *p) { return reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63}); }
+
+// One bit per lane: whether its weight is at least `least` in size.
+TAGWOOD_INLINE uint32_t large_lanes(const float *weights, int lanes, float least) {
+  uint32_t bits = 0;
+  for (int lane = 0; lane < lanes; ++lane)
+    bits |= static_cast<uint32_t>(std::abs(weights[lane]) >= least) << lane;
+  return bits;
+}
 
 // Renumbers the features, most frequent first; beyond kMostUses all count as equal.
 void number_by_count(Workspace &ws) {
@@ -204,6 +214,8 @@ BlockTraining::BlockTraining(const CsrView &x, const TrainTasks &tasks, int64_t 
   ws.rows.squared_norm.resize(n_rows_);
   chunked_ ? number_as_in_x(x, ws) : copy_rows(x, state_.bias_step, ws);
   lanes_ = n_outputs_ <= 4 ? 4 : n_outputs_ <= 8 ? 8 : 16;
+  order_.resize(n_outputs_);
+  std::iota(order_.begin(), order_.end(), 0);
   const size_t n_weights = ws.rows.feature_of.size() * lanes_;
   if (n_weights + 16 > ws.weights_capacity) {
     ws.weights_capacity = n_weights + n_weights / 4 + 16;
@@ -266,14 +278,17 @@ void BlockTraining::read_start(int64_t block) {
 TrainedBlock BlockTraining::run() {
   TrainedBlock result;
   result.bias.assign(n_outputs_, 0.0f);
-  Lanes lanes;
-  free_all(lanes);
-  for (int64_t next = 0; next < n_outputs_;) {
-    lanes.n = fill(lanes, next);
+  // Outputs with as many positives need about as many sweeps: the lanes of a group are done at about the same time.
+  auto positives = [&](int64_t output) {
+    return tasks_.positive_end[first_output_ + output] - tasks_.positive_begin[first_output_ + output];
+  };
+  std::stable_sort(order_.begin(), order_.end(), [&](int64_t a, int64_t b) { return positives(a) > positives(b); });
+  for (int64_t first = 0; first < n_outputs_; first += lanes_) {
+    const int n = fill(first);
     result.visits += settle();
-    for (int i = 0; i < lanes.n; ++i)
-      result.bias[output_of_[lanes.lane[i]]] = static_cast<float>(state_.bias[lanes.lane[i]] * o_.bias);
-    empty(lanes);
+    for (int lane = 0; lane < n; ++lane)
+      result.bias[order_[first + lane]] = static_cast<float>(state_.bias[lane] * o_.bias);
+    take_weights(first);
   }
   result.packed = pack_block(ws_.kept, ws_.spare, static_cast<int>(n_outputs_), hash_bits_, o_.weight_type);
   if (ws_.kept.capacity() > kKeptLimit) { // few blocks are that large: free the memory
@@ -285,9 +300,7 @@ TrainedBlock BlockTraining::run() {
 
 void BlockTraining::train_group(int64_t first) {
   std::fill(ws_.weights, ws_.weights + ws_.rows.feature_of.size() * lanes_, 0.0f);
-  Lanes free;
-  free_all(free);
-  fill(free, first);
+  fill(first);
   settle();
 }
 
@@ -356,15 +369,6 @@ bool BlockTraining::even_positives() const {
       if (tasks_.positive_weights[i] != tasks_.positive_weights[i - 1])
         return false;
   return true;
-}
-
-void BlockTraining::free_all(Lanes &free) {
-  for (int lane = 0; lane < lanes_; ++lane) {
-    output_of_[lane] = -1;
-    state_.active[lane] = 0;
-    state_.bias[lane] = 0;
-    free.add(lane);
-  }
 }
 
 void BlockTraining::shuffle_and_sweep() {
@@ -451,27 +455,20 @@ void BlockTraining::load_chunk(int64_t begin, int64_t end, int64_t entries) {
   pages.release();
 }
 
-// Puts the next outputs into free lanes, whose weights are zero; returns how many there were.
-int BlockTraining::fill(const Lanes &free, int64_t &next) {
-  const int n = static_cast<int>(std::min<int64_t>(free.n, n_outputs_ - next));
-  const float alpha = o_.loss == Loss::logistic ? static_cast<float>(1e-8 * o_.cost) : 0.0f;
-  uint32_t others = ~0u;
-  for (int i = 0; i < n; ++i)
-    others &= ~(1u << free.lane[i]);
-  for (int64_t row = 0; row < n_rows_; ++row) {
-    for (int i = 0; i < n; ++i)
-      ws_.alpha[row * lanes_ + free.lane[i]] = alpha;
-    ws_.positive[row] &= static_cast<uint16_t>(others);
-  }
-  for (int i = 0; i < n; ++i)
-    start(free.lane[i], next++);
+// Puts the outputs from place `first` of the order on into the lanes, whose weights are zero; returns how many.
+int BlockTraining::fill(int64_t first) {
+  const int n = static_cast<int>(std::min<int64_t>(lanes_, n_outputs_ - first));
+  std::fill_n(ws_.alpha, n_rows_ * lanes_, o_.loss == Loss::logistic ? static_cast<float>(1e-8 * o_.cost) : 0.0f);
+  std::fill(ws_.positive.begin(), ws_.positive.end(), uint16_t{0});
+  std::fill_n(state_.active, kMaxLanes, 0.0f);
+  std::fill_n(state_.bias, kMaxLanes, 0.0f);
+  for (int lane = 0; lane < n; ++lane)
+    start(lane, order_[first + lane]);
   return n;
 }
 
 void BlockTraining::start(int lane, int64_t output) {
-  output_of_[lane] = output;
   state_.active[lane] = 1;
-  state_.bias[lane] = 0;
   if (tasks_.start.ptr) {
     for (int64_t i = ws_.start_ptr[output]; i < ws_.start_ptr[output + 1]; ++i)
       ws_.weights[ws_.start[i].hash * lanes_ + lane] = ws_.start[i].value;
@@ -510,23 +507,19 @@ void BlockTraining::welcome(int32_t row, int lane) {
     costs_[at * lanes_ + lane] = state_.diagonal / std::max(row_weight(at), kLeastWeight);
 }
 
-// Moves the weights out of lanes and leaves zeros.
-void BlockTraining::empty(const Lanes &full) {
+// Moves the weights out of the lanes and leaves zeros. Most features have no large weight in any lane.
+void BlockTraining::take_weights(int64_t first) {
   const auto &feature_of = ws_.rows.feature_of;
+  const float least = std::max(threshold_, std::numeric_limits<float>::denorm_min()); // zeros are not kept
   for (size_t f = 0; f < feature_of.size(); ++f) {
-    for (int i = 0; i < full.n; ++i) {
-      float &w = ws_.weights[f * lanes_ + full.lane[i]];
-      if (std::abs(w) >= threshold_ && w != 0)
-        ws_.kept.push_back(
-            {hash_feature(feature_of[f], hash_bits_), static_cast<uint32_t>(output_of_[full.lane[i]]), w});
-      w = 0;
+    const float *const w = ws_.weights + f * lanes_;
+    for (uint32_t large = large_lanes(w, lanes_, least); large; large &= large - 1) {
+      const int lane = std::countr_zero(large);
+      const auto output = static_cast<uint32_t>(order_[first + lane]);
+      ws_.kept.push_back({hash_feature(feature_of[f], hash_bits_), output, w[lane]});
     }
   }
-  for (int i = 0; i < full.n; ++i) {
-    output_of_[full.lane[i]] = -1;
-    state_.active[full.lane[i]] = 0;
-    state_.bias[full.lane[i]] = 0;
-  }
+  std::fill_n(ws_.weights, feature_of.size() * lanes_, 0.0f);
 }
 
 // Each block is trained on one thread.

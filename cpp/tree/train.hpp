@@ -205,29 +205,21 @@ public:
   void group_margins(const CsrView &x, std::span<const int32_t> rows, float *margins) const;
 
 private:
-  // A few lanes, which are filled and emptied together: they share cache lines.
-  struct Lanes {
-    int lane[kMaxLanes];
-    int n = 0;
-    void add(int l) { lane[n++] = l; }
-  };
-
   int32_t place_of(int32_t row) const;
   float row_weight(int64_t place) const;
   bool even_positives() const;
   void weigh_entries();
   void welcome(int32_t row, int lane);
-  void free_all(Lanes &free);
   int64_t settle();
   int stop_settled();
   void shuffle_and_sweep();
   void sweep_chunks();
   void load_chunk(int64_t begin, int64_t end, int64_t entries);
   bool settled(int lane) const { return state_.largest[lane] - state_.smallest[lane] <= o_.tolerance; }
-  int fill(const Lanes &free, int64_t &next);
+  int fill(int64_t first);
   void start(int lane, int64_t output);
   void read_start(int64_t block);
-  void empty(const Lanes &full);
+  void take_weights(int64_t first);
 
   const CsrView &x_;
   const TrainTasks &tasks_;
@@ -241,7 +233,7 @@ private:
   float threshold_; // smaller weights are dropped
   float *costs_ = nullptr;
   const uint8_t *guest_ = nullptr; // per row of the block; null where there are none
-  int64_t output_of_[kMaxLanes];
+  std::vector<int64_t> order_;     // in which outputs are trained
   Random random_;
   LaneState state_;
 };
