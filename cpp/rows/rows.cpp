@@ -129,13 +129,15 @@ namespace {
 
 // Sums up the rows of one label at a time.
 struct CentroidSum {
-  std::vector<float> sum;
-  std::vector<int32_t> mark;    // label that last touched a feature
+  struct Cell {
+    float sum = 0;
+    int32_t label = -1; // that last touched the feature
+  };
+  std::vector<Cell> cells;      // per feature
   std::vector<int32_t> touched; // features of the current label
 
   void add_label(const CsrView &x, const CsrView &labels, int64_t label, bool mapped) {
-    sum.resize(x.n_cols);
-    mark.resize(x.n_cols, -1);
+    cells.resize(x.n_cols);
     touched.clear();
     const auto rows = labels.row_indices(label);
     const auto weights = labels.row_data(label);
@@ -144,13 +146,12 @@ struct CentroidSum {
       const auto features = x.row_indices(rows[r]);
       const auto values = x.row_data(rows[r]);
       for (size_t i = 0; i < features.size(); ++i) {
-        const int32_t f = features[i];
-        if (mark[f] != static_cast<int32_t>(label)) {
-          mark[f] = static_cast<int32_t>(label);
-          sum[f] = 0;
-          touched.push_back(f);
+        Cell &cell = cells[features[i]];
+        if (cell.label != static_cast<int32_t>(label)) {
+          cell = {0, static_cast<int32_t>(label)};
+          touched.push_back(features[i]);
         }
-        sum[f] += weights[r] * values[i];
+        cell.sum += weights[r] * values[i];
       }
       pages.read(rows[r]);
     }
@@ -161,13 +162,14 @@ struct CentroidSum {
   void cut(int64_t room) {
     if (static_cast<int64_t>(touched.size()) > room) {
       auto before = [&](int32_t a, int32_t b) {
-        const float va = std::abs(sum[a]), vb = std::abs(sum[b]);
+        const float va = std::abs(cells[a].sum), vb = std::abs(cells[b].sum);
         return va != vb ? va > vb : a < b;
       };
       std::nth_element(touched.begin(), touched.begin() + room, touched.end(), before);
       touched.resize(room);
     }
-    std::sort(touched.begin(), touched.end());
+    if (!std::is_sorted(touched.begin(), touched.end())) // as after a single row
+      std::sort(touched.begin(), touched.end());
   }
 };
 
@@ -183,12 +185,12 @@ void label_centroids(const CsrView &x, const CsrView &labels, int threads, bool 
       s.cut(out_indptr[label + 1] - out_indptr[label]);
       double norm = 0;
       for (const int32_t f : s.touched)
-        norm += static_cast<double>(s.sum[f]) * s.sum[f];
+        norm += static_cast<double>(s.cells[f].sum) * s.cells[f].sum;
       const double scale = norm > 0 ? 1.0 / std::sqrt(norm) : 1.0;
       int64_t at = out_indptr[label];
       for (const int32_t f : s.touched) {
         out_indices[at] = f;
-        out_data[at++] = static_cast<float>(s.sum[f] * scale);
+        out_data[at++] = static_cast<float>(s.cells[f].sum * scale);
       }
     }
   });

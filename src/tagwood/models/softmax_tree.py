@@ -49,7 +49,7 @@ from tagwood.trees.label_tree import LabelTree
 SHAPES = ("interpolated", "balanced", "fano", "huffman")
 _POSITIVES = ("sample", "sum")
 _HASH_BITS = 21  # n-grams are hashed into 2**21 buckets; only buckets in use take memory
-_TREE_FEATURES = 512  # largest features of a label that shape the tree, as in LinearTree
+_TREE_FEATURES = 512  # largest features of a label that shape the tree
 FIRST, SECOND, EVEN = -1, -2, -3  # decisions without a vector; as in cpp/softmax/softmax.hpp
 _LINE = 64  # bytes of a cache line
 _I32 = NDArray[np.int32]

@@ -25,10 +25,10 @@ from tagwood.data.stored_texts import StoredTexts
 from tagwood.errors import InputError
 from tagwood.features.base import char_tables, packed_chunks
 from tagwood.features.tfidf import TfidfEncoder, count_ngrams
+from tagwood.models.linear_tree.training import TREE_FEATURES
 
 SAMPLE_CHARACTERS = 6_000_000
 SAMPLE_ROWS = 30_000
-TREE_FEATURES = 512  # most features of a label that shape the tree, see `LinearTree`
 _LABELS = 120
 _CHARACTERS = 4_000_000
 _ROWS = (6, 32)  # least and most rows of a label that are read
@@ -127,7 +127,7 @@ class LabelFigures:
     used: int
     pairs: int
     # features, tree_features: distinct features of a label's rows, summed over the labels; and the same with
-    # at most 512 per label
+    # at most TREE_FEATURES per label
     features: float
     tree_features: float
     # Mean of ln(1 + rows of a label) over the pairs: classifiers of frequent labels need more sweeps

@@ -384,8 +384,8 @@ class TreeRanker(FittedModel):
             allowed = untrained.complement if allowed is None else allowed.without(untrained)
         if allowed is not None:
             plan = replace(plan, allowed=allowed)
-        # Several trees return more labels each, so that a label which only some of them rank high is scored by all.
-        wanted = min(k if len(self.trees_) == 1 else max(2 * k, 20), self.n_labels_)
+        # Several trees return some more labels each, so that more labels are scored by all of them.
+        wanted = min(k if len(self.trees_) == 1 else k + 3, self.n_labels_)
         threads = 1 if features.indptr.size == 2 else check_threads(self.threads)  # one row needs one thread
         return [tree.search(features, wanted, plan, threads) for tree in self.trees_]
 

@@ -55,7 +55,7 @@ _PROPENSITY_A, _PROPENSITY_B = 0.55, 1.5  # default propensity model of the XMC 
 _HUB_SHARE = 0.25  # a label on a larger share of the rows is a hub
 # Largest features of a label that shape the tree: more take time and memory and gain nothing. Very large label spaces
 # take fewer, so that label features stay below 2 GB.
-_TREE_FEATURES = 512
+TREE_FEATURES = 256
 _TREE_ENTRIES = 1 << 28
 _MATCHER_WIDTH = 10  # beam width of matcher-aware negatives, as in `rank`
 _PORTION = 4_000_000  # row visits per kernel call; between two calls Python reports progress and handles Ctrl-C
@@ -215,7 +215,7 @@ def shaping_features(
     """Return (n_labels, any) features to group labels by: those given, or the mean of each label's rows."""
     n_labels = label_rows.n_rows
     if given is None:
-        limit = min(_TREE_FEATURES, max(64, _TREE_ENTRIES // n_labels))
+        limit = min(TREE_FEATURES, max(64, _TREE_ENTRIES // n_labels))
         if isinstance(features, StoredRows):
             return stored_centroids(features, label_rows, limit, threads).to_scipy()
         return centroid_parts(features, label_rows, limit, threads).to_scipy()
