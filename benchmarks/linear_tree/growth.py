@@ -22,8 +22,15 @@ from tagwood.plots import Chart, Mark, chart_svg
 
 PAGE = Page("benchmarks", "linear_tree_scaling")
 ROWS, LABELS, FEATURES, TEST_ROWS = 490_449, 670_091, 135_909, 20_000
-STEPS = (1 / 8, 1 / 4, 1 / 2, 1)
-SERIES = {"rows and labels": (True, True), "rows": (True, False), "labels": (False, True)}
+JOINT = (1 / 64, 1 / 16, 1 / 4, 1, 3)  # 10,000 to 2,000,000 labels
+ALONE = (1 / 64, 1 / 16, 1 / 4, 1)
+FIXED = (1 / 64, 1 / 4)  # labels while rows grow alone, rows while labels grow alone
+# Series -> shares of all rows and of all labels
+SERIES = {
+    "rows and labels": [(step, step) for step in JOINT],
+    "rows": [(step, FIXED[0]) for step in ALONE],
+    "labels": [(FIXED[1], step) for step in ALONE],
+}
 FIGURES = {
     "train_cpu": "train CPU s",
     "train_peak_mb": "peak MB",
@@ -40,12 +47,12 @@ def measure_growth(runner: Runner, scale: float, out: Path) -> None:
     tool = next(t for t in TOOLS if t.name == "tagwood")
     tool = replace(tool, modes={"beam": tool.modes["beam"]})
     content: dict[str, Any] = {"machine": machine(), "scale": scale, "series": {}}
-    for name, (rows_grow, labels_grow) in SERIES.items():
+    for name, steps in SERIES.items():
         points = []
-        for step in STEPS:
+        for row_share, label_share in steps:
             problem = _problem(
-                round(ROWS * scale * (step if rows_grow else 1)),
-                round(LABELS * scale * (step if labels_grow else STEPS[0])),
+                round(ROWS * scale * row_share),
+                round(LABELS * scale * label_share),
                 max(1000, round(FEATURES * scale**0.5)),
             )
             [found] = runner.run(tool, problem)
@@ -53,7 +60,7 @@ def measure_growth(runner: Runner, scale: float, out: Path) -> None:
                 raise SystemExit(f"{problem.name}: {found['failed']}")
             found["cpu_us_per_row"] = 1e6 / found["rows_per_cpu_s"]
             points.append({**problem.prepare(repository_file=False), **{f: found[f] for f in FIGURES}})
-        sizes = [p["n_train" if rows_grow else "n_labels"] for p in points]
+        sizes = [p["n_train" if name == "rows" else "n_labels"] for p in points]
         slopes = {f: slope(sizes, [p[f] for p in points]) for f in FIGURES if f != "P@1"}
         content["series"][name] = {"points": points, "slopes": slopes}
     PAGE.save(out, content)

@@ -138,7 +138,7 @@ def test_an_ensemble_is_the_mean_of_its_trees(problem):
     for mine, alone in zip(ensemble.trees_, members, strict=True):
         assert same_arrays(mine, alone.trees_[0])
     assert not same_arrays(ensemble.trees_[0], ensemble.trees_[1])
-    wanted = Ranking.merge([member.rank(X, k=20, beam_width=6) for member in members]).top(3)
+    wanted = Ranking.merge([member.rank(X, k=6, beam_width=6) for member in members]).top(3)
     assert ensemble.rank(X, k=3) == wanted
     effort, _ = ensemble.search_effort(X, k=20)
     assert effort.tolist() == sum(m.search_effort(X, k=20)[0] for m in members).tolist()
