@@ -53,9 +53,9 @@ TREES = ("interpolated", "auto")  # builders of this package; others are plugins
 
 _PROPENSITY_A, _PROPENSITY_B = 0.55, 1.5  # default propensity model of the XMC repository
 _HUB_SHARE = 0.25  # a label on a larger share of the rows is a hub
-# Largest features of a label that shape the tree: more take time and memory and gain nothing. With 256, rows unlike those
-# of the training (new packages on debian-depends) lose half a point of P@1. Very large label spaces
-# take fewer, so that label features stay below 2 GB.
+# Largest features of a label that shape the tree: more take time and memory and gain nothing, and with 256, test rows
+# unlike the training rows (debian-depends) lose half a point of P@1. Very large label spaces take fewer, so that label
+# features stay below 2 GB.
 TREE_FEATURES = 512
 _TREE_ENTRIES = 1 << 28
 _MATCHER_WIDTH = 10  # beam width of matcher-aware negatives, as in `rank`
