@@ -39,9 +39,10 @@ IndexOut py_build_index(In<int64_t> indptr, In<int32_t> indices, In<float> data,
 
 Places py_nearest_rows(In<int64_t> feature_ptr, In<int32_t> rows, In<uint8_t> codes, In<float> scale, int64_t n_rows,
                        In<uint8_t> dead, In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t k,
-                       int threads) {
+                       float neglected, int threads) {
   const int64_t n_features = size_of(scale);
-  if (k < 1 || size_of(feature_ptr) != n_features + 1 || (size_of(dead) && size_of(dead) != n_rows))
+  if (k < 1 || !(neglected >= 0 && neglected < 1) || size_of(feature_ptr) != n_features + 1 ||
+      (size_of(dead) && size_of(dead) != n_rows))
     throw nb::value_error("nearest_rows: the arrays do not fit together");
   const CsrView queries = view(indptr, indices, data, n_features);
   Filled<int32_t> out_rows(queries.n_rows * k), found(queries.n_rows);
@@ -49,7 +50,7 @@ Places py_nearest_rows(In<int64_t> feature_ptr, In<int32_t> rows, In<uint8_t> co
   {
     nb::gil_scoped_release release;
     nearest_rows({feature_ptr.data(), rows.data(), codes.data(), scale.data(), n_rows, n_features}, or_null(dead),
-                 queries, k, threads, out_rows.data(), scores.data(), found.data());
+                 queries, k, neglected, threads, out_rows.data(), scores.data(), found.data());
   }
   return {out_rows.give(), scores.give(), found.give()};
 }
@@ -217,7 +218,8 @@ void bind_candidates(nb::module_ &m) {
         arg("n_features"));
   m.def("nearest_rows", &py_nearest_rows, arg("feature_ptr").noconvert(), arg("rows").noconvert(),
         arg("codes").noconvert(), arg("scale").noconvert(), arg("n_rows"), arg("dead").noconvert(),
-        arg("indptr").noconvert(), arg("indices").noconvert(), arg("data").noconvert(), arg("k"), arg("threads"));
+        arg("indptr").noconvert(), arg("indices").noconvert(), arg("data").noconvert(), arg("k"), arg("neglected"),
+        arg("threads"));
   m.def("vote_labels", &py_vote_labels, arg("rows").noconvert(), arg("weights").noconvert(), arg("found").noconvert(),
         arg("label_ptr").noconvert(), arg("labels").noconvert(), arg("blocked").noconvert(), arg("k"), arg("threads"));
   m.def("prefix_words", &py_prefix_words, arg("name_ptr").noconvert(), arg("name_words").noconvert(),

@@ -206,17 +206,30 @@ private:
   std::vector<Hit> &hits_;
 };
 
+// How many of the first values hold more than the share 1 - neglected of all squares.
+size_t count_main(std::span<const float> values, float neglected) {
+  double left = 0;
+  for (const float value : values)
+    left += static_cast<double>(value) * value;
+  left *= neglected;
+  size_t n = values.size();
+  while (n > 0 && (left -= static_cast<double>(values[n - 1]) * values[n - 1]) >= 0)
+    --n;
+  return n;
+}
+
 } // namespace
 
-void nearest_rows(const IndexView &index, const uint8_t *dead, const CsrView &queries, int64_t k, int threads,
-                  int32_t *out_rows, float *out_scores, int32_t *out_found) {
+void nearest_rows(const IndexView &index, const uint8_t *dead, const CsrView &queries, int64_t k, float neglected,
+                  int threads, int32_t *out_rows, float *out_scores, int32_t *out_found) {
   auto search = [&](int64_t begin, int64_t end, Memory &memory) {
     Searcher searcher(index, dead, k, memory);
     for (int64_t row = begin; row < end; ++row) {
       std::fill_n(out_rows + row * k, k, 0);
       std::fill_n(out_scores + row * k, k, 0.0f);
-      out_found[row] =
-          searcher.search(queries.row_indices(row), queries.row_data(row), out_rows + row * k, out_scores + row * k);
+      const size_t n = neglected > 0 ? count_main(queries.row_data(row), neglected) : queries.row_data(row).size();
+      out_found[row] = searcher.search(queries.row_indices(row).first(n), queries.row_data(row).first(n),
+                                       out_rows + row * k, out_scores + row * k);
     }
   };
   if (queries.n_rows == 1) { // clearing the sums of a large index would take longer than the search

@@ -23,9 +23,10 @@ void fill_index(const CsrView &rows, const int64_t *feature_ptr, int32_t *out_ro
                 float *out_scale);
 
 // Finds the k rows with the largest inner product with each query; ties go to the smaller row. Rows with `dead[row]`
-// are left out; `dead` may be null. out_* hold k places per query, out_found how many are used; the others are 0.
-void nearest_rows(const IndexView &index, const uint8_t *dead, const CsrView &queries, int64_t k, int threads,
-                  int32_t *out_rows, float *out_scores, int32_t *out_found);
+// are left out; `dead` may be null. The last features of a query that together hold at most the share `neglected` of
+// its squares do not count. out_* hold k places per query, out_found how many are used; the others are 0.
+void nearest_rows(const IndexView &index, const uint8_t *dead, const CsrView &queries, int64_t k, float neglected,
+                  int threads, int32_t *out_rows, float *out_scores, int32_t *out_found);
 
 // Sums the weights of neighbours over their labels and returns the best k labels of each query. `rows` and `weights`
 // hold `width` places per query, of which `found` are used. Labels with `blocked[label]` are left out.

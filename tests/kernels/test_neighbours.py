@@ -37,14 +37,15 @@ def test_the_index_equals_its_twin(n_rows, n_features, density, seed):
     st.floats(0.02, 0.6),
     st.integers(1, 8),
     st.booleans(),
+    st.sampled_from([0.0, 0.02, 0.3]),
     st.integers(0, 1000),
 )
-def test_the_search_equals_comparing_every_row(n_rows, n_features, density, k, some_dead, seed):
+def test_the_search_equals_comparing_every_row(n_rows, n_features, density, k, some_dead, neglected, seed):
     index = _kernels.build_index(*_rows(n_rows, n_features, density, seed), n_features)
     queries = _rows(5, n_features, 0.5, seed + 1)
     dead = (np.random.default_rng(seed).random(n_rows) < 0.3).astype(np.uint8) if some_dead else _NONE
-    ids, scores, found = _kernels.nearest_rows(*index, n_rows, dead, *queries, k, 1)
-    expected = reference.nearest_rows(index, n_rows, dead, queries, k)
+    ids, scores, found = _kernels.nearest_rows(*index, n_rows, dead, *queries, k, neglected, 1)
+    expected = reference.nearest_rows(index, n_rows, dead, queries, k, neglected)
     np.testing.assert_array_equal(found, expected[2])
     for query, n in enumerate(found):
         ours, best = scores.reshape(5, k)[query, :n], expected[1][query, :n]
@@ -59,12 +60,14 @@ def test_the_search_equals_comparing_every_row(n_rows, n_features, density, k, s
 def test_threads_and_batches_do_not_matter():
     index = _kernels.build_index(*_rows(2000, 50, 0.2, 0), 50)
     indptr, indices, data = _rows(200, 50, 0.2, 1)
-    whole = _kernels.nearest_rows(*index, 2000, _NONE, indptr, indices, data, 7, 1)
-    for ours, other in zip(whole, _kernels.nearest_rows(*index, 2000, _NONE, indptr, indices, data, 7, 2), strict=True):
+    whole = _kernels.nearest_rows(*index, 2000, _NONE, indptr, indices, data, 7, 0.02, 1)
+    for ours, other in zip(
+        whole, _kernels.nearest_rows(*index, 2000, _NONE, indptr, indices, data, 7, 0.02, 2), strict=True
+    ):
         np.testing.assert_array_equal(ours, other)
     one = slice(indptr[13], indptr[14])
     alone = _kernels.nearest_rows(
-        *index, 2000, _NONE, np.array([0, one.stop - one.start]), indices[one], data[one], 7, 1
+        *index, 2000, _NONE, np.array([0, one.stop - one.start]), indices[one], data[one], 7, 0.02, 1
     )
     np.testing.assert_array_equal(alone[0], whole[0][13 * 7 : 14 * 7])
     np.testing.assert_array_equal(alone[1], whole[1][13 * 7 : 14 * 7])
@@ -92,4 +95,4 @@ def test_votes_equal_their_twin(n_rows, places, k, some_blocked, seed):
 def test_arrays_that_do_not_fit_are_refused():
     index = _kernels.build_index(*_rows(5, 3, 0.5, 0), 3)
     with pytest.raises(ValueError, match="do not fit"):
-        _kernels.nearest_rows(*index, 5, np.zeros(4, dtype=np.uint8), *_rows(1, 3, 1, 0), 2, 1)
+        _kernels.nearest_rows(*index, 5, np.zeros(4, dtype=np.uint8), *_rows(1, 3, 1, 0), 2, 0.0, 1)

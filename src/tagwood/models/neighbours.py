@@ -38,6 +38,8 @@ from tagwood.storage import State, storable
 
 _NO_FLAGS = np.empty(0, dtype=np.uint8)
 _MOST_REJECTED = 50  # labels that neighbours vote against, for which votes are counted
+# Share of a query's squares that do not count: frequent words have small values and the longest lists.
+_NEGLECTED = 0.02
 _QUERY_FEATURES = 100  # features of a row that are compared with centroids: more cost time and change little
 
 
@@ -88,8 +90,18 @@ class RowIndex:
         """Number of features."""
         return int(self.scale.size)
 
-    def nearest(self, queries: CsrParts, k: int, dead: NDArray[np.uint8] = _NO_FLAGS, threads: int = 1) -> Places:
+    def nearest(
+        self,
+        queries: CsrParts,
+        k: int,
+        dead: NDArray[np.uint8] = _NO_FLAGS,
+        threads: int = 1,
+        *,
+        neglected: float = 0.0,
+    ) -> Places:
         """Return the `k` rows with the largest inner product with each query; ties go to the smaller row.
+
+        The last features of a query that hold at most the share `neglected` of its squares do not count.
 
         Examples
         --------
@@ -100,7 +112,7 @@ class RowIndex:
         arrays = (self.feature_ptr, self.rows, self.codes, self.scale)
         return Places(
             *_kernels.nearest_rows(
-                *arrays, self.n_rows, dead, queries.indptr, queries.indices, queries.data, k, threads
+                *arrays, self.n_rows, dead, queries.indptr, queries.indices, queries.data, k, neglected, threads
             )
         )
 
@@ -449,12 +461,16 @@ class Neighbours(FittedModel):
 def nearest_in(
     segments: Sequence[RowIndex], queries: CsrParts, k: int, dead: NDArray[np.uint8], threads: int
 ) -> Places:
-    """Return the nearest rows of several indexes, numbered through; `dead` has a flag for each row, or is empty."""
+    """Return the nearest rows of several indexes, numbered through; `dead` has a flag for each row, or is empty.
+
+    Queries hold their largest values first; their smallest, `_NEGLECTED`, do not count.
+    """
     found = []
     first = 0
     for segment in segments:
         last = first + segment.n_rows
-        near = segment.nearest(queries, k, dead[first:last] if dead.size else _NO_FLAGS, threads)
+        here = dead[first:last] if dead.size else _NO_FLAGS
+        near = segment.nearest(queries, k, here, threads, neglected=_NEGLECTED)
         found.append(near._replace(ids=near.ids + np.int32(first)))
         first = last
     if len(found) == 1:

@@ -26,8 +26,10 @@ def build_index(
     return ptr, row[order].astype(np.int32), np.clip(codes, 1, 255).astype(np.uint8), scale
 
 
-def nearest_rows(index: tuple[Any, ...], n_rows: int, dead: NDArray[np.uint8], queries: Any, k: int) -> Places:
-    """Return the best `k` rows of each query; every row is compared."""
+def nearest_rows(
+    index: tuple[Any, ...], n_rows: int, dead: NDArray[np.uint8], queries: Any, k: int, neglected: float = 0.0
+) -> Places:
+    """Return the best `k` rows of each query; every row is compared, by the first features of the query."""
     ptr, rows, codes, scale = index
     n_features = scale.size
     dense = np.zeros((n_rows, n_features))
@@ -35,6 +37,9 @@ def nearest_rows(index: tuple[Any, ...], n_rows: int, dead: NDArray[np.uint8], q
     indptr, indices, data = queries
     ids, scores, found = [], [], []
     for begin, end in pairwise(indptr):
+        squares = np.cumsum(data[begin:end][::-1].astype(np.float64) ** 2)
+        if neglected > 0 and squares.size:
+            end -= np.searchsorted(squares, neglected * squares[-1], side="right")
         sums = dense[:, indices[begin:end]] @ data[begin:end]
         best = [row for row in np.lexsort((np.arange(n_rows), -sums)) if sums[row] > 0]
         best = [row for row in best if not dead.size or not dead[row]][:k]
