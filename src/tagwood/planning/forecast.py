@@ -3,7 +3,7 @@
 The terms follow the algorithm: n-grams are counted once per text; label features sum the rows of each label; building
 a tree passes over the labels' features once per generation; a classifier sweeps over the rows of its node, more often
 for frequent labels; memory holds features, label features and the model. The constants are measured by
-``python -m benchmarks.plan``, one group for each list of terms.
+``python -m benchmarks.planning``, one group for each list of terms.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Needs(NamedTuple):
 
 
 NEEDS = {
-    "balanced": Needs(1.0, 1.0, 3.0, 0.0026, 0.0003, 1.2),
+    "balanced": Needs(1.0, 1.0, 1.5, 0.0017, 0.0003, 1.2),
     "best": Needs(11.5, 11.0, 12.0, 0.009, 0.0012, 2.0),
 }
 
