@@ -123,7 +123,8 @@ def make_candidates(name: str, n_train: int, n_test: int) -> tuple[Candidates, C
     test = test.rows(np.sort(random.permutation(test.n_rows)[:n_test]))
     used = np.flatnonzero(np.bincount(train.labels.indices, minlength=train.n_labels))
     Y, Y_test = (sparse.csr_array(part.labels[:, used]) for part in (train, test))
-    names = [label_names(name)(train.vocab.name(int(label))) for label in used]
+    named = label_names(name)
+    names = [named(train.vocab.name(int(label))) for label in used]
     texts, test_texts = ([" ".join(text.split()[:WORDS]) for text in part.texts or ()] for part in (train, test))
     members = [LinearTree(threads=1), Neighbours(threads=1), NameMatcher(threads=1)]
     model = Ensemble(
