@@ -169,6 +169,7 @@ def test_more_labels_than_there_are_may_be_requested(model, case, rows):
     assert np.diff(ranking.indptr).max() <= 12
     if not isinstance(model, Ensemble):  # its scores depend on the candidates
         assert ranking.top(3) == model.rank(rows.X_test, k=3)
+    assert model.rank(rows.X_test, k=10**9) == ranking  # no memory for labels that there are not
 
 
 def test_empty_rows_get_an_answer_like_any_other(model, case):

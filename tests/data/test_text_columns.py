@@ -39,7 +39,7 @@ def test_chosen_fields_of_json_lines_make_the_text(lines):
         "Salt water.",
         "",
     ]
-    with pytest.raises(DataError, match="has no text field among 'title', 'text'"):
+    with pytest.raises(DataError, match="has no field 'summary' among 'title', 'text'"):
         read_dataset(lines, text_columns=["summary"])
 
 

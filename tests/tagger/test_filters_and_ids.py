@@ -139,6 +139,33 @@ def test_a_filter_stays_valid_when_labels_are_added_or_masked():
     assert "water" not in tagger.tag_one("sea water", 5, restrict=~tree).names
 
 
+def test_a_filter_for_a_larger_table_is_refused():
+    small, large = (
+        Tagger().fit(TEXTS, labels("names")),
+        Tagger().fit([*TEXTS, "a cloud"], [*labels("names"), ["cloud"]]),
+    )
+    with pytest.raises(InputError, match=r"for this label table, which has \d labels; got one for \d labels"):
+        small.tag(TEXTS, restrict=large.label_filter(["cloud"]))
+
+
+def test_filters_are_combined_with_filters_and_hold_ids():
+    tree = Tagger().fit(TEXTS, labels("names")).label_filter(["tree"])
+    for combine in (tree.__and__, tree.__or__):
+        assert combine(["tree"]) is NotImplemented
+    with pytest.raises(InputError, match="holds ids of labels; got 'tree'"):
+        "tree" in tree  # noqa: B015
+
+
+def test_ids_in_a_column_are_not_taken_for_a_matrix():
+    with pytest.raises(InputError, match=r"must hold 0 and 1.*got one column with 7.*labels.ravel\(\)"):
+        Tagger().fit(TEXTS, np.arange(8 - len(TEXTS), 8)[:, None])
+
+
+def test_descriptions_are_given_by_label():
+    with pytest.raises(InputError, match="texts must map labels to their descriptions; got a list"):
+        Tagger().fit(TEXTS, labels("names")).update_labels(texts=["cloud"])
+
+
 def test_five_hundred_ids_up_to_a_billion_need_little_memory():
     import tracemalloc
 

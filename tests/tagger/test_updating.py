@@ -137,6 +137,13 @@ def test_the_command_updates_a_model_in_place(tmp_path, capsys):
     facts = json.loads(shown.out)
     assert (facts["rows"], facts["new_labels"], facts["updates"]) == (3, 1, 1)
     assert read_manifest(model).notes == "spring"
+    before, learned = (model / "manifest.json").stat().st_mtime_ns, new.read_text()
+    new.write_text("text,labels\n")  # an hour without clicks
+    code, shown = update("--json", "--format", "csv")
+    facts = json.loads(shown.out)
+    assert (code, facts["rows"], facts["labels"], facts["updates"]) == (0, 0, 0, 1)
+    assert (model / "manifest.json").stat().st_mtime_ns == before
+    new.write_text(learned)
     assert "metal" in [Tagger.load(model).vocab_.name(label) for label in range(len(Tagger.load(model).vocab_))]
     assert update("--full")[0] == 2
     assert update("--full", "--data", str(old))[0] == 0

@@ -46,7 +46,7 @@ FormatOption = Annotated[str | None, typer.Option("--format", help="Format of th
 VocabOption = Annotated[Path | None, typer.Option(help="Label vocabulary (TSV, CSV or SKOS).")]
 UnknownOption = Annotated[str, typer.Option(help="What to do with labels that are not in --vocab: error, add or skip.")]
 ForceFlag = Annotated[bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")]
-DocsLimitOption = Annotated[int | None, typer.Option("--docs-limit", "-d", help="Use only the first rows.")]
+DocsLimitOption = Annotated[int | None, typer.Option("--docs-limit", "-d", min=1, help="Use only the first rows.")]
 RecipeOption = Annotated[Path | None, typer.Option(help="TOML file with settings.")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Change one setting, such as tree.arity=16 (repeatable).")

@@ -54,7 +54,7 @@ def eval_command(
         ),
     ] = "default",
     limit: Annotated[
-        int | None, typer.Option("--limit", "-l", help="Measure only the first labels of each row.")
+        int | None, typer.Option("--limit", "-l", min=1, help="Measure only the first labels of each row.")
     ] = None,
     confidence: Annotated[
         float | None, typer.Option(help="Add bootstrap intervals of this level, such as 0.95.")

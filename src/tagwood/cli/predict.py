@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagwood._check import check_choice, check_int
+from tagwood._check import check_choice
 from tagwood.cli import common
 from tagwood.cli.reading import Reading, say_report, say_skipped, with_reading
 from tagwood.cli.writing import Document, as_dict, open_writer
@@ -82,7 +82,7 @@ def predict(
     cluster: common.ClusterOption = None,
     words: Annotated[
         int | None,
-        typer.Option(help="Words to read of each document; twice the median of the training texts, 0 for all."),
+        typer.Option(min=0, help="Words to read of each document; twice the median of the training texts, 0 for all."),
     ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Read .txt and .md files line by line, not as one document each.")
@@ -126,7 +126,7 @@ def predict(
         _answer(tagger, given[0], options, json)
         return
     done = 0
-    cut = 2 * (tagger.words_per_text_ or 0) if words is None else check_int(words, "--words", low=0)
+    cut = 2 * (tagger.words_per_text_ or 0) if words is None else words
     found = Sources(given, "lines" if lines else data_format, reading, max_words=cut)
     with open_writer(output, overwrite=force, to=to) as write, common.progress("Tagging") as advance:
         documents = found.documents()

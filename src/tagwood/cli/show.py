@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def show(
     model: common.ModelArgument,
-    limit: Annotated[int, typer.Option("--limit", "-l", help="Number of most frequent labels to list.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-l", min=0, help="Number of most frequent labels to list.")] = 10,
     depth: Annotated[int, typer.Option(help="Depth down to which the label tree is drawn.")] = 1,
     label: Annotated[
         str | None,

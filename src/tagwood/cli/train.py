@@ -368,7 +368,7 @@ def check_memory(rows: Dataset, recipe: Recipe, allowed: float | None, *, force:
             raise InputError(
                 f"training must fit into the {show_amount(limit)} that {whose}",
                 given=f"about {show_amount(peak)}",
-                hint=f"tagwood plan DATA --max-ram {limit / 1e6:.0f}MB finds settings; --force trains anyway.",
+                hint=f"tagwood plan DATA --max-ram {max(1, limit / 1e6):.0f}MB finds settings; --force trains anyway.",
             )
 
 

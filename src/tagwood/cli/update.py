@@ -47,7 +47,9 @@ def update(
     else:
         tagger.update(rows, old=old)
     kept = read_manifest(model).notes if notes is None else notes
-    folder = tagger.save(output or model, notes=kept, overwrite=output is None)
+    folder = output or model
+    if full or rows.n_rows or output is not None:
+        tagger.save(folder, notes=kept, overwrite=output is None)
     facts = _facts(tagger, folder, rows)
     if json:
         common.print_json(facts)
@@ -85,7 +87,9 @@ def _trained(tagger: Tagger, old: Dataset | None, new: Dataset) -> Tagger:
 
 
 def _facts(tagger: Tagger, folder: Path, rows: Dataset) -> dict[str, Any]:
-    last = tagger.history_[-1]._asdict() if tagger.history_ else {"rows": rows.n_rows}
+    last: dict[str, Any] = {"rows": rows.n_rows, "labels": 0, "new_labels": 0, "cpu_seconds": 0.0, "unchanged": ()}
+    if rows.n_rows and tagger.history_:
+        last = tagger.history_[-1]._asdict()
     return {
         "model": str(folder),
         **last,

@@ -112,11 +112,15 @@ class LabelFilter:
         return found
 
     def __and__(self, other: LabelFilter) -> LabelFilter:
+        if not isinstance(other, LabelFilter):
+            return NotImplemented
         size = max(self.n_labels, other.n_labels)
         joined = self.resized(size).mask & other.resized(size).mask
         return LabelFilter(joined, later=self.later and other.later)
 
     def __or__(self, other: LabelFilter) -> LabelFilter:
+        if not isinstance(other, LabelFilter):
+            return NotImplemented
         size = max(self.n_labels, other.n_labels)
         joined = self.resized(size).mask | other.resized(size).mask
         return LabelFilter(joined, later=self.later or other.later)
@@ -125,6 +129,9 @@ class LabelFilter:
         return self.complement
 
     def __contains__(self, label: int) -> bool:
+        if not isinstance(label, int | np.integer):
+            hint = "Look them up first: tagger.vocab_.find(name)."
+            raise InputError("a LabelFilter holds ids of labels", given=repr(label)[:60], hint=hint)
         return bool(self.mask[label]) if 0 <= label < self.n_labels else self.later and label >= 0
 
     def __len__(self) -> int:

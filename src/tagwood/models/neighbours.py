@@ -360,7 +360,8 @@ class Neighbours(FittedModel):
         restrict, exclude
             Label ids that may, or may not, be returned.
         """
-        check_int(k, "k", low=1)
+        self._check_fitted()
+        k = min(check_int(k, "k", low=1), self.n_labels_)
         threads = check_threads(self.threads)
         near = self.nearest(X)
         weights, total = self._votes(near)
@@ -391,7 +392,7 @@ class Neighbours(FittedModel):
         """Return the most similar rows of each row of X with their similarity, for example to show them as reasons."""
         self._check_fitted()
         threads = check_threads(self.threads)
-        k = self.n_neighbours if k is None else check_int(k, "k", low=1)
+        k = self.n_neighbours if k is None else min(check_int(k, "k", low=1), self.dead_.size)
         queries = largest_features(feature_parts(X, self.n_features_), self.max_features, threads)
         return nearest_in(self.segments_, queries, k, self.dead_ if self.dead_.any() else _NO_FLAGS, threads)
 
@@ -600,7 +601,7 @@ class Centroids(FittedModel):
             Label ids that may, or may not, be returned.
         """
         self._check_fitted()
-        check_int(k, "k", low=1)
+        k = min(check_int(k, "k", low=1), self.n_labels_)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         blocked = self.dead_ if self.dead_.any() else _NO_FLAGS
         if allowed is not None:

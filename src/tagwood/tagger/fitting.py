@@ -145,6 +145,8 @@ def training_data(
 def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error") -> tuple[sparse.csr_array, LabelVocab]:
     """Return labels in any accepted form as a 0/1 matrix over a label table."""
     if sparse.issparse(labels) or (isinstance(labels, np.ndarray) and labels.ndim != 1):
+        if isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] == 1 and labels.dtype.kind in "iu":
+            _check_flags(labels)
         small, columns = compact_columns(labels) if vocab is None else (labels, None)
         Y = check_labels(small, name="labels")
         if columns is not None:
@@ -166,6 +168,16 @@ def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error")
     flat, table = ids.table(np.array([label for row in lists for label in row], dtype=np.int64))
     ends = np.cumsum([0, *(len(row) for row in lists)])
     return check_labels(label_matrix(flat, ends, len(table))), table
+
+
+def _check_flags(column: NDArray[Any]) -> None:
+    """Raise `InputError` for a matrix of one column that holds ids instead of 0 and 1."""
+    if column.size and column.max() > 1:
+        raise InputError(
+            "a matrix of labels must hold 0 and 1, with a column for each label",
+            given=f"one column with {int(column.max())}",
+            hint="One label for each text is a list or an array of one dimension: labels.ravel().",
+        )
 
 
 def _collection(row: Any) -> Iterable[Any]:

@@ -249,6 +249,12 @@ def make_filter(vocab: LabelVocab, labels: Labels, *, unknown: str = "error", su
     An unknown label raises `InputError`, with the nearest name only if `suggest`: that takes long in large tables.
     """
     if isinstance(labels, LabelFilter):
+        if labels.n_labels > len(vocab):  # label tables only grow
+            raise InputError(
+                f"a filter must be made for this label table, which has {len(vocab):,} labels",
+                given=f"one for {labels.n_labels:,} labels",
+                hint="Make it with label_filter(labels) of the same Tagger.",
+            )
         return labels.resized(len(vocab))
     check_choice(unknown, "unknown", ["error", "ignore"])
     given = as_array(labels)
@@ -299,6 +305,8 @@ def with_texts(
     vocab: LabelVocab, texts: Mapping[Label, str], counts: NDArray[np.int64]
 ) -> tuple[LabelVocab, dict[int, str]]:
     """Return the table grown by the names and ids it does not know, and the texts by row of the table."""
+    if not isinstance(texts, Mapping):
+        raise InputError("texts must map labels to their descriptions", given=f"a {type(texts).__name__}")
     known = vocab.own_keys()
     new = [name for name in texts if isinstance(name, str) and name not in known]
     if new:

@@ -90,9 +90,14 @@ def text_of(content: dict[str, Any], options: ReadOptions = ReadOptions()) -> st
     """Return title and text of an object, or the chosen fields, or raise `DataError`."""
     text = options.text_of(content)
     if text is None:
-        names = ", ".join(map(repr, list(content)[:8])) or "no fields"
-        raise DataError(f"has no text field among {names}", hint="Name the fields: text_columns (--text-columns).")
+        wanted = f"field {', '.join(map(repr, options.text_columns))}" if options.text_columns else "text field"
+        hint = "Name fields as in the file: text_columns (--text-columns)."
+        raise DataError(f"has no {wanted} among {_fields(content)}", hint=hint)
     return text
+
+
+def _fields(content: dict[str, Any]) -> str:
+    return ", ".join(map(repr, list(content)[:8])) or "no fields"
 
 
 def labels_of(value: Any, separator: str | None = None) -> list[int | str | Named]:
@@ -121,8 +126,9 @@ def _label(item: Any) -> int | str | Named:
 def _parse(content: dict[str, Any], options: ReadOptions) -> Record:
     field = pick(content, options.label_role)
     if field is None and options.need_labels:
+        wanted = "label field" if options.label_column is None else f"field {options.label_column!r}"
         raise DataError(
-            f"has no label field among {', '.join(map(repr, list(content)[:8])) or 'no fields'}",
+            f"has no {wanted} among {_fields(content)}",
             hint=f"Name the field (--label-column), or call it one of {', '.join(LABELS)}; "
             "a row without labels has an empty list.",
         )

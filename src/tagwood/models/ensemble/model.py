@@ -297,7 +297,7 @@ class Ensemble(FittedModel):
             Label ids that may, or may not, be returned.
         """
         members = self._ready()
-        check_int(k, "k", low=1)
+        k = min(check_int(k, "k", low=1), self.n_labels_)
         allowed = allowed_labels(restrict, exclude, self.n_labels_)
         rows = list(X) if self.takes == "texts" else X
         inputs = Inputs.encode(members, self.encoder_, rows, parts=True)

@@ -334,7 +334,8 @@ class TreeRanker(FittedModel):
         if len(found) > 1:
             labels, scores, n_found = map(np.concatenate, zip(*(one[:3] for one in found), strict=True))
             threads = check_threads(self.threads)
-            places = _kernels.merge_lists(labels, scores, n_found, len(found), k, threads)
+            most = min(k, self.n_labels_)
+            places = _kernels.merge_lists(labels, scores, n_found, len(found), most, threads)
         return Ranking.from_padded(*places, self.n_labels_)
 
     def search_effort(
