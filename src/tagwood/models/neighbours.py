@@ -9,8 +9,8 @@ Decisions
   than whole rows, in a fifth of the space; the same cut makes long queries fast.
 * Weights are stored in one byte, relative to the largest weight of their feature: inner products are exact for the
   stored weights and within half a percent of the given ones.
-* The smallest values of a query, two per cent of its squares, do not count: frequent words have long lists. Precision on
-  held-out rows of five sets is the same.
+* The smallest values of a query, two per cent of its squares, do not count: frequent words have long lists. Precision
+  on held-out rows of five sets is the same.
 * Rows added later form indexes of their own beside the first. Small ones are joined as they come, so that their number
   grows with the logarithm of the added rows. They are stored as they are: joining computes the codes anew, and a stored
   model must give the answers of the one in memory.
