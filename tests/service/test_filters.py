@@ -48,9 +48,11 @@ def test_several_filters_must_all_hold_beside_restrict_and_exclude(client):
 
 
 def test_unknown_labels_are_refused_or_counted(client):
-    refused = put(client, "x", ["trees", "B00X", 77])
-    assert refused.status_code == 404
-    assert "2 of 3 labels are unknown" in refused.json()["detail"]
+    refused = put(client, "x", ["trees", 77, "watre"])
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (404, "#/labels/1")
+    assert "2 of 3 labels are unknown, the first is 77. Send unknown='ignore'" in refused.json()["detail"]
+    refused = put(client, "x", ["trees", "watre", 77])
+    assert "the first is 'watre'. Did you mean 'water'?" in refused.json()["detail"]
     assert client.get("/v1/filters/x").status_code == 404
     assert put(client, "x", ["trees", "B00X", 77], unknown="ignore").json()["unknown"] == 2
     assert names(client, filters=["x"]) == ["trees"]
@@ -117,6 +119,49 @@ def test_a_full_disk_keeps_the_old_version(tagger, tmp_path, monkeypatch):
     assert store.filter_of(tagger, ["f"]).ids.tolist() == [0]
 
 
+def cut(path, size):
+    path.write_bytes(path.read_bytes()[:size])
+
+
+@pytest.fixture
+def damaged(tagger, tmp_path):
+    """A service with the filters f and g; returns a function that damages the file of f."""
+    with TestClient(create_app(tagger, ServiceSettings(filters=tmp_path))) as client:
+        for name in ("f", "g"):
+            put(client, name, ["trees", "water"])
+        path = tmp_path / "filters" / "model" / "f.json"
+        yield client, lambda damage: damage(path)
+
+
+DAMAGES = {
+    "empty": lambda path: cut(path, 0),
+    "facts cut short": lambda path: cut(path, 5),
+    "without labels": lambda path: cut(path, path.read_bytes().index(b"\n") + 1),
+    "labels cut short": lambda path: cut(path, -1),
+    "other values": lambda path: path.write_text('{"version": "one"}\n[1.5]'),
+    "zeros": lambda path: path.write_bytes(bytes(100)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_file_is_listed_refused_and_replaced_or_deleted(damaged, damage):
+    client, apply = damaged
+    assert names(client, filters=["f"])
+    apply(damage)
+    listed = client.get("/v1/filters").json()["filters"]
+    assert [(one["name"], one["damaged"]) for one in listed] == [("f", True), ("g", False)]
+    used = client.post("/v1/suggest", json={"texts": "oak", "filters": ["~f"]})
+    for answer in (used, client.get("/v1/filters/f")):
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:tagwood:problem:damaged-filter")
+        assert "PUT /v1/filters/f" in answer.json()["detail"]
+    assert set(names(client, filters=["g"])) == {"trees", "water"}
+    assert put(client, "f", ["stars"]).status_code == 200
+    assert names(client, filters=["f"]) == ["stars"]
+    apply(damage)
+    assert client.delete("/v1/filters/f").json()["damaged"] is True
+    assert [one["name"] for one in client.get("/v1/filters").json()["filters"]] == ["g"]
+
+
 @pytest.fixture(params=[10**9, 2**62], ids=["a billion", "beyond the numbers of JavaScript"])
 def first_id(request):
     return request.param
@@ -147,7 +192,7 @@ def test_ids_that_are_numbers_are_taken_and_returned_as_they_were_given(products
     assert suggested(client, restrict=[ids[3]]) == [ids[3]] == suggested(client, restrict=[str(ids[3])])
     assert ids[0] not in suggested(client, exclude=[ids[0]])
     assert put(client, "some", [ids[0], 0, 1], unknown="ignore").json() | {"created": ""} == {
-        "name": "some", "version": 1, "created": "", "labels": 3, "known": 1, "unknown": 2,
+        "name": "some", "version": 1, "created": "", "labels": 3, "damaged": False, "known": 1, "unknown": 2,
     }  # fmt: skip
     card = client.get(f"/v1/labels/{ids[1]}").json()
     assert card["id"] == ids[1]

@@ -80,6 +80,12 @@ def test_models_without_figures_of_training_have_none_in_metrics(folders, settin
         assert set(client.get("/v1/model").json()["traffic"]["training"].values()) == {None}
 
 
+def test_the_size_of_a_model_is_that_of_all_its_files(folders, settings):
+    with TestClient(create_app(folders / "current", settings), base_url="http://localhost") as client:
+        size = client.get("/v1/model").json()["passport"]["bytes"]
+    assert size == sum(file.stat().st_size for file in (folders / "current").iterdir())
+
+
 def test_bands_have_equally_many_positives():
     counts = np.random.default_rng(0).integers(0, 30, 2000)
     mass = np.bincount(frequency_bands(counts), counts, minlength=10)

@@ -41,6 +41,7 @@ def test_agreement_is_counted_by_day_and_by_label(client, settings):
     named = {one["name"]: one for one in found["labels"]}
     assert set(named) == {"Wasser", "Bäume", "a proposal"}, "untouched labels were not corrected"
     assert (named["Wasser"]["agreement"], named["a proposal"]["id"]) == (0.5, None)
+    assert {name: one["records"] for name, one in named.items()} == {"Wasser": 2, "Bäume": 1, "a proposal": 1}
     assert [one["name"] for one in client.get("/v1/progress?limit=1").json()["labels"]] == ["water"]
 
 

@@ -12,6 +12,7 @@ from tagwood import Disentangled, LinearTree, Tagger
 from tagwood.data import read_dataset
 from tagwood.service import schemas
 from tagwood.service.app import ROUTES, create_app
+from tagwood.service.observability import ServiceMetrics
 from tagwood.service.settings import RequestLimits, ServiceSettings
 from tagwood.service.state import LoadedModel
 from tagwood.tagger import LabelCard, TreeView
@@ -95,6 +96,7 @@ def test_a_promise_needs_probabilities(settings):
         ({"texts": "x", "kk": 3}, "#/kk"),
         ({"texts": 5}, "#/texts"),
         ({}, "#/texts"),
+        ([], "#"),
     ],
 )
 def test_invalid_fields_are_named(client, body, pointer):
@@ -283,6 +285,15 @@ def test_every_route_is_in_the_document_and_in_the_counts(client):
     text = client.get("/metrics").text
     assert 'tagwood_requests_total{route="/v1/suggest",status="2xx"} 1' in text
     assert "tagwood_texts_total 1" in text
+
+
+def test_no_route_is_counted_among_others(client):
+    metrics = ServiceMetrics.in_memory()
+    for route in client.app.routes:
+        metrics.request(route.path, 200, 0.01)
+    text = metrics.text().decode()
+    assert 'tagwood_requests_total{route="/v1/filters/{name}",status="2xx"}' in text
+    assert 'route="other"' not in text
 
 
 def test_without_a_group_model_there_is_nothing_to_review(client):

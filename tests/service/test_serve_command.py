@@ -44,6 +44,15 @@ def test_a_model_that_cannot_be_loaded_ends_the_service(capfd, tmp_path, tagger)
     assert "must be a model that can be loaded" in said
 
 
+@pytest.mark.parametrize("inside", ["", "deeper"])
+def test_a_file_in_place_of_the_folder_of_filters_is_refused(capsys, tmp_path, tagger, inside):
+    tagger.save(tmp_path / "model")
+    (tmp_path / "p.jsonl").touch()
+    said = fails(capsys, tmp_path / "model", "--filters", tmp_path / "p.jsonl" / inside)
+    assert "--filters must be a folder; got the file" in " ".join(said.split())
+    assert "a model that can be loaded" not in said
+
+
 def test_limits_are_read_by_name():
     assert parse_limits(["texts=5", "body_seconds=1.5"]) == RequestLimits(texts=5, body_seconds=1.5)
     for wrong in ("texts", "texts=x", "nothing=5", "texts=0"):

@@ -52,9 +52,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
     from tagwood.storage import read_manifest
 
     manifest = read_manifest(folder)
-    passport = manifest.to_json()
-    size = sum(file.bytes for file in manifest.files.values())
-    return {"folder": str(folder), "bytes": size, **passport}
+    return {"folder": str(folder), "bytes": manifest.folder_bytes, **manifest.to_json()}
 
 
 def instruction_set() -> str:

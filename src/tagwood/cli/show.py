@@ -63,7 +63,7 @@ def describe_tagger(tagger: Tagger, folder: Path, limit: int) -> dict[str, Any]:
     return {
         "passport": {
             "model": str(folder),
-            "bytes": sum(file.bytes for file in manifest.files.values()),
+            "bytes": manifest.folder_bytes,
             "created": manifest.created,
             "notes": manifest.notes,
             "data_fingerprint": manifest.fingerprint,

@@ -3,7 +3,8 @@
 Decisions: a filter is one file in a folder that all workers share. A new version replaces the file in one step, so a
 request sees one version or the other, never a mixture, and all workers see the new one from their next request on. The
 file holds the labels as they were sent: they are looked up again when the model changes, and labels that a model does
-not know are left out. What was looked up is kept until filter or model change.
+not know are left out. What was looked up is kept until filter or model change. A file that is damaged, such as one that
+was cut short, is listed as such until it is replaced or deleted; requests that use it are refused.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import orjson
+from pydantic import TypeAdapter
 
 from tagwood.data.vocab import LabelVocab
 from tagwood.models.label_filter import LabelFilter
@@ -33,12 +35,20 @@ _NOT = "~"
 
 
 class FilterFacts(NamedTuple):
-    """A stored filter: name, version (1, 2, ...), time of the version, and the number of labels that were sent."""
+    """A stored filter: name, version (1, 2, ...), time of the version, and the number of labels that were sent.
+
+    `damaged` tells that its file is; what can no longer be read of it is 0 or empty then.
+    """
 
     name: str
     version: int
     created: str
     labels: int
+    damaged: bool = False
+
+
+_FACTS = TypeAdapter(FilterFacts)
+_LABELS = TypeAdapter(list[str | int])
 
 
 class FilterStore:
@@ -139,16 +149,22 @@ class FilterStore:
     def _facts(self, path: Path) -> FilterFacts | None:
         try:
             with path.open("rb") as file:
-                return FilterFacts(**orjson.loads(file.readline()))
+                facts = _FACTS.validate_json(file.readline())
+                file.seek(-1, os.SEEK_END)
+                return facts._replace(damaged=file.read() != b"]")  # the labels are cut short
         except FileNotFoundError:
             return None
+        except ValueError:
+            return FilterFacts(path.stem, 0, "", 0, damaged=True)
 
     def _read(self, name: str) -> list[str | int]:
         try:
-            labels: list[str | int] = orjson.loads(self._path(name).read_bytes().partition(b"\n")[2])
+            return _LABELS.validate_json(self._path(name).read_bytes().partition(b"\n")[2])
         except FileNotFoundError:
             raise _unknown(name) from None
-        return labels
+        except ValueError:
+            detail = f"The file of filter {name!r} is damaged; replace it with PUT /v1/filters/{name}, or delete it."
+            raise ProblemError("damaged-filter", detail) from None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

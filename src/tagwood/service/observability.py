@@ -73,6 +73,8 @@ _ROUTES = (
         "/v1/labels",
         "/v1/labels/{label}",
         "/v1/tree",
+        "/v1/filters",
+        "/v1/filters/{name}",
         "/v1/model",
         "/v1/feedback",
         "/v1/learn",
@@ -84,7 +86,7 @@ _ROUTES = (
     *("/v1/projects/{project_id}/suggest-batch", "/v1/projects/{project_id}/learn", "/v1/detect-language"),
     *("/v1/projects/{project_id}/reconcile", "/v1/projects/{project_id}/reconcile/suggest/entity"),
     *("/v1/projects/{project_id}/reconcile/preview", "/v1/projects/{project_id}/reconcile/view"),
-    *("/health", "/ready", "/metrics", "other"),
+    *("/health", "/ready", "/metrics", "/openapi.json", "other"),
 )
 _ROUTE_NUMBER = {route: number for number, route in enumerate(_ROUTES)}
 _STATUSES = ("1xx", "2xx", "3xx", "4xx", "5xx")

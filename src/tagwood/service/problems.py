@@ -24,6 +24,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "not-found": (404, "Not found"),
     "unknown-label": (404, "The label is not in the vocabulary"),
     "unknown-filter": (404, "There is no such filter"),
+    "damaged-filter": (404, "The file of the filter is damaged"),
     "method-not-allowed": (405, "The method is not allowed"),
     "timeout": (408, "The body took too long to arrive"),
     "conflict": (409, "This service cannot do that"),
@@ -90,7 +91,7 @@ def from_validation(errors: Sequence[Any]) -> ProblemError:
     """Return pydantic's errors as a problem; the invalid values themselves are not repeated."""
     found = list(dict.fromkeys(FieldError(_pointer(error["loc"]), _message(error)) for error in errors))
     first = found[0]
-    place = first.pointer.removeprefix("#/")
+    place = first.pointer.removeprefix("#").removeprefix("/")
     return ProblemError("invalid-request", f"{place}: {first.detail}" if place else first.detail, found)
 
 
@@ -112,4 +113,4 @@ def _pointer(loc: Sequence[str | int]) -> str:
     shown = [str(step) for step in loc if not (isinstance(step, str) and (step in _TYPES or "[" in step))]
     if shown and shown[0] in ("query", "path", "header"):
         return ".".join(shown)
-    return "#/" + "/".join(shown)
+    return "#" + "".join(f"/{step}" for step in shown)

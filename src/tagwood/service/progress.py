@@ -67,14 +67,18 @@ def summarise(content: bytes, vocab: LabelVocab, language: str | None, limit: in
     for line, record in records:
         period = periods.setdefault(record.time[:length], Counter())
         period["records"] += 1
+        keys = set()
         for kind in DECISIONS:
             for label in line.get(kind) or ():
                 name, key = _name_and_key(label)
                 names[key] = name
+                keys.add(key)
                 period[kind] += 1
                 by_label.setdefault(key, Counter())[kind] += 1
+        for key in keys:
+            by_label[key]["records"] += 1
     found = sorted(by_label.items(), key=lambda one: (-one[1]["rejected"] - one[1]["added"], -one[1]["accepted"], one))
-    shown = [(key, counts) for key, counts in found if counts.total() > counts["untouched"]][:limit]
+    shown = [(key, one) for key, one in found if one["accepted"] + one["rejected"] + one["added"]][:limit]
     return {
         **_counts(sum(periods.values(), Counter())),
         "texts": len({record.text for _, record in records}),

@@ -162,6 +162,10 @@ class FilterSummary(BaseModel):
     version: int = Field(description="1, 2, ...; a deleted filter begins again.")
     created: str = Field(description="Time of this version.")
     labels: int = Field(description="Number of labels that were sent.")
+    damaged: bool = Field(
+        default=False,
+        description="Whether its file is damaged, and lost facts 0 or empty; PUT replaces it, DELETE removes it.",
+    )
 
 
 class FilterResponse(FilterSummary):
@@ -472,7 +476,7 @@ class ModelResponse(BaseModel):
 class DecisionCounts(BaseModel):
     """Numbers of decisions; people agree with a suggestion by accepting it."""
 
-    records: int
+    records: int = Field(description="Number of records with these decisions.")
     accepted: int
     rejected: int
     added: int

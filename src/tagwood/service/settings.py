@@ -111,6 +111,8 @@ class ServiceSettings:
                     given=repr(origin),
                     hint="For example https://library.example",
                 )
+        if self.filters is not None:
+            _check_folder(self.filters, "--filters")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, to be sent to a worker process."""
@@ -120,3 +122,10 @@ class ServiceSettings:
     def from_dict(cls, values: dict[str, Any]) -> ServiceSettings:
         """Rebuild the settings from the values of `to_dict`."""
         return TypeAdapter(ServiceSettings).validate_python(values)
+
+
+def _check_folder(path: Path, option: str) -> None:
+    """Raise an error if a path is not a folder and cannot become one, because it or a part of it is a file."""
+    existing = next((one for one in (path, *path.parents) if one.exists()), None)
+    if existing is not None and not existing.is_dir():
+        raise InputError(f"{option} must be a folder", given=f"the file {existing}", hint="Name another path.")

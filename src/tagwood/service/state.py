@@ -137,15 +137,19 @@ class LoadedModel:
             if found is not None:
                 return found
             if vocab.names is not None or not label.isdecimal() or len(label) > 10:
-                near = self.names.search(label[:100], 1)
-                hint = f" Did you mean {near[0].matched!r}?" if near else ""
-                raise ProblemError.at(pointer, f"There is no label {label[:100]!r}.{hint}", "unknown-label")
+                detail = f"There is no label {label[:100]!r}.{self.did_you_mean(label)}"
+                raise ProblemError.at(pointer, detail, "unknown-label")
             label = int(label)  # in a vocabulary without names, labels are named by their ids
         row = int(vocab.find_many([label])[0])
         if row < 0:
             known = f"Label ids are 0 to {len(vocab) - 1}" if vocab.id_kind == "row" else "No label has this id"
             raise ProblemError.at(pointer, f"{known}; got {label}.", "unknown-label")
         return row
+
+    def did_you_mean(self, label: str) -> str:
+        """Return the question that follows an unknown label: the nearest name; empty if none is near."""
+        near = self.names.search(label[:100], 1)
+        return f" Did you mean {near[0].matched!r}?" if near else ""
 
     def language(self, language: str | None) -> str | None:
         """Return the language if the vocabulary has it, else None."""
@@ -379,5 +383,4 @@ def _passport(manifest: Manifest | None) -> dict[str, Any]:
     if manifest is None:
         return {}
     names = ("created", "notes", "seed", "training_seconds", "fingerprint", "versions", "format_version")
-    size = sum(file.bytes for file in manifest.files.values())
-    return {**{name: getattr(manifest, name) for name in names}, "bytes": size}
+    return {**{name: getattr(manifest, name) for name in names}, "bytes": manifest.folder_bytes}

@@ -119,6 +119,11 @@ class Manifest:
     golden: Node | None  # stored inputs and their expected rankings, or None
     files: dict[str, FileRecord]  # size and hashes of every other file, by name
 
+    @property
+    def folder_bytes(self) -> int:
+        """Size of the model folder: of the manifest and of every other file."""
+        return len(manifest_bytes(self)) + sum(file.bytes for file in self.files.values())
+
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as JSON values, in the order of the file."""
         values: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,10 +29,7 @@ async def put_filter(request: Request, body: FilterRequest, name: FilterName) ->
     loaded = state.holder.current
     found = await state.in_thread(known_labels, loaded.tagger.vocab_, body.labels)
     if found.n_unknown and body.unknown == "error":
-        detail = (
-            f"{found.n_unknown:,} of {len(body.labels):,} labels are unknown; send unknown='ignore' to leave them out."
-        )
-        raise ProblemError.at("#/labels", detail, "unknown-label")
+        raise await state.in_thread(_unknown, loaded, body.labels, found.n_unknown)
     facts = await state.in_thread(state.filters.put, name, body.labels)
     return {**facts._asdict(), "known": len(found), "unknown": found.n_unknown}
 
@@ -58,3 +57,16 @@ async def delete_filter(request: Request, name: FilterName) -> Response:
 def _counted(state: ServiceState, loaded: LoadedModel, facts: FilterFacts) -> dict[str, Any]:
     found = state.filters.filter_of(loaded.tagger, [facts.name])
     return {**facts._asdict(), "known": len(found), "unknown": found.n_unknown}
+
+
+def _unknown(loaded: LoadedModel, labels: Sequence[str | int], n_unknown: int) -> ProblemError:
+    """Return the problem that labels are unknown, which names the first of them."""
+    place = int(np.argmin(loaded.tagger.vocab_.find_many(labels)))  # unknown ones are -1, which is the least
+    first, hint = labels[place], ""
+    if isinstance(first, str):
+        first, hint = first[:100], loaded.did_you_mean(first)
+    detail = (
+        f"{n_unknown:,} of {len(labels):,} labels are unknown, the first is {first!r}.{hint} "
+        "Send unknown='ignore' to leave them out."
+    )
+    return ProblemError.at(f"#/labels/{place}", detail, "unknown-label")
