@@ -3,14 +3,14 @@
 In: rows X, groups of rows, labels of groups. Out: labels of rows (`Imputed`), or the label embeddings.
 
 Decisions. Rows are scaled to norm 1, so that "close" means cosine. The paper's Algorithm 1 does not define ties and
-sums of zero; `reference.impute` in the kernel tests does. Beyond the paper, `contrast` subtracts the mean of all rows
-(each as often as it is in groups) from every row that is summed into an embedding. The sum over random groups of g rows
-is the label's own rows plus g - 1 times the mean row; without contrast, embeddings point to what all rows share, and
-picking the closest rows makes it worse. On EURLEX57K in random groups of 10, a quarter of the assignments is right
-without contrast and more than three quarters with it. `contrast=0` is the paper's algorithm. With contrast the start is
-almost right, and large steps follow wrong picks: `step_size` 0.03 was best on held-out training rows of two sets
-(docs/experiments/eagle.md); the paper gives no value. `margin` is relative, because the cosine of the closest row may
-be 0.1 for one label and 0.8 for another; it was chosen in the same way.
+sums of zero; `reference.impute` in the kernel tests does. Beyond the paper, `contrast` subtracts a background from
+every row that is summed into an embedding: the mean of the rows of all groups without the label (each as often as it is
+in groups), or of all rows if every group has it. The sum over random groups of g rows is the label's own rows plus
+g - 1 times such a row; without contrast, embeddings point to what all rows share, and picking the closest rows makes it
+worse. On EURLEX57K in random groups of 10, a quarter of the assignments is right without contrast and four fifths with
+it. `contrast=0` is the paper's algorithm. With contrast the start is almost right, and large steps follow wrong picks:
+`step_size` 0.03 was best on held-out training rows of two sets; the paper gives no value. `margin` is relative, because
+the cosine of the closest row may be 0.1 for one label and 0.8 for another; it was chosen in the same way.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def impute_labels(
         How far the embedding moves towards the picked rows, relative to its length. Small values stay near the start,
         which is good with `contrast`.
     contrast
-        How much of the mean of all rows is subtracted before rows are summed, from 0 (the paper's algorithm) to 1. Keep
-        1 for text and other non-negative features.
+        How much of the mean row of the groups without the label is subtracted before rows are summed, from 0 (the
+        paper's algorithm) to 1. Keep 1 for text and other non-negative features.
     soft
         Let rows almost as close as the closest one share the label, with shares in `weights`. A model that weights
         entries (``LinearTree.fit(X, found.labels, sample_weight=found.weights)``) learns more from it.
@@ -198,16 +198,43 @@ def impute_from_scores(
 ) -> Imputed:
     """Assign each label of a group to the row of the group with the highest score for it, or to all such rows.
 
-    This is the second round of "impute, fit, impute, fit" with the scores of a trained model, higher is better:
-    ``model.rank(X, k=100).to_csr()``, (n_rows, n_labels). Pairs that are not stored have no score. Where no row of a
-    group has a score for a label of the group, the label stays with its rows in `previous`, or without it with all
-    rows of the group. `similarity` of the result contains the scores, 0 where there was none.
+    This is the second round of "impute, fit, impute, fit" with the scores of a trained model. Take the scores from
+    `tagwood.models.base.out_of_fold`, with the group of each row: a model that was trained on a row returns the labels
+    it was trained on, right or wrong. Where no row of a group has a score for a label of the group, the label stays
+    with its rows in `previous`, or without it with all rows of the group.
+
+    Parameters
+    ----------
+    scores
+        (n_rows, n_labels), higher is better; pairs that are not stored have no score.
+    sample_groups, group_labels
+        As in `impute_labels`.
+    previous
+        The first round.
+
+    Returns
+    -------
+    Imputed
+        `similarity` contains the scores, 0 where there was none.
 
     Examples
     --------
     >>> scores = [[0.9, 0.2], [0.4, 0.3]]
     >>> impute_from_scores(scores, [[0], [0]], [[0, 1]]).labels.toarray().astype(int).tolist()
     [[1, 0], [0, 1]]
+
+    Scores for `scores`, where row r is in group ``group_of[r]``:
+
+    >>> from tagwood import LinearTree
+    >>> from tagwood.models.base import out_of_fold
+    >>> X, group_of = np.repeat(np.eye(2), 6, axis=0), np.arange(12) % 6
+    >>> pairs, both = np.eye(6)[group_of], [[0, 1]] * 6
+    >>> first = impute_labels(X, pairs, both, method="baseline")
+    >>> def rank(train, held):
+    ...     return LinearTree(threads=1).fit(X[train], first.labels[train]).rank(X[held], k=100)
+    >>> scores = out_of_fold(group_of, rank).to_csr()
+    >>> impute_from_scores(scores, pairs, both, previous=first).labels.shape
+    (12, 2)
     """
     groups = GroupedLabels(sample_groups, group_labels)
     matrix = check_features(scores, name="scores")
@@ -290,8 +317,9 @@ class _KernelArrays:
         by_group = csr_parts(sparse.csr_array(members.T))
         by_label = sparse.csc_array(groups.group_labels)
         unit = _kernels.normalize_rows(parts.indptr, parts.data, threads)
-        # The mean of the summed rows: a row counts as often as it is in groups. The plain mean of all rows differs from
-        # it at random, and for a label of most groups that difference would be most of its embedding.
+        # The mean of all rows, each as often as it is in groups; the kernels derive from it the mean of the groups
+        # without a label. A plain mean of all rows differs from it at random, and for a label of most groups that
+        # difference would be most of its embedding.
         counts = np.diff(members.indptr)
         weighted = unit * np.repeat(counts, np.diff(parts.indptr))
         mean = np.bincount(parts.indices, weighted, minlength=parts.n_cols) / max(1, counts.sum())
