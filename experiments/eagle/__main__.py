@@ -34,10 +34,26 @@ def jobs(part: str, store: dict[str, dict[str, Any]], quick: bool) -> Iterator[l
         yield list(getattr(xmc, part)())
 
 
+def in_words(key: str) -> str:
+    """Return a key as it is typed and printed: with spaces, since a bar would end a cell of a Markdown table."""
+    return key.replace("|", " ")
+
+
+def beginnings(keys: list[str]) -> str:
+    """Return how keys begin.
+
+    Examples
+    --------
+    >>> beginnings(["table2|delicious|R-4|0|auto", "table2|delicious|R-4|1|auto", "table2|delicious|R-10|0|auto"])
+    'table2 delicious R-4, table2 delicious R-10'
+    """
+    return ", ".join(dict.fromkeys(" ".join(key.split("|")[:3]) for key in keys))
+
+
 def main() -> None:
     parser = PAGE.parser(__doc__, quick=True)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"which of {', '.join(PARTS)}; default all")
-    parser.add_argument("--only", default="", help="run only jobs whose key contains this")
+    parser.add_argument("--only", default="", help='run only jobs whose key contains this, as in "table3 mnist 50"')
     parser.add_argument("--report", action="store_true", help="only write the page from earlier results")
     add_cluster(parser)
     args = parser.parse_args()
@@ -45,14 +61,18 @@ def main() -> None:
         parser.error(f"unknown: {', '.join(sorted(set(args.parts) - set(PARTS)))}; known: {', '.join(PARTS)}")
     torch.set_num_threads(1)
     store: dict[str, dict[str, Any]] = PAGE.load(args.out, {})
+    only, seen = in_words(args.only), []
     for part in [] if args.report else args.parts or PARTS:
         for together in jobs(part, store, args.quick):
-            missing = [(key, call) for key, call in together if key not in store and args.only in key]
+            seen += [key for key, _ in together]
+            missing = [(key, call) for key, call in together if key not in store and only in in_words(key)]
             for place, run in run_calls([call for _, call in missing], args.cluster):
                 key = missing[place][0]
                 store[key] = {**run.result, "cpu_seconds": run.cpu_seconds}
                 PAGE.save(args.out, store)
-                print(key, store[key], flush=True)
+                print(in_words(key), store[key], flush=True)
+    if seen and not any(only in in_words(key) for key in seen):
+        parser.error(f"no key contains {only!r}; keys begin with: {beginnings(seen)}")
     args.out.mkdir(parents=True, exist_ok=True)
     PAGE.write(args.out, page_blocks(store, args.out))
 
