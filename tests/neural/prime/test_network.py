@@ -128,12 +128,6 @@ def test_labels_are_hidden_in_training_only():
     assert 0.05 < share < 0.15
 
 
-def test_negatives_lack_their_centroid_as_often_as_positives():
-    module = module_of(Prototype(centroids="leave-one-out", free_vectors=0)).train()
-    share = module.draw_hidden(5000, torch.device("cpu"), more=0.5).float().mean()
-    assert float(share) == pytest.approx(0.1 + 0.9 * 0.5, abs=0.03)
-
-
 def test_text_alone_is_a_plain_dual_encoder():
     module, texts = module_of(Prototype(centroids="none", free_vectors=0)), unit(4)
     assert module.network is None

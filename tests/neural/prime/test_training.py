@@ -9,8 +9,15 @@ import pytest
 import torch
 from process_group import run_processes
 from prototype_problem import SETTINGS, numbers_of, trained_module, trained_numbers
+from torch import nn
 
-from tagwood.neural.prime import network
+from tagwood._sparse import check_labels
+from tagwood.neural.encoders.modules import FrozenRows
+from tagwood.neural.prime import network, training
+from tagwood.neural.prime.batches import Positives
+from tagwood.neural.prime.network import PrototypeModule, QueryMemory
+from tagwood.neural.prime.settings import Prototype, PrototypeLoss
+from tagwood.neural.prime.training import PrototypeData, PrototypeStep
 
 
 @pytest.fixture(autouse=True)
@@ -58,3 +65,63 @@ def test_every_weight_of_a_prototype_is_trained():
     module = trained_module()
     for (name, weight), other in zip(module.named_parameters(), begin.parameters(), strict=True):
         assert not torch.allclose(weight, other, atol=1e-6), name
+
+
+SHOWN = TEXT, TEXT_AND_VECTOR, ALL = 1, 5, 7  # sources of a prototype: text 1, centroid 2, free vector 4
+
+
+class SourcesNetwork(nn.Module):
+    """In the place of a `PrototypeNetwork`: the cosine of any query and a prototype says which sources it shows."""
+
+    def forward(self, tokens, present):
+        sources = (present * torch.tensor([1.0, 2.0, 4.0])).sum(dim=1)
+        return sources[:, None] * tokens[:, 0]
+
+
+class SameVector(nn.Module):
+    def forward(self, tokens):
+        return torch.from_numpy(tokens.states)
+
+
+@pytest.fixture
+def sources_of_a_step(monkeypatch):
+    """The sources that labels show in one step: as positives, as negatives of the batch and of the softmax.
+
+    The first 200 labels have one row, the others two; the batch holds one row of each label.
+    """
+    n = 400
+    Y = check_labels([[label] for label in [*range(n), *range(n // 2, n)]])
+    states = np.tile(np.eye(1, 5, dtype=np.float32), (Y.shape[0], 1))
+    data = PrototypeData(FrozenRows(states), FrozenRows(states[:n]), Y, [""] * Y.shape[0])
+    memory = QueryMemory(Y, 5, "leave-one-out")
+    memory.start(torch.from_numpy(states))
+    torch.manual_seed(0)
+    module = PrototypeModule(
+        SameVector(),
+        5,
+        Prototype(centroids="leave-one-out"),
+        memory=memory,
+        bank=torch.from_numpy(states[: n // 2]),
+        vector_of=torch.arange(n) // 2,
+    ).train()
+    module.network = SourcesNetwork()
+    seen = []
+    monkeypatch.setattr(training, "prototype_loss", lambda *parts: (seen.append(parts), torch.zeros(()))[1])
+    step = PrototypeStep(data, Positives(Y, 1), PrototypeLoss(softmax=1.0))
+    step(module, np.arange(n))
+    ((scores, pairs, _),) = seen
+    assert pairs.label.tolist() == list(range(n))
+    return scores.own, scores.prototypes[0], step.everything[:, 0]
+
+
+def test_positives_and_negatives_show_the_same_sources_equally_often(sources_of_a_step):
+    positive, *negatives = ([float((one == code).float().mean()) for code in SHOWN] for one in sources_of_a_step)
+    assert positive == pytest.approx([0.1, 0.45, 0.45], abs=0.05)
+    for negative in negatives:
+        assert negative == pytest.approx(positive, abs=0.05)
+
+
+def test_a_label_shows_the_same_sources_as_a_positive_and_as_a_negative(sources_of_a_step):
+    for one in sources_of_a_step:
+        assert set(one[:200].tolist()) == {TEXT, TEXT_AND_VECTOR}
+        assert set(one[200:].tolist()) == {TEXT, ALL}

@@ -18,6 +18,9 @@ Decisions
 * ``"leave-one-out"`` is the mean of the last embeddings of all queries of a label. A query is compared with the
   centroids of its own labels without itself, as at test time; otherwise a model learns to find a query inside its own
   label. It needs the last embedding of every query (n_queries * dimension numbers), as NGAME batches do.
+* The same prototype, made without one row of the label, is positive for that row and negative for the others. So which
+  sources a label has, and how many rows its centroid, says nothing about whether the label is true (tested). With the
+  centroids of all rows for negatives, a label of a single row lacked its centroid only where it was true.
 * All state is in buffers, so that checkpoints contain it.
 """
 
@@ -236,15 +239,11 @@ class PrototypeModule(nn.Module):
         found: torch.Tensor = self.network(torch.stack(tokens, dim=1), torch.stack(present, dim=1))
         return found
 
-    def draw_hidden(self, n_labels: int, device: torch.device, more: float = 0.0) -> torch.Tensor | None:
-        """Draw the labels of a step that are represented by their text alone; None for none.
-
-        `more` is the share of the positives that have no centroid: negatives must lack theirs as often, or a model
-        learns that a missing centroid means a true label.
-        """
+    def draw_hidden(self, n_labels: int, device: torch.device) -> torch.Tensor | None:
+        """Draw the labels of a step that are represented by their text alone; None for none."""
         if self.network is None or not self.training:
             return None
-        return torch.rand(n_labels, device=device) < HIDE + (1 - HIDE) * more
+        return torch.rand(n_labels, device=device) < HIDE
 
 
 def entries_of(indptr: NDArray[np.int64], indices: NDArray[Any], rows: NDArray[np.int64]) -> tuple[Any, Any]:

@@ -41,7 +41,7 @@ from tagwood.neural.encoders.text_encoder import TextEncoder
 from tagwood.neural.prime.batches import Drawn, Positives, QueryBatches, cluster_queries, cluster_rows
 from tagwood.neural.prime.label_index import LabelIndex
 from tagwood.neural.prime.loss import Pairs, Scores, prototype_loss, softmax_loss
-from tagwood.neural.prime.network import PrototypeModule, PrototypeNetwork, QueryMemory, entries_of
+from tagwood.neural.prime.network import HIDE, PrototypeModule, PrototypeNetwork, QueryMemory, entries_of
 from tagwood.neural.prime.settings import PrototypeLoss, PrototypeSettings
 from tagwood.neural.processes import gather_objects, gather_rows, share_of, world
 from tagwood.neural.torch_state import full_precision
@@ -242,17 +242,17 @@ class PrototypeStep:
         parts: PrototypeModule = module  # type: ignore[assignment]
         if parts.network is not None:
             labels = torch.from_numpy(drawn.labels).to(queries.device)
-            own, missing = None, 0.0
             if parts.settings.centroids == "leave-one-out" and parts.memory is not None:
                 rows = torch.from_numpy(drawn.rows).to(queries.device)[pairs.query]
                 known = labels[pairs.label]
-                without = parts.memory.without(rows, known)
-                missing = float((~without[1]).float().mean())
-                masked = parts.draw_hidden(known.numel(), queries.device)
-                alone = parts.prototypes(texts[pairs.label], known, without, hidden=masked)
+                hidden = parts.draw_hidden(known.numel(), queries.device)
+                alone = parts.prototypes(texts[pairs.label], known, parts.memory.without(rows, known), hidden)
                 own = (queries[pairs.query] * alone).sum(dim=1)
-            hidden = parts.draw_hidden(labels.numel(), queries.device, missing)
-            prototypes = parts.prototypes(texts, labels, hidden=hidden)
+                first = np.unique(drawn.pairs.label.numpy(), return_index=True)[1]  # pair of each label
+                prototypes = alone[torch.from_numpy(first)]
+            else:
+                own = None
+                prototypes = parts.prototypes(texts, labels, hidden=parts.draw_hidden(labels.numel(), queries.device))
             scores = Scores(scores.texts, queries @ prototypes.T, own)
         loss = prototype_loss(scores, pairs, self.loss)
         if self.loss.softmax and scores.prototypes is not None and self.data.Y.shape[1] <= MOST_SOFTMAX:
@@ -267,7 +267,8 @@ class PrototypeStep:
         """Return the cross-entropy of the positives over all labels."""
         Y = self.data.Y
         if moment // Y.shape[0] != self.epoch:
-            self.epoch, self.everything = moment // Y.shape[0], all_prototypes(module, self.data.labels)
+            self.epoch = moment // Y.shape[0]
+            self.everything = negative_prototypes(module, self.data, [self.positives.seed, 60, self.epoch])
         assert scores.prototypes is not None
         device, pairs = queries.device, drawn.pairs
         labels = torch.from_numpy(drawn.labels).to(device)
@@ -280,15 +281,24 @@ class PrototypeStep:
         return softmax_loss(own, everything[query], wrong[query])
 
 
-def all_prototypes(module: PrototypeModule, labels: EncoderInputs) -> torch.Tensor:
-    """Return the prototypes of all labels in the module's present state, without gradients."""
-    found, was_training = [], module.training
+def negative_prototypes(module: PrototypeModule, data: PrototypeData, seed: list[int]) -> torch.Tensor:
+    """Return prototypes of all labels, without gradients, with the sources they would have as positives.
+
+    A label has the centroid of its rows without one of them, drawn at random, and a share of the labels is hidden.
+    """
+    random, (n_rows, n_labels) = np.random.default_rng(seed), data.Y.shape
+    order, left_out = random.permutation(data.Y.nnz), np.zeros(n_labels, dtype=np.int64)
+    left_out[data.Y.indices[order]] = np.repeat(np.arange(n_rows), np.diff(data.Y.indptr))[order]
+    hides = random.random(n_labels) < HIDE
+    memory = module.memory if module.settings.centroids == "leave-one-out" else None
+    found, was_training, device = [], module.training, module.vector_of.device
     module.eval()
     with torch.no_grad():
-        for at in range(0, len(labels), _CHUNK):
-            ids = np.arange(at, min(at + _CHUNK, len(labels)))
-            texts = module(labels.take(ids))
-            found.append(module.prototypes(texts, torch.from_numpy(ids).to(texts.device)))
+        for at in range(0, n_labels, _CHUNK):
+            ids = np.arange(at, min(at + _CHUNK, n_labels))
+            labels, rows, hidden = (torch.from_numpy(part).to(device) for part in (ids, left_out[ids], hides[ids]))
+            centroids = None if memory is None else memory.without(rows, labels)
+            found.append(module.prototypes(module(data.labels.take(ids)), labels, centroids, hidden))
     module.train(was_training)
     return torch.cat(found)
 
