@@ -35,7 +35,7 @@ class Driver(Adapter):
 
     def more_figures(self, model: Any, X: Any, k: int) -> dict[str, float]:
         tree, search, width = model
-        nodes, _ = tree.search_effort(X, k, beam_width=width, search=search)
+        nodes = tree.search_effort(X, k, beam_width=width, search=search).nodes
         return {"nodes_per_row": float(nodes.mean())}
 
 

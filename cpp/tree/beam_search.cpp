@@ -81,7 +81,7 @@ public:
         open_leaves_(open_leaves), gathers_(o.has_copies && o.mean_copies), turns_(n_rows < kManyRows ? 1 : kTurns),
         s_(s) {}
 
-  void run(const CsrView &x, int64_t begin, int64_t end, int32_t *evaluated) {
+  void run(const CsrView &x, int64_t begin, int64_t end, int32_t *evaluated, int64_t *outputs) {
     start(x, begin, end);
     while (!s_.active.empty()) {
       s_.visits.clear();
@@ -103,8 +103,10 @@ public:
       sort_visits(s_, model_.tree.n_nodes);
       for (const Visit &visit : s_.visits) {
         score_outputs(model_, visit.node, visit.score, visit.row, s_);
-        if (evaluated)
+        if (evaluated) {
           ++evaluated[begin + visit.row];
+          outputs[begin + visit.row] += model_.tree.n_outputs(visit.node);
+        }
         if (model_.tree.is_leaf(visit.node))
           take_labels(visit);
         else
@@ -261,8 +263,9 @@ void beam_search(const ModelView &model, const CsrView &x, const SearchOptions &
   const auto level_starts = find_levels(model.tree);
   for_chunks(model, x.n_rows, o.threads, chunk_size(x, o, level_starts), [&](int64_t begin, int64_t end, Scratch &s) {
     std::fill(out.evaluated + begin, out.evaluated + end, 0);
+    std::fill(out.outputs + begin, out.outputs + end, 0);
     BeamChunk chunk(model, o, level_starts, true, x.n_rows, s);
-    chunk.run(x, begin, end, out.evaluated);
+    chunk.run(x, begin, end, out.evaluated, out.outputs);
     for (int64_t row = begin; row < end; ++row) {
       write_row(model, o, chunk.labels(row - begin), row, out);
       out.bound[row] = -1;
@@ -274,7 +277,7 @@ void beam_leaves(const ModelView &model, const CsrView &x, const SearchOptions &
   const auto level_starts = find_levels(model.tree);
   for_chunks(model, x.n_rows, o.threads, chunk_size(x, o, level_starts), [&](int64_t begin, int64_t end, Scratch &s) {
     BeamChunk chunk(model, o, level_starts, false, x.n_rows, s);
-    chunk.run(x, begin, end, nullptr);
+    chunk.run(x, begin, end, nullptr, nullptr);
     for (int64_t row = begin; row < end; ++row) {
       const Best found = chunk.leaves(row - begin);
       for (int i = 0; i < o.width; ++i) {

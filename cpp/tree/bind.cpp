@@ -230,7 +230,7 @@ struct ModelArrays {
   }
 };
 
-std::tuple<Out<int32_t>, Out<float>, Out<int32_t>, Out<int32_t>, Out<float>>
+std::tuple<Out<int32_t>, Out<float>, Out<int32_t>, Out<int32_t>, Out<float>, Out<int64_t>>
 py_search(const ArrayTuple &arrays, int n_labels, int max_outputs, int link_power, In<int64_t> x_indptr,
           In<int32_t> x_indices, In<float> x_data, int64_t n_features, bool exact, int k, int width, int64_t max_nodes,
           int copies, In<uint8_t> label_allowed, In<uint8_t> node_allowed, int threads) {
@@ -248,12 +248,13 @@ py_search(const ArrayTuple &arrays, int n_labels, int max_outputs, int link_powe
   options.threads = threads;
   Filled<int32_t> labels(x.n_rows * k), found(x.n_rows), evaluated(x.n_rows);
   Filled<float> scores(x.n_rows * k), bound(x.n_rows);
+  Filled<int64_t> outputs(x.n_rows);
   {
     nb::gil_scoped_release release;
-    const SearchOutput out{labels.data(), scores.data(), found.data(), evaluated.data(), bound.data()};
+    const SearchOutput out{labels.data(), scores.data(), found.data(), evaluated.data(), outputs.data(), bound.data()};
     exact ? exact_search(model, x, options, out) : beam_search(model, x, options, out);
   }
-  return {labels.give(), scores.give(), found.give(), evaluated.give(), bound.give()};
+  return {labels.give(), scores.give(), found.give(), evaluated.give(), bound.give(), outputs.give()};
 }
 
 std::tuple<Out<int32_t>, Out<float>> py_beam_leaves(const ArrayTuple &arrays, int n_labels, int max_outputs,
@@ -412,7 +413,8 @@ void bind_tree(nb::module_ &m) {
         arg("threshold"), arg("weight_type"), arg("seed"), arg("threads"), arg("chunk_entries") = 0,
         arg("mapped") = false, arg("start") = nb::tuple(), arg("guests") = nb::tuple());
   m.def("search", &py_search,
-        "Best k labels of each row: labels, scores, number found, nodes evaluated, bound on missed labels.",
+        "Best k labels of each row: labels, scores, number found, nodes evaluated, bound on missed labels, outputs of\n"
+        "these nodes.",
         arg("model"), arg("n_labels"), arg("max_outputs"), arg("link_power"), arg("x_indptr").noconvert(),
         arg("x_indices").noconvert(), arg("x_data").noconvert(), arg("n_features"), arg("exact"), arg("k"),
         arg("width"), arg("max_nodes"), arg("copies"), arg("label_allowed").noconvert(),

@@ -19,6 +19,7 @@ void exact_search(const ModelView &model, const CsrView &x, const SearchOptions 
       open.assign(1, {0.0f, 0});
       Best best{s.results.data(), 0, o.k};
       int32_t evaluated = 0;
+      int64_t outputs = 0;
       while (!open.empty()) {
         if (best.full() && best.items[o.k - 1].score >= open.front().score)
           break; // every factor is at most 1: nothing still open can be better
@@ -29,6 +30,7 @@ void exact_search(const ModelView &model, const CsrView &x, const SearchOptions 
         open.pop_back();
         score_outputs(model, node.id, node.score, row - begin, s);
         ++evaluated;
+        outputs += model.tree.n_outputs(node.id);
         const int32_t first = model.tree.child_ptr[node.id];
         const int n_children = model.tree.child_ptr[node.id + 1] - first;
         for (int c = 0; c < n_children; ++c) {
@@ -52,6 +54,7 @@ void exact_search(const ModelView &model, const CsrView &x, const SearchOptions 
       }
       write_row(model, o, best, row, out);
       out.evaluated[row] = evaluated;
+      out.outputs[row] = outputs;
       const bool missed = !open.empty() && !(best.full() && best.items[o.k - 1].score >= open.front().score);
       out.bound[row] = missed ? std::exp(open.front().score) : 0.0f;
     }

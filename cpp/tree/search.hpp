@@ -57,13 +57,14 @@ struct SearchOptions {
   int threads = 1;
 };
 
-// Results of one search: k places per row, unused ones -1; evaluated counts nodes; bound is the best score that an
-// unseen label may still have (0 where nothing was missed; -1 for beams, where it is unknown).
+// Results of one search: k places per row, unused ones -1; evaluated counts nodes, outputs their classifiers; bound is
+// the best score that an unseen label may still have (0 where nothing was missed; -1 for beams, where it is unknown).
 struct SearchOutput {
   int32_t *labels;
   float *scores;
   int32_t *found;
   int32_t *evaluated;
+  int64_t *outputs;
   float *bound;
 };
 

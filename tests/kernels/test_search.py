@@ -151,7 +151,7 @@ def test_leaves_of_beams_equal_the_twin(problem, width):
 def test_exact_search_equals_brute_force_over_all_labels(problem, k, masked):
     model, X, rng = problem
     allowed = rng.random(model.tree.n_labels) < 0.5 if masked else None
-    labels, scores, found, evaluated, bound = search(_kernels, model, X, k, exact=True, allowed=allowed)
+    labels, scores, found, evaluated, bound, _ = search(_kernels, model, X, k, exact=True, allowed=allowed)
     n_labels = model.tree.n_labels
     every = search(reference, model, X, n_labels, exact=True, allowed=allowed)
     all_labels, all_scores = every[0].reshape(-1, n_labels), every[1].reshape(-1, n_labels)
@@ -177,11 +177,29 @@ def test_exact_search_has_the_very_scores_of_a_beam_that_keeps_every_node(proble
     np.testing.assert_array_equal(exact[2], beam[2])
 
 
+@fixed
+@given(models(links=("sigmoid",)), st.integers(1, 12))
+def test_outputs_are_those_of_the_nodes_that_were_evaluated(problem, k):
+    model, X, _ = problem
+    tree = model.tree
+    sizes = np.diff(tree.child_ptr) + np.diff(tree.label_ptr)
+    k = min(k, tree.n_labels)
+    _, scores, _, evaluated, _, outputs = search(_kernels, model, X, k, exact=True)
+    nodes = reference.node_scores(*model.head, *X)
+    needed = nodes > np.log(scores.reshape(-1, k)[:, -1:])  # a node below the last label is not opened
+    np.testing.assert_array_equal(evaluated, needed.sum(axis=1))
+    np.testing.assert_array_equal(outputs, needed @ sizes)
+    for exact in (False, True):
+        most = tree.n_labels + tree.has_copies  # with one more than there are, the search does not stop early
+        everything = search(_kernels, model, X, most, exact=exact, width=tree.n_nodes)
+        assert everything[5].tolist() == [sizes.sum()] * X.n_rows
+
+
 @settings(deadline=None, max_examples=60)
 @given(models(max_labels=60), st.integers(1, 6), st.integers(1, 12))
 def test_a_budget_is_kept_and_its_bound_holds(problem, k, max_nodes):
     model, X, _ = problem
-    labels, scores, found, evaluated, bound = search(_kernels, model, X, k, exact=True, max_nodes=max_nodes)
+    labels, scores, found, evaluated, bound, _ = search(_kernels, model, X, k, exact=True, max_nodes=max_nodes)
     full = search(_kernels, model, X, k, exact=True)
     assert np.all(evaluated <= max_nodes)
     for row in range(X.n_rows):
@@ -222,6 +240,8 @@ def test_rows_together_get_the_bits_of_rows_alone_for_any_number_of_threads(dtyp
         for place, (part, whole) in enumerate(zip(alone, together, strict=True)):
             if place == 3 and not exact:  # nodes evaluated: a beam visits up to three leaves of a row in one go
                 assert part[0] <= whole[row] <= part[0] + 2
+            elif place == 5 and not exact:
+                assert part[0] <= whole[row] <= part[0] + 2 * model.head[2]
             else:
                 np.testing.assert_array_equal(part, whole.reshape(2500, -1)[row])
 

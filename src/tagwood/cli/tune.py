@@ -41,7 +41,7 @@ LamOption = Annotated[
 SeedsOption = Annotated[int, typer.Option(help="Trees per lambda; more make P@5 more certain.", **_PANEL)]
 LossOption = Annotated[float, typer.Option(help="Points of P@5 that may be lost for speed.", **_PANEL)]
 LatencyFlag = Annotated[
-    bool, typer.Option("--latency/--no-latency", help="Measure time, or only count nodes.", **_PANEL)
+    bool, typer.Option("--latency/--no-latency", help="Measure time, or only count classifiers.", **_PANEL)
 ]
 ForceFlag = Annotated[bool, typer.Option("--force", "-f", help="Replace existing results.", **_PANEL)]
 # Heading -> measure and how it is shown.
@@ -54,6 +54,7 @@ _COLUMNS = {
     "@5": ("depth@5", 1, ".2f"),
     "nodes": ("exact_nodes_5", 1, ".1f"),
     "beam": ("beam_nodes_5", 1, ".1f"),
+    "outputs": ("exact_outputs_5", 1, ".0f"),
     "p50": ("exact_p50_5", 1, ".1f"),
     "p99": ("exact_p99_5", 1, ".1f"),
     "beam p50": ("beam_p50_5", 1, ".1f"),
@@ -108,9 +109,9 @@ def tune(
     With --tree, label trees are compared instead, from lambda=0 (similar labels together) towards 2 (frequent labels
     near the root). Recommended is the lambda with the lowest latency of exact search for five labels among those that
     surely lose less than 0.3 points of P@5 against lambda=0. The table shows for each lambda: P@k in percent, expected
-    depth@k, nodes that a search for five labels evaluates (exact, and beam of 10), microseconds per row (median and
-    99th percentile, exact and beam), and the gain in P@5 over lambda=0 with its 95 % interval over rows and seeds.
-    Latency should be measured on an idle machine.
+    depth@k, nodes that a search for five labels evaluates (exact, and beam of 10), classifiers of exact search,
+    microseconds per row (median and 99th percentile, exact and beam), and the gain in P@5 over lambda=0 with its 95 %
+    interval over rows and seeds. Latency should be measured on an idle machine.
     """
     chosen = common.choose_recipe(recipe, settings, jobs if tree else None)
     tagger = chosen.tagger()

@@ -71,6 +71,27 @@ def search(
     return labels.ravel(), scores.ravel(), found
 
 
+def node_scores(
+    model: _Model,
+    n_labels: int,
+    max_outputs: int,
+    link_power: int,
+    x_indptr: _I64,
+    x_indices: _I32,
+    x_data: _F32,
+    n_features: int,
+) -> _F64:
+    """Return the (n_rows, n_nodes) log scores of the paths to all nodes."""
+    X, child_ptr = _dense(x_indptr, x_indices, x_data, n_features), model[0]
+    scores = np.zeros((X.shape[0], child_ptr.size - 1))
+    for node in range(child_ptr.size - 1):
+        W, b = read_node(model, node, n_features)
+        children = slice(child_ptr[node], child_ptr[node + 1])
+        n_children = children.stop - children.start
+        scores[:, children] = scores[:, [node]] + log_link(X @ W.T + b, link_power)[:, :n_children]
+    return scores
+
+
 def beam_leaves(
     model: _Model,
     n_labels: int,

@@ -140,8 +140,10 @@ def test_an_ensemble_is_the_mean_of_its_trees(problem):
     assert not same_arrays(ensemble.trees_[0], ensemble.trees_[1])
     wanted = Ranking.merge([member.rank(X, k=6, beam_width=6) for member in members]).top(3)
     assert ensemble.rank(X, k=3) == wanted
-    effort, _ = ensemble.search_effort(X, k=20)
-    assert effort.tolist() == sum(m.search_effort(X, k=20)[0] for m in members).tolist()
+    effort = ensemble.search_effort(X, k=20)
+    for field in ("nodes", "outputs"):
+        parts = sum(getattr(m.search_effort(X, k=20), field) for m in members)
+        assert getattr(effort, field).tolist() == parts.tolist()
 
 
 def test_matcher_negatives_show_a_leaf_the_rows_that_the_levels_above_send():

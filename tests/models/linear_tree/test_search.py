@@ -168,13 +168,13 @@ def test_pairs_that_do_not_fit_are_refused(model, problem, pairs, message):
 
 def test_a_budget_limits_the_nodes_of_an_exact_search(model, problem):
     X = problem[0]
-    nodes, bound = model.search_effort(X, k=3)
+    nodes, bound, _ = model.search_effort(X, k=3)
     assert not bound.any()
-    few, few_bound = model.search_effort(X, k=3, max_nodes=2)
+    few, few_bound, _ = model.search_effort(X, k=3, max_nodes=2)
     assert few.max() == 2
     assert few_bound.max() > 0
     assert np.all(few <= nodes)
-    wide, beam_bound = model.search_effort(X[:60], k=3, search="beam", beam_width=10)
+    wide, beam_bound, _ = model.search_effort(X[:60], k=3, search="beam", beam_width=10)
     assert set(beam_bound.tolist()) == {-1}
     assert nodes[:60].mean() <= wide.mean()  # both visit the best node first and stop early
     assert wide.mean() < 1 + model.trees_[0].tree.n_nodes / 2

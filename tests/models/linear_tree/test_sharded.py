@@ -59,6 +59,9 @@ def test_shards_give_the_labels_and_scores_of_the_whole(
     assert whole.labels.tolist() == found.labels.tolist()
     assert whole.scores.tobytes() == found.scores.tobytes()
     assert whole.found.tolist() == found.found.tolist()
+    assert np.all(whole.evaluated <= found.evaluated)  # whole trees stop early
+    assert np.all(whole.outputs <= found.outputs)
+    assert found.outputs.max() <= n_labels + (5 if n_copies else 0) + tree.n_nodes - 1
     mean = SearchPlan(False, width, 0, "mean", allowed)
     whole, found = weights.search(X, 5, mean, 1), in_shards(weights, n_shards, dtype).search(X, 5, mean, 1)
     np.testing.assert_allclose(whole.scores, found.scores, rtol=1e-5, atol=1e-7)

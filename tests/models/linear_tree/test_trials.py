@@ -11,13 +11,12 @@ from tagwood.models.linear_tree.trials import (
     SweepPlan,
     SweepPoint,
     TreeSweep,
-    mean_outputs,
+    Trial,
     paired_gains,
     single_row_times,
     split_rows,
     sweep_trees,
 )
-from tagwood.ranking import Ranking
 from tagwood.trees import build_balanced_tree, build_interpolated_tree
 from tagwood.trees.label_tree import LabelTree
 
@@ -213,8 +212,27 @@ def test_seeds_widen_the_interval():
     assert gain[2] - gain[1] > 0.05 > alone[2] - alone[1]
 
 
-def test_classifiers_are_counted_on_the_paths_of_the_labels():
-    tree = LabelTree.from_nested([[0, 1, 2, 3], [4]], 5)  # a root with two leaves, of four labels and of one
-    often, seldom = (Ranking.from_lists([[(label, 1.0)]] * 3, n_labels=5) for label in (0, 4))
-    assert mean_outputs(tree, often) == pytest.approx((2 + 4) / 2)
-    assert mean_outputs(tree, seldom) == pytest.approx((2 + 1) / 2)
+@pytest.mark.parametrize("leaf_of_row", [lambda row: row % 4, lambda row: 3 if row % 8 == 7 else 0])
+def test_the_cost_of_a_search_are_the_classifiers_of_its_nodes(leaf_of_row):
+    """Each row has the five labels of a leaf: a search passes the root and that leaf once, however many it finds."""
+    tree = LabelTree.from_nested([list(range(0, 12)), *(list(range(a, a + 6)) for a in (12, 18, 24))], 30)
+    leaves = np.array([leaf_of_row(row) for row in range(160)])
+    X = np.eye(4, dtype=np.float32)[leaves]
+    first = np.array([0, 12, 18, 24])[leaves]
+    Y = sparse.lil_array((160, 30))
+    for row, label in enumerate(first.tolist()):
+        Y[[row], label : label + 5] = 1
+    model = LinearTree(threads=1, rare_label_weight=0).fit(X, Y.tocsr(), tree=tree)
+    effort = model.search_effort(X, k=5)
+    assert set(effort.nodes.tolist()) == {2}
+    assert effort.outputs.tolist() == np.where(leaves == 0, 4 + 12, 4 + 6).tolist()
+
+
+def test_trials_report_the_classifiers_that_searches_evaluate(problem, labels):
+    X, model = problem[0], LinearTree(**SMALL)
+    trial = Trial(model, X, labels, X[:50], labels[:50], {})
+    fitted, measures, _ = trial.run(0.0, seed=0)
+    for search in ("exact", "beam"):
+        for k in (1, 5):
+            effort = fitted.search_effort(X[:50], k, search=search)
+            assert measures[f"{search}_outputs_{k}"] == effort.outputs.mean() > measures[f"{search}_nodes_{k}"]

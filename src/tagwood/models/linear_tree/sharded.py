@@ -112,9 +112,10 @@ class ShardedWeights(TreeWeights):
         width = min(plan.beam_width, tree.n_nodes)
         row, node = np.arange(X.n_rows), np.zeros(X.n_rows, dtype=np.int32)
         score = np.zeros(X.n_rows, dtype=np.float32)
-        evaluated = np.zeros(X.n_rows, dtype=np.int32)
+        n_outputs = n_children + np.diff(tree.label_ptr)
+        opened: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
         while (inner := n_children[node] > 0).any():
-            evaluated += np.bincount(row[inner], minlength=X.n_rows).astype(np.int32)
+            opened.append((row[inner], node[inner]))
             logs, _ = self._open(X, row[inner], node[inner], score[inner], threads)
             sizes = n_children[node[inner]].astype(np.int64)
             below = ranges(tree.child_ptr[node[inner]].astype(np.int64), sizes).astype(np.int32)
@@ -126,8 +127,12 @@ class ShardedWeights(TreeWeights):
             score = np.concatenate([score[~inner], logs])
             best = _best_of_rows(row, score, node, width)
             row, node, score = row[best], node[best], score[best]
-        evaluated += np.bincount(row, minlength=X.n_rows).astype(np.int32)
-        return self._labels(X, k, plan, (row, node, score), evaluated, threads)
+        rows, nodes = (np.concatenate(part) for part in zip(*opened, (row, node), strict=True))
+        effort = (
+            np.bincount(rows, minlength=X.n_rows).astype(np.int32),
+            np.bincount(rows, weights=n_outputs[nodes], minlength=X.n_rows).astype(np.int64),
+        )
+        return self._labels(X, k, plan, (row, node, score), effort, threads)
 
     def _labels(
         self,
@@ -135,7 +140,7 @@ class ShardedWeights(TreeWeights):
         k: int,
         plan: SearchPlan,
         leaves: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]],
-        evaluated: NDArray[np.int32],
+        effort: tuple[NDArray[np.int32], NDArray[np.int64]],
         threads: int,
     ) -> Found:
         row, node, score = leaves
@@ -156,7 +161,7 @@ class ShardedWeights(TreeWeights):
         out_scores = np.zeros((X.n_rows, k), dtype=np.float32)
         out_labels[row, place], out_scores[row, place] = labels, probabilities
         bound = np.full(X.n_rows, -1, dtype=np.float32)
-        return Found(out_labels.ravel(), out_scores.ravel(), found, evaluated, bound)
+        return Found(out_labels.ravel(), out_scores.ravel(), found, effort[0], bound, effort[1])
 
     def _open(
         self,

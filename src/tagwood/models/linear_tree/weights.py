@@ -94,13 +94,17 @@ class ModelArrays(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Result of a search: `k` places per row, the first `found` of them used."""
+    """Result of a search: `k` places per row, the first `found` of them used.
+
+    `evaluated` are the nodes that were looked into, `outputs` their classifiers.
+    """
 
     labels: NDArray[np.int32]
     scores: NDArray[np.float32]
     found: NDArray[np.int32]
     evaluated: NDArray[np.int32]
     bound: NDArray[np.float32]
+    outputs: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -399,11 +403,13 @@ def _exact_mean(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, thr
     labels = np.full((X.n_rows, k), -1, dtype=np.int32)
     scores = np.zeros((X.n_rows, k), dtype=np.float32)
     n_found, evaluated = np.zeros(X.n_rows, dtype=np.int32), np.zeros(X.n_rows, dtype=np.int32)
+    outputs = np.zeros(X.n_rows, dtype=np.int64)
     rows, most, whole = np.arange(X.n_rows), min(2 * k, n_labels), X.to_scipy()
     while rows.size:
         part = X if rows.size == X.n_rows else csr_parts(whole[rows])
         found = weights.search_places(part, most, replace(plan, merge="max"), 2, threads)
         evaluated[rows] += found.evaluated
+        outputs[rows] += found.outputs
         best, means = _rank_by_mean(weights, part, found, most, k, threads)
         last = found.scores.reshape(-1, most)[:, -1]
         full = best.shape[1] == k
@@ -413,7 +419,7 @@ def _exact_mean(weights: TreeWeights, X: CsrParts, k: int, plan: SearchPlan, thr
         labels[ready, : best.shape[1]], scores[ready, : best.shape[1]] = best[done], means[done]
         n_found[ready] = np.minimum(found.found[done], k)
         rows, most = rows[~done], min(4 * most, n_labels)
-    return Found(labels.ravel(), scores.ravel(), n_found, evaluated, np.zeros(X.n_rows, dtype=np.float32))
+    return Found(labels.ravel(), scores.ravel(), n_found, evaluated, np.zeros(X.n_rows, dtype=np.float32), outputs)
 
 
 def _rank_by_mean(
