@@ -10,8 +10,8 @@ import argparse
 import json
 import os
 import platform
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from benchmarks import ROOT
 MARKER = "<!-- results -->"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Page:
     """A page of the site and the results it shows.
 
@@ -31,22 +31,29 @@ class Page:
         Folder: ``"benchmarks"`` or ``"experiments"``.
     name
         Name of the files without their suffix.
+    fresh
+        Whether stored results are measured again: ``--fresh``.
     """
 
     kind: str
     name: str
+    fresh: bool = False
+    _measured: set[tuple[str, ...]] = field(default_factory=set, repr=False)
 
     @property
     def published(self) -> Path:
         """The folder of the site."""
         return ROOT / "docs" / self.kind
 
-    def parser(self, doc: str | None, *, quick: bool = False) -> argparse.ArgumentParser:
+    def parser(self, doc: str | None, *, quick: bool = False, keeps: bool = False) -> argparse.ArgumentParser:
         """Return an argument parser with ``--out`` and ``--publish``, which set ``out``.
 
-        With `quick` it also has ``--quick``: little data, in a few minutes, into a folder of its own.
+        With `quick` it also has ``--quick``: little data, in a few minutes, into a folder of its own. With `keeps`, for
+        pages whose stored results are not measured again, it has ``--fresh``, which sets `fresh`.
         """
-        parser = _Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+        parser = _Parser(
+            self, description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        )
         folder = ROOT / "build" / self.kind
         parser.add_argument("--out", type=Path, default=folder, metavar="FOLDER", help=f"default: {folder}")
         parser.add_argument(
@@ -62,7 +69,33 @@ class Page:
                 action="store_true",
                 help=f"few rows, to see that it runs; results go to {(folder / 'quick').relative_to(ROOT)}",
             )
+        if keeps:
+            parser.add_argument("--fresh", action="store_true", help="measure again what is stored already")
         return parser
+
+    def missing(self, store: Mapping[str, Any], *keys: str) -> bool:
+        """Tell whether the result under `keys`, one for each level of `store`, is to be measured in this run.
+
+        With ``--fresh`` everything is missing the first time that it is asked for.
+
+        Examples
+        --------
+        >>> store = {"set": {"rows": [1, 2]}}
+        >>> Page("benchmarks", "x").missing(store, "set", "rows"), Page("benchmarks", "x").missing(store, "set", "time")
+        (False, True)
+        >>> page = Page("benchmarks", "x", fresh=True)
+        >>> page.missing(store, "set", "rows"), page.missing(store, "set", "rows")
+        (True, False)
+        """
+        again = self.fresh and keys not in self._measured
+        if self.fresh:
+            self._measured.add(keys)
+        here: Any = store
+        for key in keys:
+            if again or key not in here:
+                return True
+            here = here[key]
+        return False
 
     def load(self, out: Path, default: Any = None) -> Any:
         """Return the results in a folder, or the default."""
@@ -89,12 +122,17 @@ class Page:
 class _Parser(argparse.ArgumentParser):
     """A parser whose ``--quick`` keeps results of few rows apart from those of whole runs."""
 
+    def __init__(self, page: Page, **options: Any) -> None:
+        super().__init__(**options)
+        self._page = page
+
     def parse_args(self, *args: Any, **options: Any) -> Any:
         """Return the arguments; a quick run has a folder of its own unless ``--out`` names one."""
         found = super().parse_args(*args, **options)
+        self._page.fresh = getattr(found, "fresh", False)
         if getattr(found, "quick", False):
-            if found.out.parent == ROOT / "docs":
-                self.error("--quick results are not published: leave out --quick or --publish")
+            if found.out.resolve().is_relative_to(ROOT.resolve() / "docs"):
+                self.error("--quick results are not published: leave out --publish, or name another folder with --out")
             if found.out == self.get_default("out"):
                 found.out = found.out / "quick"
         return found

@@ -38,13 +38,12 @@ LONG_ENOUGH = 1.0  # seconds, to tell what other processes did
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = PAGE.parser(__doc__)
+    parser = PAGE.parser(__doc__, keeps=True)
     parser.add_argument("--data", nargs="+", metavar="NAME", help="problems; default: all but two small ones")
     parser.add_argument("--tools", nargs="+", choices=[t.name for t in TOOLS], help="default: all")
     parser.add_argument("--scale", type=float, default=1.0, help="of the synthetic problems, above 0 to 1")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=240, help="time limit of a step; default 240")
-    parser.add_argument("--fresh", action="store_true", help="repeat earlier measurements")
     parser.add_argument("--keep-models", action="store_true", help="leave models in .cache/bench/models")
     parser.add_argument("--quick", action="store_true", help="2,000 rows of each set, to try it out")
     parser.add_argument("--report", action="store_true", help="only write the page from earlier results")

@@ -137,11 +137,10 @@ def page_blocks(content: dict[str, Any]) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = PAGE.parser(__doc__)
+    parser = PAGE.parser(__doc__, keeps=True)
     parser.add_argument("--data", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60, help="time limit of a step")
-    parser.add_argument("--fresh", action="store_true", help="train libpecos again")
     parser.add_argument("--quick", action="store_true", help="2,000 rows of each set, to try it out")
     args = parser.parse_args()
     content: dict[str, Any] = {"machine": machine(), "sets": {}}

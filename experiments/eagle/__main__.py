@@ -51,7 +51,7 @@ def beginnings(keys: list[str]) -> str:
 
 
 def main() -> None:
-    parser = PAGE.parser(__doc__, quick=True)
+    parser = PAGE.parser(__doc__, quick=True, keeps=True)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"which of {', '.join(PARTS)}; default all")
     parser.add_argument("--only", default="", help='run only jobs whose key contains this, as in "table3 mnist 50"')
     parser.add_argument("--report", action="store_true", help="only write the page from earlier results")
@@ -65,7 +65,7 @@ def main() -> None:
     for part in [] if args.report else args.parts or PARTS:
         for together in jobs(part, store, args.quick):
             seen += [key for key, _ in together]
-            missing = [(key, call) for key, call in together if key not in store and only in in_words(key)]
+            missing = [(key, call) for key, call in together if only in in_words(key) and PAGE.missing(store, key)]
             for place, run in run_calls([call for _, call in missing], args.cluster):
                 key = missing[place][0]
                 store[key] = {**run.result, "cpu_seconds": run.cpu_seconds}

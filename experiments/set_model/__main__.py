@@ -2,7 +2,7 @@
 
 ``python -m experiments.set_model --in-tagger`` measures what a Tagger uses: boosted trees that read other candidates
 of a row. ``python -m experiments.set_model`` measures a network that does so, on three sets or those of ``--data``.
-Results in the output folder are kept.
+Results in the output folder are kept; ``--fresh`` measures them again.
 
 An ensemble of tree, neighbours and names proposes 30 labels a row with probabilities. A network of two attention layers
 over the candidates changes these probabilities; the GRU decoder of OTSeq2Set generates sets from the same inputs, as
@@ -94,7 +94,7 @@ def _judge(held: Candidates, found: NDArray[Any]) -> float:
 
 def measure(name: str, out: Path, quick: bool) -> None:
     """Measure a set whose results are missing."""
-    if name in PAGE.load(out, {}):
+    if not PAGE.missing(PAGE.load(out, {}), name):
         return
     began = time.process_time()
     held, test = read_candidates(name, quick)
@@ -183,7 +183,7 @@ def page_blocks(store: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    parser = PAGE.parser(__doc__, quick=True)
+    parser = PAGE.parser(__doc__, quick=True, keeps=True)
     parser.add_argument("--data", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--in-tagger", action="store_true", help="measure inside a Tagger, which needs no network")
     parser.add_argument("--seeds", nargs="+", type=int, default=list(range(SEEDS)), help="of --in-tagger")
