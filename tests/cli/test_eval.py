@@ -140,7 +140,7 @@ def test_matrices_of_scores_meet_matrices_of_labels(tmp_path, capsys):
         (["--slices"], "--slices must know how often"),
         (["--propensity", "amazn"], "Did you mean 'amazon'?"),
         (["--propensity", "1,2,3"], "--propensity must be a preset or two numbers A,B; got '1,2,3'"),
-        (["--limit", "0"], "k must be a whole number of at least 1"),
+        (["--limit", "0"], "'--limit' / '-l': Input should be greater than or equal to 1"),
         (["--train", "nowhere.jsonl"], "nowhere.jsonl"),
     ],
 )

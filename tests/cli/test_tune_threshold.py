@@ -95,7 +95,7 @@ def test_a_model_without_probabilities_has_thresholds_but_no_promises(folder, ca
     [
         (["-m", "P@5"], "must be one of label sets; got P@5"),
         (["-m", "microF1"], "Did you mean 'micro-F1'?"),
-        (["-d", "0"], "must hold labels; got none"),
+        (["-d", "0"], "'--docs-limit' / '-d': Input should be greater than or equal to 1"),
     ],
 )
 def test_mistakes_are_named(folder, more, message, capsys):

@@ -10,13 +10,13 @@ import _thread
 import errno
 import gc
 import inspect
+import math
 import os
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args
@@ -32,7 +32,7 @@ _COLLECT_AFTER = 50_000  # new objects
 # Types whose values are converted here, and what an option may ask for beyond its type.
 _PLAIN = (str, bool, int, float, Path)
 _RULES = (
-    *("parser", "min", "max", "clamp", "exists", "file_okay", "dir_okay", "readable", "writable"),
+    *("parser", "clamp", "exists", "file_okay", "dir_okay", "readable", "writable"),
     *("resolve_path", "allow_dash", "path_type"),
 )
 _NO_RULES = OptionInfo()
@@ -84,13 +84,9 @@ class _PlainValues:
     way is still taken for what is no valid value: it says what is wrong.
     """
 
-    def __init__(self, param: Any, kind: Any) -> None:
-        self._typers = partial(type(param).get_runtime_param, param)
-        self._kind = kind
-
-    def itself(self) -> _PlainValues:
-        """Return this object: a parameter has a method that returns what converts its values."""
-        return self
+    def __init__(self, kind: Any, low: float | None, high: float | None, typers: Callable[[], Any]) -> None:
+        self._kind, self._typers = kind, typers
+        self._low, self._high = (-math.inf if low is None else low), (math.inf if high is None else high)
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return a value, or a list of them, from what was on the command line or is the default."""
@@ -102,13 +98,15 @@ class _PlainValues:
             return self._typers().coerce(value, param=param, ctx=ctx)
 
     def _convert(self, value: Any) -> Any:
-        if isinstance(value, self._kind):
-            return value
-        if not isinstance(value, str) or self._kind is bool:
-            raise TypeError
-        if self._kind is Path and Path(value).exists() and not os.access(value, os.R_OK):
+        if not isinstance(value, self._kind):
+            if not isinstance(value, str) or self._kind is bool:
+                raise TypeError
+            if self._kind is Path and Path(value).exists() and not os.access(value, os.R_OK):
+                raise ValueError
+            value = self._kind(value)
+        if isinstance(value, int | float) and not self._low <= value <= self._high:
             raise ValueError
-        return self._kind(value)
+        return value
 
 
 def _with_plain_values(param: Any) -> Any:
@@ -117,7 +115,8 @@ def _with_plain_values(param: Any) -> Any:
     if param.type_descriptor.is_list:
         (kind,) = get_args(kind)
     if kind in _PLAIN and all(getattr(info, rule) == getattr(_NO_RULES, rule) for rule in _RULES):
-        param.get_runtime_param = _PlainValues(param, kind).itself
+        values = _PlainValues(kind, info.min, info.max, lambda: type(param).get_runtime_param(param))
+        param.get_runtime_param = lambda: values
     return param
 
 
