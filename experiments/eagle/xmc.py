@@ -17,7 +17,7 @@ from experiments.eagle.problems import THREADS, Problem, docstrings, groups_of, 
 from tagwood import LinearTree, Ranking
 from tagwood.groups import GroupedLabels, Imputed, impute_from_scores, impute_labels
 from tagwood.models.base import out_of_fold
-from tagwood.tagger.group_learning import GroupRule, choose_rule
+from tagwood.tagger.group_learning import GroupRule, choose_rule, learns_soft
 
 Job = tuple[str, Callable[[], dict[str, Any]]]
 PAPER = {
@@ -77,9 +77,9 @@ def measure(problem: Problem, groups: sparse.csr_array, settings: dict[str, Any]
     labels = sparse.csr_array(groups.T @ problem.Y)
     chosen = ""
     if settings["method"] == "auto":
-        rule, likelihoods = choose_rule(problem.X, GroupedLabels(groups, labels), GroupRule(), threads=THREADS)
-        settings = {"method": rule.method, "soft": rule.soft and rule.method != "baseline"}
-        chosen = max(likelihoods, key=lambda name: likelihoods[name], default="eagle")
+        rule, _ = choose_rule(problem.X, GroupedLabels(groups, labels), GroupRule(), threads=THREADS)
+        settings = {"method": rule.method, "soft": learns_soft(rule)}
+        chosen = f"{rule.method}, soft" if learns_soft(rule) else rule.method
     imputed = impute_labels(problem.X, groups, labels, threads=THREADS, **settings)
     model = problem.fit(imputed.labels, imputed.weights if settings.get("soft") else None)
     for _ in range(rounds - 1):

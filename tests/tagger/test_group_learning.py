@@ -11,6 +11,7 @@ from tagwood.errors import InputError
 from tagwood.groups import GroupedLabels
 from tagwood.metrics import set_scores
 from tagwood.ranking import Ranking
+from tagwood.tagger import group_learning
 from tagwood.tagger.group_learning import GroupRule, choose_rule, draw_row_labels
 
 SIZE, N_LABELS, WORDS = 4, 20, 40
@@ -37,15 +38,41 @@ def test_held_out_groups_tell_whether_all_rows_have_the_labels(alike):
     X, grouped, _ = make_groups(alike, n_groups=600)
     rule, likelihoods = choose_rule(X, grouped, GroupRule(), threads=1)
     assert (rule.method == "baseline") == alike
-    assert max(likelihoods, key=likelihoods.get).split(",")[0] == rule.method
+    assert (likelihoods["baseline"] > likelihoods["eagle-0, soft"]) == alike
     assert choose_rule(X, grouped, GroupRule(), threads=1)[1] == likelihoods
+
+
+CLEAR, BY_CHANCE = [0.2, 0.1, 0.2, 0.1], [0.1, -0.1, 0.4, -0.3]
+
+
+@pytest.mark.parametrize(
+    ("likelier", "more_found", "method"),
+    [(CLEAR, CLEAR, "eagle"), (CLEAR, BY_CHANCE, "eagle-0"), (BY_CHANCE, CLEAR, "eagle-0")],
+)
+def test_iterations_are_used_only_where_they_lead_by_a_standard_error(monkeypatch, likelier, more_found, method):
+    X, grouped, _ = make_groups(alike=False)
+    usual = group_learning._Trial(np.array([-3.0, -2.0, -2.5, -3.0]), np.array([0.4, 0.6, 0.5, 0.4]))
+    worse = group_learning._Trial(usual.likelihood - 0.1, usual.found)
+    better = group_learning._Trial(usual.likelihood + likelier, usual.found + more_found)
+    trials = iter([usual, worse, worse, better])
+    monkeypatch.setattr(group_learning, "_group_scores", lambda *args: None)
+    monkeypatch.setattr(group_learning, "_measure", lambda scores, true: next(trials))
+    rule, likelihoods = choose_rule(X, grouped, GroupRule(), threads=1)
+    assert likelihoods["eagle, soft"] > likelihoods["eagle-0, soft"] > likelihoods["baseline"]
+    assert (rule.method, rule.soft) == (method, True)
+
+
+def test_the_share_found_counts_as_many_labels_as_the_group_has():
+    true = np.array([[True, True, False], [False, True, False]] * 2)
+    joint = np.array([[0.9, 0.1, 0.5], [0.2, 0.3, 0.1]] * 2)
+    assert group_learning._measure(np.stack([joint, joint], axis=2), true).found.tolist() == [0.5, 1.0] * 2
 
 
 def test_a_given_method_is_kept_and_groups_without_common_labels_are_not_asked():
     X, grouped, _ = make_groups(alike=True, n_groups=20)
     assert choose_rule(X, grouped, GroupRule("eagle-0"))[0] == GroupRule("eagle-0")
     own = GroupedLabels(grouped.sample_groups, np.eye(20))
-    assert choose_rule(X, own, GroupRule()) == (GroupRule("eagle"), {})
+    assert choose_rule(X, own, GroupRule()) == (GroupRule("eagle-0"), {})
     with pytest.raises(InputError, match="method must be one of"):
         GroupRule("autos").check()
 

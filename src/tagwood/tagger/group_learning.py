@@ -8,7 +8,9 @@ Decisions
 * Which rule is best depends on whether a group's labels are true of all its rows, and nothing but the data can tell.
   A small tree is trained by each rule on some groups, and its scores predict the labels of other groups, through a
   logistic model of the best score in the group and of the joint one, so that every rule has its own scale. The rule
-  with the highest likelihood wins.
+  without iterations is used unless another one is more likely by a standard error over these groups. Iterations must
+  also find more labels: on one set they raised the likelihood by five standard errors and lowered P@1 of single rows,
+  and the share of labels found was the same. Where they raised P@1, that share rose too.
 * Labels of rows in held-out groups are unknown, those of the groups are known. With p = sigmoid(a + b logit(score)), a
   group has a label with probability 1 - Π(1 - p) over its rows; a and b maximize the likelihood of the groups. Labels
   of rows are then drawn from their probability given the group's labels, so that calibration and set rules see sets of
@@ -18,7 +20,7 @@ Decisions
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +48,9 @@ _LEAST = 1e-4  # added to scores before their logarithm is taken
 class GroupRule:
     """How labels of groups become labels of rows; see `tagwood.impute_labels`.
 
-    With ``method="auto"``, held-out groups decide between ``"baseline"``, ``"eagle-0"`` and ``"eagle"``, and whether
-    assignments are `soft`. With `soft`, models that accept weights learn from all rows of a group that are close to a
-    label; other models, and the review, use the closest row only.
+    With ``method="auto"``, it is ``"eagle-0"`` with `soft` assignments, unless held-out groups show that
+    ``"baseline"``, ``"eagle"`` or assignments to the closest row are better. With `soft`, models that accept weights
+    learn from all rows of a group that are close to a label; other models, and the review, use the closest row only.
     """
 
     method: str = AUTO
@@ -100,29 +102,35 @@ def choose_rule(
 ) -> tuple[GroupRule, dict[str, float]]:
     """Return the rule in place of ``"auto"``, and the log-likelihood of held-out groups, per label, of each candidate.
 
-    Where groups share too few labels to tell, it is ``"eagle"`` and the dictionary is empty; so it is for a rule whose
-    method is given.
+    Where groups share too few labels to tell, it is ``"eagle-0"`` and the dictionary is empty; so it is for a rule
+    whose method is given, which is kept.
     """
     if rule.method != AUTO:
         return rule, {}
+    plain = replace(rule, method="eagle-0")
     learned, held = _split_groups(grouped, seed)
     counts = np.bincount(learned.group_labels.indices, minlength=grouped.n_labels)
     shared = np.flatnonzero((counts > 0) & (np.bincount(held.group_labels.indices, minlength=grouped.n_labels) > 0))
     true = held.group_labels[:, shared].toarray() > 0
     if true.sum() < _FEWEST_PAIRS:
-        return replace(rule, method="eagle"), {}
+        return plain, {}
     features = check_features(X)
     candidates = {
+        "eagle-0, soft": replace(plain, soft=True),
+        "eagle-0": replace(plain, soft=False),
         "baseline": replace(rule, method="baseline"),
-        "eagle-0": replace(rule, method="eagle-0", soft=False),
-        "eagle-0, soft": replace(rule, method="eagle-0", soft=True),
         "eagle, soft": replace(rule, method="eagle", soft=True),
     }
-    found = {
-        name: _likelihood(_group_scores(features, learned, held, one, shared, threads), true)
+    trials = {
+        name: _measure(_group_scores(features, learned, held, one, shared, threads), true)
         for name, one in candidates.items()
     }
-    return candidates[max(found, key=lambda name: found[name])], found
+    usual = trials["eagle-0, soft"]
+    leads = {name: _leads(one.likelihood, usual.likelihood) for name, one in trials.items()}
+    leads["eagle, soft"] &= _leads(trials["eagle, soft"].found, usual.found)
+    likelihoods = {name: float(one.likelihood.sum() / true.sum()) for name, one in trials.items()}
+    best = max((name for name in leads if leads[name]), key=lambda name: likelihoods[name], default="eagle-0, soft")
+    return candidates[best], likelihoods
 
 
 def _split_groups(grouped: GroupedLabels, seed: int) -> tuple[GroupedLabels, GroupedLabels]:
@@ -166,21 +174,37 @@ def _group_scores(
     return found
 
 
-def _likelihood(scores: NDArray[np.float64], true: NDArray[np.bool_]) -> float:
-    """Return the log-likelihood of true labels, each half of the groups by the logistic model of the other half."""
+class _Trial(NamedTuple):
+    """What scores say about the labels of each held-out group."""
+
+    likelihood: NDArray[np.float64]  # log-likelihood of its labels
+    found: NDArray[np.float64]  # share of its n labels among the n with the highest joint score
+
+
+def _measure(scores: NDArray[np.float64], true: NDArray[np.bool_]) -> _Trial:
+    """Compare scores with true labels; the likelihood of half of the groups is by the model of the other half."""
     from sklearn.linear_model import LogisticRegression  # slow to import, and needed in training only
 
+    sizes = true.sum(axis=1)
+    best = np.take_along_axis(true, np.argsort(-scores[:, :, 1], axis=1, kind="stable"), axis=1)
+    found = (best & (np.arange(true.shape[1]) < sizes[:, None])).sum(axis=1) / np.maximum(1, sizes)
     columns = np.concatenate([np.log(scores + _LEAST), scores[:, :, :1]], axis=2)
     half = np.arange(len(true)) % 2 == 0
-    total = 0.0
+    likelihood = np.zeros(len(true))
     for fitted in (half, ~half):
         if not true[fitted].any() or true[fitted].all():
-            return -np.inf
+            return _Trial(np.zeros(len(true)), found)
         model = LogisticRegression(C=1e4, max_iter=500).fit(columns[fitted].reshape(-1, 3), true[fitted].ravel())
         p = np.clip(model.predict_proba(columns[~fitted].reshape(-1, 3))[:, 1], 1e-9, 1 - 1e-9)
-        y = true[~fitted].ravel()
-        total += float(np.log(np.where(y, p, 1 - p)).sum())
-    return total / float(true.sum())
+        y = true[~fitted]
+        likelihood[~fitted] = np.log(np.where(y, p.reshape(y.shape), 1 - p.reshape(y.shape))).sum(axis=1)
+    return _Trial(likelihood, found)
+
+
+def _leads(values: NDArray[np.float64], usual: NDArray[np.float64]) -> bool:
+    """Whether the values of groups exceed others by more than a standard error of their mean difference."""
+    lead = values - usual
+    return bool(lead.mean() > lead.std() / max(1, lead.size - 1) ** 0.5)
 
 
 def draw_row_labels(ranking: Ranking, grouped: GroupedLabels, rule: GroupRule, seed: int = 0) -> sparse.csr_array:
