@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.report import Page, table
+from experiments.statistics import in_words
 
 PAGE = Page("experiments", "disentanglement")
 KEY = ("part", "set", "mode", "k", "model", "features")
@@ -97,14 +97,17 @@ def fused_tables(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def difficulty_table(rows: list[dict[str, Any]]) -> str:
-    """Return the relative gains in P@5 of several fusions, and their mean with its standard error."""
+    """Return the relative gains in P@5 of several fusions, and their mean with its 95 % interval."""
     lines = []
-    for row in sorted(rows, key=lambda row: (row["set"], row["k"], row["mode"] == "hard", row["mode"])):
-        found = row["relative"]
-        error = stdev(found) / len(found) ** 0.5
-        each = ", ".join(f"{value:+.2f}" for value in found)
-        lines.append([row["set"], str(row["k"]), row["mode"], f"{mean(found):+.2f} % ± {error:.2f}", each])
-    return table(["set", "k", "mode", "relative gain in P@5, standard error", "each fusion"], lines)
+    for name, k in sorted({(row["set"], row["k"]) for row in rows}):
+        found = {row["mode"]: row["relative"] for row in rows if (row["set"], row["k"]) == (name, k)}
+        found = {mode: found[mode] for mode in ("easy", "medium", "hard") if mode in found}
+        if {"easy", "hard"} <= found.keys():
+            found["hard less easy"] = [hard - easy for hard, easy in zip(found["hard"], found["easy"], strict=True)]
+        for mode, values in found.items():
+            each = ", ".join(f"{value:+.2f}" for value in values)
+            lines.append([name, str(k), mode, f"{in_words(values, '+.2f')} %", each])
+    return table(["set", "k", "mode", "relative gain in P@5 (95 %)", "each fusion"], lines)
 
 
 def interval(found: list[float]) -> str:
