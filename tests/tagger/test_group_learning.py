@@ -49,7 +49,9 @@ CLEAR, BY_CHANCE = [0.2, 0.1, 0.2, 0.1], [0.1, -0.1, 0.4, -0.3]
     ("likelier", "more_found", "method"),
     [(CLEAR, CLEAR, "eagle"), (CLEAR, BY_CHANCE, "eagle-0"), (BY_CHANCE, CLEAR, "eagle-0")],
 )
-def test_iterations_are_used_only_where_they_lead_by_a_standard_error(monkeypatch, likelier, more_found, method):
+def test_iterations_are_used_where_they_lead_by_a_standard_error_in_both_measures(
+    monkeypatch, likelier, more_found, method
+):
     X, grouped, _ = make_groups(alike=False)
     usual = group_learning._Trial(np.array([-3.0, -2.0, -2.5, -3.0]), np.array([0.4, 0.6, 0.5, 0.4]))
     worse = group_learning._Trial(usual.likelihood - 0.1, usual.found)
