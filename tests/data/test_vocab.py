@@ -1,5 +1,6 @@
 """The label table: ids that stay, names in languages, lookups, growth, arrays and files."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -233,3 +234,15 @@ def test_details_are_kept_and_branches_are_found():
     assert LabelVocab.from_arrays(grown.to_arrays()) == grown != vocab
     with pytest.raises(InputError, match="details must be one of"):
         replace(vocab, details={"narrower": StringTable.from_strings(["", "", "", ""])})
+
+
+def test_tuples_are_found_by_their_json_with_any_spaces_and_escapes():
+    vocab = LabelVocab.of_ids([("s1", 42), ("Bäume", 7)])
+    texts = ['["s1", 42]', '["s1",42]', ' ["s1",42]', json.dumps(("Bäume", 7)), '["s1", 43]', '["s1"', "[" * 2000]
+    assert vocab.find_many(texts).tolist() == [0, 0, -1, 1, -1, -1, -1]
+    assert [vocab.find(text) for text in texts] == [0, 0, None, 1, None, None, None]
+
+
+def test_names_and_rows_are_found_in_one_list():
+    vocab = LabelVocab.from_names(["oak", "ash", "elm"])
+    assert vocab.find_many(["elm", 1, "yew", 7, "oak", 0, 2**70]).tolist() == [2, 1, -1, -1, 0, 0, -1]

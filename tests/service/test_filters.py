@@ -1,16 +1,23 @@
 """Named label filters: stored, versioned, shared by workers, used by requests."""
 
+import itertools
+import json
+import random
+import shutil
+import sys
 import threading
+from zlib import crc32
 
 import pytest
 from library import make_library
 from starlette.testclient import TestClient
 
-from tagwood import LinearTree, Tagger
+from tagwood import LabelVocab, LinearTree, Tagger
+from tagwood.service import filters as service_filters
 from tagwood.service.app import create_app
 from tagwood.service.filters import FilterStore
 from tagwood.service.problems import ProblemError
-from tagwood.service.settings import ServiceSettings
+from tagwood.service.settings import ServedModel, ServiceSettings
 
 
 def names(client, **body):
@@ -119,6 +126,79 @@ def test_a_full_disk_keeps_the_old_version(tagger, tmp_path, monkeypatch):
     assert store.filter_of(tagger, ["f"]).ids.tolist() == [0]
 
 
+class Table:
+    """Stands for a Tagger, of which filters need the label table only."""
+
+    def __init__(self, size):
+        self.vocab_ = LabelVocab.from_names([f"p{number}" for number in range(size)])
+
+
+def test_filters_may_be_replaced_while_many_threads_use_them(tmp_path):
+    store, table, names = FilterStore(tmp_path), Table(2000), [f"f{number}" for number in range(6)]
+    for name in names:
+        store.put(name, ["p1", "p2"])
+    failures, before = [], sys.getswitchinterval()
+
+    def work(seed):
+        rng = random.Random(seed)
+        try:
+            for turn in range(150):
+                if seed < 2 and turn % 3 == 0:
+                    store.put(rng.choice(names), [f"p{rng.randrange(2000)}"])
+                store.filter_of(table, [rng.choice(["", "~"]) + name for name in rng.sample(names, rng.randint(1, 4))])
+        except Exception as error:
+            failures.append(error)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not failures
+
+
+def test_combinations_are_kept_within_a_limit_until_a_filter_is_deleted(tmp_path, monkeypatch):
+    monkeypatch.setattr(service_filters, "_KEPT_ENTRIES", 2000)
+    store, table, names = FilterStore(tmp_path), Table(100), [f"f{number}" for number in range(7)]
+    for name in names:
+        store.put(name, ["p1", "p2"])
+    first = store.filter_of(table, names[:2])
+    assert store.prepared(table, names[1::-1]) is first  # the order does not matter
+    for some in itertools.combinations(names, 3):
+        store.filter_of(table, some)
+    assert store.prepared(table, names[:2]) is None
+    kept = [some for some in itertools.combinations(names, 3) if store.prepared(table, some) is not None]
+    assert len(kept) == 20
+    store.delete("f6")
+    for name in names[:6]:
+        store.put(name, ["p1", "p2"])
+    assert {len(made) for made in store._made.values()} == {sum("f6" not in some for some in kept)}
+
+
+def test_a_filter_of_rows_keeps_its_labels_in_a_model_with_another_table(tagger, tmp_path):
+    texts, labels = make_library()
+    known = tagger.vocab_
+    vocab = LabelVocab.from_names(list(known.names)[::-1], uris=list(known.uris)[::-1])
+    other = Tagger(model=LinearTree(threads=1)).fit(texts, labels, vocab=vocab)
+    assert (known.find("stars"), vocab.find("stars")) == (2, 3)
+    settings = ServiceSettings(filters=tmp_path)
+    with TestClient(create_app({"m": ServedModel(save(tagger, tmp_path / "m"))}, settings)) as client:
+        assert put(client, "f", [2, 77], unknown="ignore").json()["unknown"] == 1
+        other.save(tmp_path / "m", overwrite=True)
+        client.portal.call(client.app.state.projects["m"].refresh)
+        assert names(client, filters=["f"]) == ["stars"]
+        assert client.get("/v1/filters/f").json()["unknown"] == 1
+
+
+def save(tagger, folder):
+    tagger.save(folder)
+    return folder
+
+
 def cut(path, size):
     path.write_bytes(path.read_bytes()[:size])
 
@@ -140,6 +220,12 @@ DAMAGES = {
     "labels cut short": lambda path: cut(path, -1),
     "other values": lambda path: path.write_text('{"version": "one"}\n[1.5]'),
     "zeros": lambda path: path.write_bytes(bytes(100)),
+    "labels cut short at a bracket": lambda path: path.write_bytes(path.read_bytes()[:-4] + b"]"),
+    "a bracket in place of another": lambda path: path.write_bytes(path.read_bytes().replace(b"[", b"]")),
+    "a byte changed": lambda path: path.write_bytes(path.read_bytes()[:-3] + b'x"]'),
+    "a broken first line": lambda path: path.write_bytes(b"{" + path.read_bytes()),
+    "a line break at the end": lambda path: path.write_bytes(path.read_bytes() + b"\n"),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
 }
 
 
@@ -155,11 +241,43 @@ def test_a_damaged_file_is_listed_refused_and_replaced_or_deleted(damaged, damag
         assert (answer.status_code, answer.json()["type"]) == (404, "urn:tagwood:problem:damaged-filter")
         assert "PUT /v1/filters/f" in answer.json()["detail"]
     assert set(names(client, filters=["g"])) == {"trees", "water"}
+    if damage is DAMAGES["a folder"]:
+        for answer in (put(client, "f", ["stars"]), client.delete("/v1/filters/f")):
+            assert (answer.status_code, answer.json()["type"]) == (507, "urn:tagwood:problem:not-stored")
+            assert "The filter could not be" in answer.json()["detail"]
+        return
     assert put(client, "f", ["stars"]).status_code == 200
     assert names(client, filters=["f"]) == ["stars"]
     apply(damage)
     assert client.delete("/v1/filters/f").json()["damaged"] is True
     assert [one["name"] for one in client.get("/v1/filters").json()["filters"]] == ["g"]
+
+
+def test_values_that_are_no_labels_are_refused_though_their_checksum_is_right(damaged):
+    client, apply = damaged
+    content = b"[true]"
+    header = {"version": 1, "created": "", "labels": 1, "size": len(content), "crc32": crc32(content)}
+    apply(lambda path: path.write_bytes(json.dumps(header).encode() + b"\n" + content))
+    answer = client.post("/v1/suggest", json={"texts": "oak", "filters": ["f"]})
+    assert (answer.status_code, answer.json()["type"]) == (404, "urn:tagwood:problem:damaged-filter")
+
+
+def test_a_folder_of_filters_that_is_gone_is_made_again(damaged, tmp_path):
+    client, _ = damaged
+    for refill in (True, False):
+        shutil.rmtree(tmp_path / "filters" / "model")
+        assert client.get("/v1/filters").json() == {"filters": []}
+        assert client.delete("/v1/filters/f").status_code == 404
+        if refill:
+            shutil.rmtree(tmp_path / "filters" / "model")
+            assert put(client, "f", ["stars"]).status_code == 200
+            assert names(client, filters=["f"]) == ["stars"]
+
+
+def test_files_with_names_that_no_filter_has_are_not_listed(damaged):
+    client, apply = damaged
+    apply(lambda path: (path.with_name("a b.json").touch(), path.with_name(".x.json").touch()))
+    assert [one["name"] for one in client.get("/v1/filters").json()["filters"]] == ["f", "g"]
 
 
 @pytest.fixture(params=[10**9, 2**62], ids=["a billion", "beyond the numbers of JavaScript"])

@@ -377,6 +377,9 @@ class LabelVocab:
     def _find_own(self, key: str) -> int | None:
         """Return the label with this URI or main name, -1 where there are several, None if there is none."""
         label = self._by_uri.get(key)
+        if label is None and self.id_kind == "tuple" and key.startswith("["):
+            with suppress(InputError):  # the same tuple with other spaces or escapes
+                label = self._by_uri.get(encode_id(decode_id(key, "tuple")))
         if label is None:
             label = _as_id(key, self.size) if self.names is None else self._by_name.get(key)
         return label
@@ -546,6 +549,12 @@ class LabelVocab:
         if kinds <= {int}:
             with suppress(OverflowError):
                 return self._find_numbers(np.array(values, dtype=np.int64))
+        if kinds == {int, str}:
+            rows = np.empty(len(values), dtype=np.int64)
+            for kind in kinds:
+                places = [place for place, value in enumerate(values) if type(value) is kind]
+                rows[places] = self._find_texts([values[place] for place in places])
+            return rows
         if kinds != {str}:
             return np.array([self._find_any(value) for value in values], dtype=np.int64)
         if self.names is None:
@@ -554,7 +563,8 @@ class LabelVocab:
         if self._by_uri:
             by_uri = np.fromiter(map(self._by_uri.get, values, repeat(_UNKNOWN)), np.int64, len(values))
             rows = np.where(by_uri >= 0, by_uri, rows)
-        for place in np.flatnonzero(rows < 0) if self._by_other_name or (rows == _AMBIGUOUS).any() else ():
+        again = self._by_other_name or self.id_kind == "tuple" or (rows == _AMBIGUOUS).any()
+        for place in np.flatnonzero(rows < 0) if again else ():
             row = self.find(values[int(place)])  # raises if the name is ambiguous
             rows[place] = _UNKNOWN if row is None else row
         return np.maximum(rows, -1)
@@ -679,7 +689,7 @@ def decode_id(text: str, kind: str) -> int | tuple[Any, ...]:
     """Return the id that a text of `encode_id` stands for."""
     try:
         return int(text) if kind == "integer" else tuple(json.loads(text))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"the text of an id must be that of {kind}s", given=repr(text)[:60]) from error
 
 

@@ -10,7 +10,7 @@ from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tagwood.service.filters import NAME, FilterFacts, known_labels
+from tagwood.service.filters import NAME, known_labels, lasting_names
 from tagwood.service.problems import ProblemError
 from tagwood.service.schemas import FilterRequest
 from tagwood.service.security import JsonResponse
@@ -22,29 +22,30 @@ FilterName = Annotated[str, Path(pattern=f"^{NAME.pattern}$", description="Name 
 async def put_filter(request: Request, body: FilterRequest, name: FilterName) -> Any:
     """Store a set of labels under a name; a request for suggestions can then use it as one of its `filters`.
 
-    A new version replaces the old one in one step, for all workers. Labels that a later model does not know are left
-    out.
+    A new version replaces the old one in one step, for all workers. Labels are kept by their ids, URIs or names, and
+    looked up again in a later model; those that it does not know are left out.
     """
     state = state_of(request)
     loaded = state.holder.current
     found = await state.in_thread(known_labels, loaded.tagger.vocab_, body.labels)
     if found.n_unknown and body.unknown == "error":
         raise await state.in_thread(_unknown, loaded, body.labels, found.n_unknown)
-    facts = await state.in_thread(state.filters.put, name, body.labels)
+    labels = await state.in_thread(lasting_names, loaded.tagger.vocab_, body.labels)
+    facts = await state.in_thread(state.filters.put, name, labels)
     return {**facts._asdict(), "known": len(found), "unknown": found.n_unknown}
 
 
 async def filters(request: Request) -> Response:
     """List the filters."""
     state = state_of(request)
-    listed = await state.in_thread(lambda: [state.filters.get(name)._asdict() for name in state.filters.names()])
-    return JsonResponse({"filters": listed})
+    listed = await state.in_thread(state.filters.all)
+    return JsonResponse({"filters": [facts._asdict() for facts in listed]})
 
 
 async def show_filter(request: Request, name: FilterName) -> Response:
     """Show a filter: its version, and how many of its labels the model knows."""
     state = state_of(request)
-    return JsonResponse(await state.in_thread(_counted, state, state.holder.current, state.filters.get(name)))
+    return JsonResponse(await state.in_thread(_counted, state, state.holder.current, name))
 
 
 async def delete_filter(request: Request, name: FilterName) -> Response:
@@ -54,8 +55,8 @@ async def delete_filter(request: Request, name: FilterName) -> Response:
     return JsonResponse(facts._asdict())
 
 
-def _counted(state: ServiceState, loaded: LoadedModel, facts: FilterFacts) -> dict[str, Any]:
-    found = state.filters.filter_of(loaded.tagger, [facts.name])
+def _counted(state: ServiceState, loaded: LoadedModel, name: str) -> dict[str, Any]:
+    facts, found = state.filters.get(name), state.filters.filter_of(loaded.tagger, [name])
     return {**facts._asdict(), "known": len(found), "unknown": found.n_unknown}
 
 

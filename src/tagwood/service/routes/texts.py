@@ -47,9 +47,8 @@ async def _allowed(state: ServiceState, loaded: LoadedModel, body: SuggestReques
     """Return the labels in all named filters of a request; a filter that is new to the worker is looked up."""
     if not body.filters:
         return None
-    if state.filters.is_prepared(loaded.tagger, body.filters):
-        return state.filters.filter_of(loaded.tagger, body.filters)
-    return await state.in_thread(state.filters.filter_of, loaded.tagger, body.filters)
+    found = state.filters.prepared(loaded.tagger, body.filters)
+    return found or await state.in_thread(state.filters.filter_of, loaded.tagger, body.filters)
 
 
 async def explain(request: Request, body: ExplainRequest) -> Any:
