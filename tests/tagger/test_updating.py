@@ -9,9 +9,9 @@ from library import make_library
 from tagwood import Disentangled, Ensemble, LinearTree, Neighbours, SoftmaxTree, Tagger, TfidfEncoder
 from tagwood.cli.app import run
 from tagwood.data import Dataset
-from tagwood.errors import InputError
+from tagwood.errors import InputError, StorageError
 from tagwood.models.neighbours import Centroids
-from tagwood.storage import read_manifest
+from tagwood.storage import read_manifest, save
 from tagwood.tagger.fitting import label_sets
 
 
@@ -148,3 +148,105 @@ def test_the_command_updates_a_model_in_place(tmp_path, capsys):
     assert update("--full")[0] == 2
     assert update("--full", "--data", str(old))[0] == 0
     assert Tagger.load(model).history_ == []
+
+
+def write_rows(path, texts, labels):
+    path.write_text("".join(json.dumps({"text": t, "labels": y}) + "\n" for t, y in zip(texts, labels, strict=True)))
+    return str(path)
+
+
+@pytest.fixture
+def updated(tmp_path):
+    """A folder with the rows of a training, those of an update and of a later one, and the model after the first."""
+    texts, labels = make_library()
+    tagger = Tagger(model=LinearTree(threads=1)).fit(texts, labels)
+    metal = ["copper wire", "copper pipe", "iron wire"], [["metal"]] * 3
+    tagger.update(*metal, old=(texts, labels)).save(tmp_path / "model", notes="spring")
+    write_rows(tmp_path / "old.jsonl", texts, labels)
+    write_rows(tmp_path / "metal.jsonl", *metal)
+    write_rows(tmp_path / "next.jsonl", texts[:4], labels[:4])
+    return tmp_path
+
+
+def command(name, folder, *arguments):
+    return run([name, str(folder / "model"), *(str(folder / one) if "." in one else one for one in arguments)])
+
+
+def test_a_full_training_without_the_rows_of_an_update_is_refused(updated, capsys):
+    full = ("next.jsonl", "--full", "--data")
+    assert command("update", updated, *full, "old.jsonl") == 2
+    assert "1 labels with fewer rows than it has learned, 1 of them with none, such as 'metal'" in (
+        " ".join(capsys.readouterr().err.split())
+    )
+    assert len(Tagger.load(updated / "model").history_) == 1
+    everything = (updated / "old.jsonl").read_text() + (updated / "metal.jsonl").read_text()
+    (updated / "all.jsonl").write_text(everything)
+    assert command("update", updated, *full, "all.jsonl", "-O", str(updated / "whole")) == 0
+    assert Tagger.load(updated / "whole").label_counts_[-1] == 3
+    (updated / "fewer.jsonl").write_text("".join(everything.splitlines(keepends=True)[1:]))  # a row of no update
+    (updated / "none.jsonl").touch()
+    assert command("update", updated, "none.jsonl", "--full", "--data", "fewer.jsonl") == 2
+    assert command("update", updated, *full, "old.jsonl", "--force") == 0
+    assert Tagger.load(updated / "model").history_ == []
+
+
+def test_a_full_training_may_leave_out_masked_labels_and_bring_others(updated):
+    Tagger.load(updated / "model").update_labels(mask=["metal"]).save(updated / "model", overwrite=True)
+    with (updated / "old.jsonl").open("a") as file:
+        file.write(json.dumps({"text": "a glass bottle", "labels": ["glass"]}) + "\n")
+    assert command("update", updated, "next.jsonl", "--full", "--data", "old.jsonl") == 0
+    found = Tagger.load(updated / "model")
+    assert found.label_counts_[found.find("glass")] == 1
+
+
+@pytest.mark.parametrize("name", ["update", "learn"])
+def test_a_model_that_another_process_changed_meanwhile_is_kept(updated, monkeypatch, capsys, name):
+    texts, labels = make_library()
+    Tagger(model=Neighbours(threads=1)).fit(texts, labels).save(updated / "model", overwrite=True)
+    if name == "update":
+        Tagger(model=LinearTree(threads=1)).fit(texts, labels).save(updated / "model", overwrite=True)
+    changed = Tagger.load(updated / "model").update_labels(mask=labels[-1])
+    method = getattr(Tagger, name)
+
+    def slow(self, *given, **options):
+        if not (updated / "other").exists():
+            changed.save(updated / "model", overwrite=True)
+            (updated / "other").touch()
+        return method(self, *given, **options)
+
+    monkeypatch.setattr(Tagger, name, slow)
+    assert command(name, updated, "next.jsonl") == 2
+    assert "was changed by another process after it was loaded here" in " ".join(capsys.readouterr().err.split())
+    assert Tagger.load(updated / "model").vocab_.removed_mask().any()
+    assert command(name, updated, "next.jsonl") == 0
+    assert Tagger.load(updated / "model").vocab_.removed_mask().any()
+    assert Tagger.load(updated / "model").n_rows_ == len(texts) + 4
+
+
+def test_save_replaces_the_model_that_was_loaded_only(updated):
+    first, manifest = Tagger.load_with_manifest(updated / "model")
+    save(first, updated / "model", replaces=manifest, notes="first")
+    with pytest.raises(StorageError, match="was changed by another process"):
+        save(first, updated / "model", replaces=manifest, notes="second")
+    assert read_manifest(updated / "model").notes == "first"
+
+
+def test_files_without_rows_change_nothing_but_the_notes(updated):
+    (updated / "none.jsonl").touch()
+    before = read_manifest(updated / "model")
+    assert command("update", updated, "none.jsonl") == 0
+    assert read_manifest(updated / "model") == before
+    assert command("update", updated, "none.jsonl", "--notes", "no clicks") == 0
+    assert read_manifest(updated / "model").notes == "no clicks"
+    Tagger(model=Neighbours(threads=1)).fit(*make_library()).save(updated / "model", overwrite=True)
+    before = read_manifest(updated / "model")
+    assert command("learn", updated, "none.jsonl") == 0
+    assert read_manifest(updated / "model") == before
+
+
+def test_another_model_is_replaced_with_force_only(updated, capsys):
+    Tagger.load(updated / "model").save(updated / "other")
+    assert command("update", updated, "next.jsonl", "-O", str(updated / "other")) == 2
+    assert "--force" in capsys.readouterr().err
+    assert command("update", updated, "next.jsonl", "-O", str(updated / "other"), "--force") == 0
+    assert len(Tagger.load(updated / "other").history_) == 2

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from tagwood.recipe import Recipe
+    from tagwood.storage import Manifest
     from tagwood.tagger import Tagger
 
 # Options that several commands have; a command adds its default.
@@ -74,13 +75,18 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 def load_tagger(folder: Path, jobs: int | None = None) -> Tagger:
     """Load a model folder that holds a Tagger, to run with a number of threads."""
+    return open_tagger(folder, jobs)[0]
+
+
+def open_tagger(folder: Path, jobs: int | None = None) -> tuple[Tagger, Manifest]:
+    """Load a Tagger that is to be changed, with the manifest that `save_changed` needs; see `load_tagger`."""
     from tagwood._check import check_threads, use_threads
     from tagwood.tagger import Tagger
 
-    tagger = Tagger.load(folder)
+    tagger, manifest = Tagger.load_with_manifest(folder)
     if jobs is not None:
         use_threads(tagger, check_threads(jobs))
-    return tagger
+    return tagger, manifest
 
 
 def filters(
@@ -112,11 +118,16 @@ def service_is_installed() -> bool:
     return all(find_spec(name) for name in ("fastapi", "httptools", "orjson", "prometheus_client", "uvicorn"))
 
 
-def save_changed(tagger: Tagger, model: Path, target: Path) -> None:
-    """Save a changed model with the notes of the original; a model at `target` is replaced in one step."""
-    from tagwood.storage import read_manifest
+def save_changed(tagger: Tagger, opened: Manifest, model: Path, target: Path, notes: str | None = None) -> None:
+    """Save a changed model, with the notes of the original by default; a model at `target` is replaced in one step.
 
-    tagger.save(target, notes=read_manifest(model).notes, overwrite=True)
+    The model that was opened is replaced only if no other process has changed it meanwhile.
+    """
+    from tagwood.storage import save
+
+    replaces = opened if target.resolve() == model.resolve() else None
+    kept = opened.notes if notes is None else notes
+    save(tagger, target, notes=kept, fingerprint=tagger.fingerprint_, overwrite=True, replaces=replaces)
 
 
 def choose_recipe(path: Path | None, settings: list[str] | None, jobs: int | None) -> Recipe:

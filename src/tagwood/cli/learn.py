@@ -41,14 +41,14 @@ def learn(
     target = model if output is None else output
     if output is not None:
         check_replaceable(output, overwrite=force)
-    tagger = common.load_tagger(model)
+    tagger, opened = common.open_tagger(model)
     given = read_feedback(feedback, tagger.vocab_)
     say_feedback(given, feedback)
     new = given.rows([not tagger.learned_.has(*pair) for pair in zip(given.keys, given.ids, strict=True)])
     found = check_quality(tagger, new, force=force)
     if len(new):
         take_in(tagger, new)
-        common.save_changed(tagger, model, target)
+        common.save_changed(tagger, opened, model, target)
     facts = summarise(given, len(new), found)
     if json:
         common.print_json({"model": str(target), **facts})

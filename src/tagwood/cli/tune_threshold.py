@@ -48,12 +48,12 @@ def tune_threshold(
     name = check_metric(metric)
     if write:
         check_replaceable(model, overwrite=True)
-    tagger = common.load_tagger(model, jobs)
+    tagger, opened = common.open_tagger(model, jobs)
     found = measure_cuts(tagger, data, reading, name, data_format, docs_limit)
     before = tagger.sets.rule
     if write:
         tagger.sets = replace(tagger.sets, rule=found.threshold.rule)
-        common.save_changed(tagger, model, model)
+        common.save_changed(tagger, opened, model, model)
     if json:
         common.print_json(as_dict(found, name, tagger.sets.rule))
         return

@@ -11,7 +11,7 @@ from tagwood.cli import common
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
-    from tagwood.data import Dataset
+    from tagwood.data import Dataset, LabelVocab
     from tagwood.tagger import Tagger
 
 
@@ -25,7 +25,15 @@ def update(
     output: Annotated[
         Path | None, typer.Option("--output", "-O", help="Folder of the updated model; the model itself by default.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Train on all rows, those of --data and the new ones.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Train on all rows: those of --data, with those of all updates, and the new.")
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", "-f", help="Replace a model at --output; with --full, train although rows of labels are missing."
+        ),
+    ] = False,
     data_format: common.FormatOption = None,
     jobs: common.JobsOption = None,
     notes: Annotated[
@@ -37,19 +45,23 @@ def update(
 
     The folder is replaced in one step; a running service loads the new model without a pause.
     """
-    from tagwood.storage import read_manifest
+    from tagwood.storage.publish import check_replaceable
 
-    tagger = common.load_tagger(model, jobs)
-    rows = _read(new, tagger, data_format, on_unknown="add")
-    old = None if data is None else _read(data, tagger, data_format, on_unknown="skip")
+    folder = model if output is None else output
+    if output is not None:
+        check_replaceable(output, overwrite=force)
+    tagger, opened = common.open_tagger(model, jobs)
+    vocab, old = tagger.vocab_, None
+    if data is not None:
+        old = _read(data, tagger, vocab, data_format, on_unknown="add" if full else "skip")
+        vocab = old.vocab
+    rows = _empty(tagger, vocab) if _has_no_bytes(new) else _read(new, tagger, vocab, data_format, on_unknown="add")
     if full:
-        tagger = _trained(tagger, old, rows)
+        tagger = _trained(tagger, old, rows, force=force)
     else:
         tagger.update(rows, old=old)
-    kept = read_manifest(model).notes if notes is None else notes
-    folder = output or model
-    if full or rows.n_rows or output is not None:
-        tagger.save(folder, notes=kept, overwrite=output is None)
+    if full or rows.n_rows or output is not None or notes is not None:
+        common.save_changed(tagger, opened, model, folder, notes)
     facts = _facts(tagger, folder, rows)
     if json:
         common.print_json(facts)
@@ -64,26 +76,42 @@ def update(
     if facts["unchanged"]:
         common.say(f"! Only a full training changes {', '.join(facts['unchanged'])}; the other members have learned.")
     if facts["full_training_due"]:
-        common.say(f"! A full training is due: {facts['full_training_due']}. Run tagwood update --full --data OLD.")
+        common.say(f"! A full training is due: {facts['full_training_due']}. Run tagwood update --full --data OLD,")
+        common.say("  where OLD has the rows of the last training and of all updates since.")
 
 
-def _read(path: Path, tagger: Tagger, data_format: str | None, on_unknown: str) -> Dataset:
+def _has_no_bytes(path: Path) -> bool:
+    """Whether a file is empty, as one of an hour without clicks may be."""
+    return path.is_file() and path.stat().st_size == 0
+
+
+def _empty(tagger: Tagger, vocab: LabelVocab) -> Dataset:
+    from tagwood.data import Dataset
+
+    return Dataset([], vocab, texts=[], fields=tagger.fields_)
+
+
+def _read(path: Path, tagger: Tagger, vocab: LabelVocab, data_format: str | None, on_unknown: str) -> Dataset:
     from tagwood.data import read_dataset
 
-    found = read_dataset(path, data_format, vocab=tagger.vocab_, on_unknown=on_unknown, fields=tagger.fields_)
+    found = read_dataset(path, data_format, vocab=vocab, on_unknown=on_unknown, fields=tagger.fields_)
     if found.texts is None:
         raise InputError("rows must have texts", given=f"{path} with features only")
     return found
 
 
-def _trained(tagger: Tagger, old: Dataset | None, new: Dataset) -> Tagger:
+def _trained(tagger: Tagger, old: Dataset | None, new: Dataset, *, force: bool) -> Tagger:
     from tagwood.tagger import Tagger
-    from tagwood.tagger.updating import joined
+    from tagwood.tagger.updating import check_complete, joined
 
     if old is None:
-        raise InputError("--full needs the rows of the last training", given="none", hint="Add --data OLD.")
+        hint = "Add --data OLD, with the rows of all updates, too."
+        raise InputError("--full needs the rows of the last training", given="none", hint=hint)
+    rows = joined(old, new)
+    if not force:
+        check_complete(tagger, rows)
     with common.stages("Training") as advance:
-        return Tagger(**tagger.get_params(deep=False)).fit(joined(old, new), progress=advance)
+        return Tagger(**tagger.get_params(deep=False)).fit(rows, progress=advance)
 
 
 def _facts(tagger: Tagger, folder: Path, rows: Dataset) -> dict[str, Any]:

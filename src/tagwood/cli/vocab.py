@@ -95,7 +95,7 @@ def bring_in(
     """Update the labels of a model and save it to `target` (None: nowhere); return what changed."""
     from tagwood.data.vocab_changes import update_table
 
-    tagger = common.load_tagger(model)
+    tagger, opened = common.open_tagger(model)
     newer = open_source(source)
     if options["by"] is None and newer.fingerprint is not None and newer.fingerprint == tagger.fingerprint_:
         options["by"] = "id"
@@ -121,7 +121,7 @@ def bring_in(
     if target is not None and (changed or target != model):
         keys = {i: update.vocab.uri(i) or update.vocab.name(i) for i in texts}
         tagger.update_labels(vocab=update.vocab, texts={keys[i]: text for i, text in texts.items()})
-        common.save_changed(tagger, model, target)
+        common.save_changed(tagger, opened, model, target)
     entry = Source(update.vocab).entry
     return {
         "model": str(target or model),
@@ -322,12 +322,12 @@ def _write_table(found: Source, output: Path, force: bool) -> None:
 @app.command("undo")
 def undo(model: common.ModelArgument, json: common.JsonFlag = False) -> None:
     """Go back to the vocabulary before the last vocab load or vocab untrained."""
-    tagger = common.load_tagger(model)
+    tagger, opened = common.open_tagger(model)
     if tagger.earlier_labels_ is None:
         raise InputError("there must be an earlier vocabulary to go back to", given=f"none in {model}")
     before = len(tagger.vocab_)
     tagger.undo_labels()
-    common.save_changed(tagger, model, model)
+    common.save_changed(tagger, opened, model, model)
     facts = {"model": str(model), "labels_before": before, "labels": len(tagger.vocab_)}
     if json:
         common.print_json(facts)
@@ -344,9 +344,9 @@ def untrained(
     json: common.JsonFlag = False,
 ) -> None:
     """Switch labels without training texts on, to be suggested by their names, or off."""
-    tagger = common.load_tagger(model)
+    tagger, opened = common.open_tagger(model)
     tagger.update_labels(untrained=on)
-    common.save_changed(tagger, model, model)
+    common.save_changed(tagger, opened, model, model)
     found = 0 if tagger.new_labels_ is None else int(tagger.new_labels_.labels.size)
     if json:
         common.print_json({"model": str(model), "untrained": found})

@@ -67,7 +67,8 @@ class Feedback:
 
     def rows(self, index: ArrayLike) -> Feedback:
         """Return some of the rows."""
-        chosen = np.arange(len(self))[np.asarray(index)]
+        wanted = np.asarray(index)
+        chosen = np.arange(len(self))[wanted] if wanted.size else np.empty(0, dtype=np.int64)
         texts, keys, ids = ([column[row] for row in chosen] for column in (self.texts, self.keys, self.ids))
         parts = (self.labels[chosen], self.rejected[chosen])
         return Feedback(texts, *parts, keys, ids, len(texts), Counter())

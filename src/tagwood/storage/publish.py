@@ -4,7 +4,12 @@ Files are written to a hidden sibling folder, flushed to disk and renamed into p
 the new one in a single call on Linux; elsewhere it is renamed first, and renamed back on failure. Folders left by a
 killed process have recognisable names and are removed by the next output beside them.
 
-Decisions: a data file and the label table beside it cannot be replaced in one call. The old pair is moved aside first,
+Decisions: a model that was loaded, changed and saved again replaces only the model that was loaded, because changes of
+another process would be lost. Models beside each other are published one at a time, under a lock that the system
+releases when a process dies: between comparing and renaming nobody else publishes. No lock is held while a model is
+trained, so that a command that hangs stops no other one.
+
+A data file and the label table beside it cannot be replaced in one call. The old pair is moved aside first,
 so that a crash between the calls leaves no data (and a hint where the old ones are), never new rows with old names.
 """
 
@@ -24,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tagwood.errors import InputError, StorageError, disk_hint
-from tagwood.storage.folder import ASIDE, FILE_NAME, MANIFEST, OPENING, find_aside
+from tagwood.storage.folder import ASIDE, FILE_NAME, MANIFEST, OPENING, Manifest, find_aside, read_manifest
 
 STAGING = ".tagwood-tmp-"  # a model that is being written
 PART = ".tagwood-part-"  # a folder with other outputs that are being written
@@ -35,14 +40,20 @@ _PART_NAME = re.compile(re.escape(PART) + "[0-9a-f]{12}")
 
 
 @contextlib.contextmanager
-def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a new folder beside `target`; on a clean exit it becomes `target`, otherwise it is removed."""
+def staged_folder(target: Path, *, overwrite: bool, replaces: Manifest | None = None) -> Iterator[Path]:
+    """Yield a new folder beside `target`; on a clean exit it becomes `target`, otherwise it is removed.
+
+    With `replaces`, only the model with that manifest is replaced; another one raises `StorageError`.
+    """
     check_replaceable(target, overwrite=overwrite)
     # After a failure the folder is the unfinished model, after an exchange the old one.
     with _locked_folder(target.parent, STAGING, remove_model) as staged:
         yield staged
         sync_folder(staged)
-        _publish(staged, target, overwrite=overwrite)
+        with _locked(target.parent):
+            if replaces is not None:
+                _check_unchanged(target, replaces)
+            _publish(staged, target, overwrite=overwrite)
         _confirm(target)
         _remove_stale(target)
 
@@ -130,6 +141,16 @@ def check_replaceable(target: Path, *, overwrite: bool) -> None:
             "there is a model in this folder already",
             path=target,
             hint="Choose another name, or pass overwrite=True to replace it (--force).",
+        )
+
+
+def _check_unchanged(target: Path, loaded: Manifest) -> None:
+    """Raise `StorageError` if the model in a folder is not the one with this manifest."""
+    if read_manifest(target) != loaded:
+        raise StorageError(
+            "the model was changed by another process after it was loaded here; that change is kept, this one is not",
+            path=target,
+            hint="Run this again: it then starts from the changed model.",
         )
 
 
@@ -225,6 +246,20 @@ def _replace_in_two_steps(staged: Path, target: Path, remove: Callable[[Path], N
         raise
     remove(aside)
     return True
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, once other processes and threads have released it."""
+    import fcntl
+
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 @contextlib.contextmanager

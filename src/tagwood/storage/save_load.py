@@ -70,6 +70,7 @@ def save(
     golden: Any = None,
     fingerprint: str | None = None,
     overwrite: bool = False,
+    replaces: Manifest | None = None,
     threads: int | None = None,
 ) -> Path:
     """Save a model to a folder: manifest.json with a checksum, and safetensors files.
@@ -92,6 +93,10 @@ def save(
         the model's `golden_inputs()`, if it has that method.
     overwrite
         Replace an existing model. A folder with other files in it is never replaced.
+    replaces
+        The manifest that the model was loaded with (`load_with_manifest`), to save a changed model in its place: if
+        the folder has another model by now, because another process changed it, `StorageError` is raised and that
+        model stays.
     threads
         Threads for hashing; default all cores.
 
@@ -118,11 +123,12 @@ def save(
     threads = check_threads(threads)
     facts = _collect_facts(model, notes, fingerprint)
     try:
+        overwrite = overwrite or replaces is not None
         check_replaceable(target, overwrite=overwrite)  # before the golden rows are ranked
         state = _state_of(model)
         recorded = record_golden(model, golden)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with staged_folder(target, overwrite=overwrite) as staged:
+        with staged_folder(target, overwrite=overwrite, replaces=replaces) as staged:
             stamps = _write(staged, state, recorded, facts, threads)
     except OSError as error:
         raise StorageError(

@@ -116,6 +116,28 @@ def due_because(history: list[TaggerUpdate], n_rows: int, counts: NDArray[np.int
     return ""
 
 
+def check_complete(tagger: Any, data: Dataset) -> None:
+    """Raise `InputError` if rows for a full training lack labels that a Tagger has learned: they would be forgotten.
+
+    Labels that are masked may go. After updates, all others must have as many rows as the Tagger has learned;
+    otherwise they must have some, since other rows than before are a choice then.
+    """
+    before = tagger.label_counts_
+    after = np.bincount(data.labels.indices, minlength=before.size)[: before.size]
+    needed = np.where(tagger.vocab_.removed_mask(), 0, before if tagger.history_ else np.minimum(before, 1))
+    fewer = np.flatnonzero(after < needed)
+    if not fewer.size:
+        return
+    gone = fewer[after[fewer] == 0]
+    example = tagger.vocab_.name(int((gone if gone.size else fewer)[0]))
+    raise InputError(
+        "a full training needs all rows that the model has learned, those of its updates, too",
+        given=f"{fewer.size:,} labels with fewer rows than it has learned, {gone.size:,} of them with none, "
+        f"such as {example!r}",
+        hint="Append the rows of the updates to the file of --data; to train without them, add --force.",
+    )
+
+
 def joined(old: Dataset, new: Dataset) -> Dataset:
     """Return the rows of two datasets of texts over the table of the second, which has grown from that of the first."""
     Y = sparse.csr_array(old.labels)
