@@ -257,6 +257,39 @@ def test_the_command_learns_and_does_not_learn_twice(stored, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["learned"] == 0
 
 
+def test_a_model_that_learned_feedback_is_replaced_by_one_that_was_trained_with_it(stored, tmp_path, capsys):
+    # The old model knows the held-out texts by heart; it is compared as if it did not.
+    texts, labels = make_library(150)
+    wrong = {name: other for name, other in zip(["trees", "water"], ["water", "trees"], strict=True)}
+    records = [
+        {"text": f"{text} {n}", "labels": sorted({wrong.get(name, name) for name in row})}  # nobody could know these
+        for n, (text, row) in enumerate(zip(texts, labels, strict=True))
+    ]
+    path = write(tmp_path / "f.jsonl", records)
+    data = write(tmp_path / "d.jsonl", [{"text": t, "labels": r} for t, r in zip(*make_library(80), strict=True)])
+    assert run(["learn", str(stored), path, "--force"]) == 0
+    assert run(["train", data, "-O", str(stored), "-f", "--model", "neighbours", "--with-feedback", path]) == 0
+    assert "nDCG@5 100.0" not in capsys.readouterr().err
+
+
+def test_a_copy_that_forgets_texts_does_not_know_what_was_said_of_them(tagger):
+    before = tagger.tag_one("oak sea zebra", 4)
+    tagger.learn(["oak sea zebra", "stars"], [["stones"]] * 2)
+    assert tagger.tag_one("oak sea zebra", 1).names == ["stones"]
+    assert tagger.forgetting(["something else"]) is tagger
+    found = tagger.forgetting(["oak sea zebra", "stars"])
+    assert found.tag_one("oak sea zebra", 4) == before
+    assert tagger.tag_one("oak sea zebra", 1).names == ["stones"]
+
+
+def test_the_answer_to_a_corrected_text_does_not_depend_on_the_texts_beside_it():
+    texts, labels, names = mixed_rows(1000, 60)
+    vocab = LabelVocab.from_names(names)
+    tagger = Tagger(quality="balanced").fit(texts[:700], labels[:700], vocab=vocab)
+    tagger.learn(texts[700:720], [[names[59]]] * 20, rejected=[names[:59], *[[names[0]]] * 19])
+    assert tagger.tag(texts[700:720]) == [tagger.tag_one(text) for text in texts[700:720]]
+
+
 def test_a_model_that_became_worse_is_not_written(stored, tmp_path, capsys):
     texts, labels = make_library(150)
     names = ["trees", "water", "stars", "stones"]

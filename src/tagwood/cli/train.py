@@ -282,7 +282,7 @@ class FeedbackForTraining(NamedTuple):
         tagger.learned_ = LearnedRows().add(rows)
         if self.test is None:
             return
-        before = common.load_tagger(output)
+        before = common.load_tagger(output).forgetting(self.test.texts)
         vocab = tagger.vocab_
         known = [
             [(label, tag.score) for tag in tags if (label := vocab.find(tag.uri or tag.name)) is not None]

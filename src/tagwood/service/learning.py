@@ -150,7 +150,10 @@ class LiveLearning:
         new = new.rows([key not in known for key in new.keys])
         if not len(new):
             return None, {}
-        both = [row_quality(new.labels, one.rank(new.texts, 5)).tolist() for one in (self._loaded, tagger)]
+        both = [
+            row_quality(new.labels, one.forgetting(new.texts).rank(new.texts, 5)).tolist()
+            for one in (self._loaded, tagger)
+        ]
         pairs = dict(zip(new.ids, zip(*both, strict=True), strict=True))
         recent = [*self._pairs, *pairs.values()][-_MOST_MEASURED:]
         if len(recent) < FEWEST_HELD_OUT:

@@ -90,13 +90,18 @@ class LearnedRows:
                 keys[row.text] = (*keys.get(row.text, ()), key)
         return LearnedRows(self.known | rows, keys)
 
+    def keys_of(self, text: str) -> tuple[str, ...]:
+        """Return the keys of what people said of exactly this text."""
+        return self.keys.get(text_hash(text), ())
+
     def said(self, texts: Iterable[str]) -> dict[int, Said]:
         """Return what people said of exactly these texts, by the place of each text that they said something of."""
         found: dict[int, Said] = {}
         for place, text in enumerate(texts):
-            rows = [self.known[key] for key in self.keys.get(text_hash(text), ())]
+            rows = [self.known[key] for key in self.keys_of(text)]
             if rows:
-                right, wrong = ({label for row in rows for label in getattr(row, of)} for of in ("right", "rejected"))
+                right = {label for row in rows for label in row.right}
+                wrong = {label for row in rows for label in row.rejected}
                 found[place] = Said(sorted(right - wrong), wrong - right)
         return found
 
@@ -165,24 +170,27 @@ def _label_lists(Y: sparse.csr_array) -> list[tuple[int, ...]]:
     return [tuple(Y.indices[begin:end].tolist()) for begin, end in pairwise(Y.indptr.tolist())]
 
 
-def as_said(ranking: Ranking, said: Sequence[Said], k: int, allowed: LabelFilter) -> Ranking:
-    """Return rankings of texts that people said something of: right labels first and certain, no rejected ones.
+def as_said(rankings: Sequence[Ranking], said: Sequence[Said], k: int, allowed: LabelFilter) -> Ranking:
+    """Return what is answered to texts that people said something of: right labels first and certain, no rejected ones.
+
+    Each text has a ranking of its own.
 
     Examples
     --------
     >>> said = [Said([2], {0})]
-    >>> as_said(Ranking.from_lists([[(0, 0.5), (1, 0.25)]], 3), said, 2, LabelFilter.of([0, 1, 2], 3))[0]
+    >>> as_said([Ranking.from_lists([[(0, 0.5), (1, 0.25)]], 3)], said, 2, LabelFilter.of([0, 1, 2], 3))[0]
     [(2, 0.99), (1, 0.25)]
     """
+    n_labels = rankings[0].n_labels
     rows = []
-    for (begin, end), one in zip(pairwise(ranking.indptr.tolist()), said, strict=True):
-        found = dict(zip(ranking.labels[begin:end].tolist(), ranking.scores[begin:end].tolist(), strict=True))
+    for ranking, one in zip(rankings, said, strict=True):
+        found = dict(ranking[0])
         certain = max([CERTAIN, *found.values()])
-        right = [label for label in one.right if label < ranking.n_labels and label in allowed]
+        right = [label for label in one.right if label < n_labels and label in allowed]
         right.sort(key=lambda label: found.get(label, -np.inf), reverse=True)
         others = [pair for pair in found.items() if pair[0] not in one.rejected and pair[0] not in right]
         rows.append([*((label, certain) for label in right), *others][:k])
-    return Ranking.from_lists(rows, ranking.n_labels)
+    return Ranking.from_lists(rows, n_labels)
 
 
 def memory_of(model: Any) -> Neighbours | None:
@@ -224,11 +232,24 @@ def learn_rows(
     memory = memory_of(model)
     assert memory is not None
     first = memory.n_rows_ - len(new)
-    columns = ([column[row] for row in new] for column in (keys, ids, texts))
-    own_keys, own_ids, own_texts = columns
-    rows = learned_rows(own_keys, own_ids, range(first, first + len(new)), own_texts, chosen, wrong)
+    own = [[column[row] for row in new] for column in (keys, ids, texts)]
+    rows = learned_rows(own[0], own[1], range(first, first + len(new)), own[2], chosen, wrong)
     counts = np.bincount(chosen.indices, minlength=tagger.label_counts_.size).astype(np.int64)
     return Change(model, tagger.learned_.add(rows), counts, len(new) - len(replaced))
+
+
+def forget_texts(tagger: Any, texts: Iterable[str]) -> tuple[Any, LearnedRows] | None:
+    """Return a model and what it knows without what people said of some texts; None if it knows nothing of them."""
+    known = tagger.learned_.known
+    keys = {key for text in texts for key in tagger.learned_.keys_of(text)}
+    if not keys:
+        return None
+    rows = [known[key].row for key in keys if known[key].row != TRAINED]
+    learned = LearnedRows().add({key: row for key, row in known.items() if key not in keys})
+    if not rows:
+        return tagger.model_, learned
+    nothing = sparse.csr_array((0, tagger.label_counts_.size), dtype=np.float32)
+    return learned_model(tagger.model_, tagger.encoder_, [], nothing, None, rows), learned
 
 
 def check_lengths(n_rows: int, columns: Mapping[str, int | None]) -> None:
@@ -320,5 +341,6 @@ def measure_learning(tagger: Any, rows: Feedback) -> BeforeAfter | None:
     if held.sum() < FEWEST_HELD_OUT:
         return None
     test = rows.rows(held)
-    learned = take_in(copy(tagger), rows.rows(~held))
-    return before_after(test.labels, tagger.rank(test.texts, 5), learned.rank(test.texts, 5))
+    both = (tagger, take_in(copy(tagger), rows.rows(~held)))
+    before, after = (one.forgetting(test.texts).rank(test.texts, 5) for one in both)
+    return before_after(test.labels, before, after)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from time import perf_counter, process_time
 from types import MappingProxyType
@@ -51,7 +52,7 @@ from tagwood.tagger.fitting import (
     training_data,
 )
 from tagwood.tagger.group_learning import GroupRule
-from tagwood.tagger.learning import LearnedRows, as_said, check_lengths, learn_rows
+from tagwood.tagger.learning import LearnedRows, as_said, check_lengths, forget_texts, learn_rows
 from tagwood.tagger.new_labels import NameCurve, NewLabels, Usage
 from tagwood.tagger.search import (
     Label,
@@ -305,6 +306,20 @@ class Tagger(Params):
             self._prepare()
         return self
 
+    def forgetting(self, texts: Iterable[Text]) -> Self:
+        """Return a Tagger that did not learn some texts: a copy, or this one if it never did.
+
+        Corrections are held out with it to measure a model that has learned them: it would only repeat them.
+        """
+        self._fitted()
+        left = forget_texts(self, self.as_texts(texts))
+        if left is None:
+            return self
+        found = copy(self)
+        found.model_, found.learned_ = left
+        found._prepare()
+        return found
+
     def calibrate(self, texts: Iterable[Text], labels: Any) -> Self:
         """Turn scores into probabilities, from texts that the model was not trained on, with all their labels."""
         ranking = self._fitted().rank(self.as_texts(texts), CANDIDATES)
@@ -380,22 +395,21 @@ class Tagger(Params):
     ) -> Ranking:
         """Return the best `k` labels of each text as a `Ranking` of label ids; see `tag` for the parameters."""
         search, rows = self._fitted(), self.as_texts(texts)
-        check_int(k, "k", low=1)
+        k = min(check_int(k, "k", low=1), len(self.vocab_))
         only, out = search.filter_of(restrict), search.filter_of(exclude)
         said = self.learned_.said(rows) if self.learned_.keys else None
         if not said:
             return self._rank(rows, k, only, out)
-        others = [row for row in range(len(rows)) if row not in said]
-        more = k + max(len(one.rejected) for one in said.values())
         allowed = LabelFilter(~self.vocab_.removed_mask())
         for part in (only, None if out is None else ~out):
             allowed = allowed if part is None else allowed & part
-        found = as_said(self._rank([rows[row] for row in said], more, only, out), list(said.values()), k, allowed)
+        ranked = [self._rank([rows[row]], k + len(one.rejected), only, out) for row, one in said.items()]
+        decided = as_said(ranked, list(said.values()), k, allowed)
+        others = [row for row in range(len(rows)) if row not in said]
         if not others:
-            return found
-        return found.followed_by(self._rank([rows[row] for row in others], k, only, out)).rows(
-            np.argsort([*said, *others])
-        )
+            return decided
+        answers = decided.followed_by(self._rank([rows[row] for row in others], k, only, out))
+        return answers.rows(np.argsort([*said, *others]))
 
     def _rank(self, rows: list[str], k: int, only: LabelFilter | None, out: LabelFilter | None) -> Ranking:
         """Return what encoder, model and names of new labels make of texts."""
