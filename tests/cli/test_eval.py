@@ -154,7 +154,7 @@ def test_mistakes_of_the_user_are_named_with_exit_code_2(files, arguments, messa
 def test_files_that_do_not_fit_are_named(files, tmp_path, capsys):
     short = write_lines(tmp_path / "short.jsonl", [["oak"]])
     assert run(["eval", short, files[1]]) == 2
-    assert "3 rows of Y and 1 ranked rows" in capsys.readouterr().err
+    assert f"{short} must have one ranking for each of the 3 rows of {files[1]}; got 1" in capsys.readouterr().err
     assert run(["eval", str(tmp_path), files[1]]) == 2
     assert "manifest.json" in capsys.readouterr().err
 

@@ -37,6 +37,45 @@ def test_train_eval_and_predict_on_each_format(kind, tmp_path, capsys):
     assert [json.loads(line)["labels"] for line in out.read_text().splitlines()] == [[row % 3] for row in range(60)]
 
 
+def with_test_split(folder, n_rows, pairs=()):
+    """Write a training split of 60 rows and a test split of others, of the last label first."""
+    write_dataset(make_rows(), folder, "sparse-files")
+    rows = make_rows(n_rows)
+    write_dataset(rows.rows(np.arange(n_rows)[::-1].tolist()), folder.with_name("other"), "sparse-files")
+    for file in folder.with_name("other").glob("trn_*"):
+        file.rename(folder / file.name.replace("trn_", "tst_"))
+    if pairs:
+        lines = [f"{row} {label}\n" for row, label in pairs]
+        (folder / "filter_labels_test.txt").write_text("".join(lines))
+    return str(folder)
+
+
+@pytest.mark.parametrize("pairs", [(), [(0, 1), (3, 0)]])
+def test_predict_reads_the_split_that_eval_measures(pairs, tmp_path, capsys):
+    data, model = with_test_split(tmp_path / "data", 12, pairs), str(tmp_path / "model")
+    assert run(["train", data, "-O", model, "-j", "1"]) == 0
+    out = tmp_path / "out.jsonl"
+    assert run(["predict", model, data, "-l", "2", "-O", str(out)]) == 0
+    assert "12 rows of the test split" in " ".join(capsys.readouterr().err.split())
+    first = [json.loads(line)["labels"][0] for line in out.read_text().splitlines()]
+    assert first == [row % 3 for row in range(12)][::-1]
+    assert run(["eval", str(out), data, "-m", "P@1", "--json"]) == 0
+    stored = json.loads(capsys.readouterr().out)["measures"]
+    assert run(["eval", model, data, "-m", "P@1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["measures"] == stored
+
+
+@pytest.mark.parametrize("pairs", [(), [(0, 1)]])
+def test_predictions_of_other_rows_are_named(pairs, tmp_path, capsys):
+    data, model = with_test_split(tmp_path / "data", 12, pairs), str(tmp_path / "model")
+    assert run(["train", data, "-O", model, "-j", "1"]) == 0
+    out = str(tmp_path / "out.jsonl")
+    assert run(["predict", model, f"{data}/trn_X_Xf.txt", "-O", out]) == 0
+    assert " 60 rows" in " ".join(capsys.readouterr().err.split())
+    assert run(["eval", out, data]) == 2
+    assert f"{out} must have one ranking for each of the 12 rows of {data}; got 60." in capsys.readouterr().err
+
+
 def test_a_matrix_alone_is_enough_to_predict(tmp_path):
     rows = make_rows()
     write_dataset(rows, tmp_path / "data", "csr")

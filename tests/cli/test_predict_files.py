@@ -226,3 +226,14 @@ def test_without_pyarrow_the_message_says_what_to_install(model, tmp_path, monke
 def test_an_empty_text_is_not_the_current_folder():
     assert not is_path("")
     assert is_path(".")
+
+
+def test_of_a_folder_with_two_splits_the_test_split_is_labelled(model, expected, tmp_path, capsys):
+    folder, out = tmp_path / "data", tmp_path / "out.jsonl"
+    folder.mkdir()
+    for split, texts in (("train", ["sea salt"]), ("test", TEXTS)):
+        (folder / f"{split}_texts.txt").write_text("".join(f"{' '.join(text.split())}\n" for text in texts))
+        (folder / f"{split}_labels.txt").write_text("water\n" * len(texts))
+    assert run(["predict", model, str(folder), "-l", "2", "-O", str(out)]) == 0
+    labels = [json.loads(line)["labels"] for line in out.read_text().splitlines()]
+    assert [[one["label"] for one in row] for row in labels] == [names for _, _, names in expected]

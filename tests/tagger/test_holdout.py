@@ -1,9 +1,11 @@
-"""What is held out: single rows, or blocks of rows that stand together."""
+"""What is held out: single rows, or blocks of rows that stand together; filtered pairs do not count."""
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from tagwood import Tagger, load
+from tagwood.data import Dataset
 from tagwood.errors import InputError
 from tagwood.tagger.fitting import SetRules
 
@@ -32,3 +34,18 @@ def test_blocks_measure_what_texts_of_other_sources_get(quality, tmp_path):
 def test_other_ways_are_refused():
     with pytest.raises(InputError, match="holdout_by must be"):
         SetRules(holdout_by="labels").check()
+
+
+@pytest.mark.parametrize("quality", ["fast", "balanced"])
+def test_filtered_pairs_count_neither_as_returned_nor_as_true(quality):
+    """Label 0 suits every text, but is filtered on a fifth of the rows; the label of the topic is right on these."""
+    random = np.random.default_rng(0)
+    topics, filtered = random.integers(1, 5, 600), np.arange(600) % 5 == 0
+    texts = [" ".join(f"topic{t}word{random.integers(9)}" for _ in range(6)) for t in topics]
+    labels = [[int(t)] if out else [0] for t, out in zip(topics, filtered, strict=True)]
+    pairs = sparse.csr_array((np.ones(120), (np.flatnonzero(filtered), np.zeros(120, dtype=int))), shape=(600, 5))
+    plain, known = (
+        Tagger(quality=quality).fit(Dataset(labels, texts=texts, filter_pairs=one)).measures_.values["P@1"]
+        for one in (None, pairs)
+    )
+    assert known > plain

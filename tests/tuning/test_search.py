@@ -2,10 +2,12 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 from library import make_library
 
+from tagwood import evaluate
 from tagwood.data import Dataset
 from tagwood.errors import InputError, MissingExtraError
 from tagwood.recipe import Recipe, parse_recipe, read_recipe
@@ -51,10 +53,20 @@ def test_the_value_of_a_trial_can_be_had_again_by_hand(data, tmp_path):
     split = split_rows(data, "micro-F1@2", 0.2, 0)
     assert (split.fitted.n_rows, split.held.n_rows, found.held_out) == (96, 24, 24)
     tagger = found.recipe.tagger().fit(split.fitted.texts, split.fitted.labels)
-    from tagwood import evaluate
-
     report = evaluate(split.held.labels, tagger.rank(split.held.texts, k=2), metrics=["micro-F1@2"])
     assert report["micro-F1@2"] == found.trials[0].value
+
+
+def test_filtered_pairs_do_not_count(data):
+    split = split_rows(data, "P@1", 0.2, 0)
+    tagger = BASE.tagger().fit(split.fitted)
+    best = tagger.rank(split.held.texts, k=1)
+    value = module.measure(BASE, split, lambda stage, share: None)
+    held = replace(split.held, filter_pairs=best.to_sets())  # the best label of each row leaves the second the first
+    others = module.measure(BASE, replace(split, held=held), lambda stage, share: None)
+    second = tagger.rank(split.held.texts, k=2).without(best.to_sets())
+    truth = split.held.labels - split.held.labels.multiply(best.to_sets())
+    assert others == evaluate(truth, second, metrics=["P@1"])["P@1"] < value
 
 
 def test_a_search_goes_on_where_it_was_and_takes_no_other(data, tmp_path):

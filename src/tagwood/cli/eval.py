@@ -10,7 +10,7 @@ import typer
 
 from tagwood.cli import common
 from tagwood.cli.models import load_ranker
-from tagwood.cli.reading import Reading, first_rows, say_report, say_skipped, with_reading
+from tagwood.cli.reading import Reading, first_rows, say_report, say_skipped, test_split, with_reading
 from tagwood.errors import InputError
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ class Truth(NamedTuple):
 
     def read(self, vocab: LabelVocab | None, on_unknown: str) -> tuple[Dataset, ReadReport]:
         """Read the true labels; a named filter file replaces the one beside them."""
-        folder = self.paths[0].is_dir()
-        options = {"vocab": vocab, "on_unknown": on_unknown, "split": "test" if folder and self._has_test() else None}
+        options = {"vocab": vocab, "on_unknown": on_unknown, "split": test_split(self.paths[0])}
         rows, report = self.reading.read(self.paths, self.format, **options)
         if self.filter_file is not None:
             from tagwood.data.filter_pairs import read_filter_pairs, without_pairs
@@ -184,11 +183,6 @@ class Truth(NamedTuple):
             report.labels_used = int(labels.nnz)
             rows = replace(rows, labels=labels, filter_pairs=pairs)
         return first_rows(rows, self.docs_limit), report
-
-    def _has_test(self) -> bool:
-        """Tell whether the folder has a test split, which is then what to measure on."""
-        marks = (".tst.", "tst_X_Y", "tst.json", "test_texts")
-        return any(mark in file.name for file in self.paths[0].iterdir() for mark in marks)
 
 
 class EvalData(NamedTuple):
@@ -222,6 +216,12 @@ def read_data(predictions: Path, source: Truth, limit: int | None) -> EvalData:
     ranking, vocab = read_ranking(predictions, widest.vocab, on_unknown="add")
     if source.docs_limit is not None:
         ranking = ranking.rows(np.arange(min(source.docs_limit, ranking.n_rows)))
+    if ranking.n_rows != rows.n_rows:
+        raise InputError(
+            f"{predictions} must have one ranking for each of the {rows.n_rows:,} rows of {source.paths[0]}",
+            given=f"{ranking.n_rows:,}",
+            hint="Of a folder with two splits the test split is measured.",
+        )
     ranking, n_filtered = without_filtered(ranking, rows)
     return EvalData(
         ranking if limit is None else ranking.top(limit),

@@ -20,7 +20,7 @@ import typer
 
 from tagwood._check import check_choice
 from tagwood.cli import common
-from tagwood.cli.reading import Reading, say_report, say_skipped, with_reading
+from tagwood.cli.reading import Reading, say_report, say_skipped, test_split, with_reading
 from tagwood.cli.writing import Document, as_dict, open_writer
 from tagwood.errors import DataError, InputError
 
@@ -96,6 +96,7 @@ def predict(
     """Suggest labels for a text, for each line of stdin, for each row of files, or for each document.
 
     Each .txt, .md or .pdf file is one document, unless --lines is given. All columns of the input are in the output.
+    Of a folder with a training and a test split the test split is read, as eval does.
     Files are read and written in batches. An output file appears when it is complete, or not at all.
     With --cluster, a folder of Parquet, JSON-lines or CSV files becomes a folder of Parquet files; the same command
     started again tags only what is missing.
@@ -223,7 +224,8 @@ class Sources:
         return self._records(path, "txt-key" if known is None and path.is_file() and is_document(path) else known)
 
     def _records(self, path: Path, data_format: str | None) -> Iterator[Document]:
-        for record in self._reading.records(path, data_format, keep_columns=True, report=self.report):
+        options = {"keep_columns": True, "report": self.report, "split": test_split(path)}
+        for record in self._reading.records(path, data_format, **options):
             of_file = record.columns is not None and record.columns.keys() == {"id", "file"}
             yield Document(self._cut(record.text) if of_file else record.text, record.id, record.columns)
 
@@ -354,10 +356,13 @@ def predict_features(
     path = Path(given[0])
     if len(given) > 1 or not path.exists():
         raise InputError("a model of features reads one file or folder", given=" ".join(given)[:80])
-    matrix = load_matrix(path) if path.suffix in (".npz", ".npy") else reading.read(path, data_format)[0].features
+    if path.suffix in (".npz", ".npy"):
+        matrix = load_matrix(path)
+    else:
+        matrix = reading.read(path, data_format, split=test_split(path))[0].features
     if matrix is None:
         raise InputError("the model ranks features", given="texts")
     ranking = found.rank(matrix, limit)
     with replace_path(output, overwrite=overwrite) as place:
         write_ranking(ranking, place, found.vocab_)
-    common.say(f"{output}: {ranking.n_rows:,} rows")
+    common.say(f"{output}: {ranking.n_rows:,} rows{' of the test split' if test_split(path) else ''}")

@@ -234,6 +234,13 @@ def read_truth(tagger: Tagger, data: Paths, data_format: str | None, reading: Re
     return need_texts(rows, data[0]), report
 
 
+def test_split(path: Path) -> str | None:
+    """Return ``"test"`` for a folder that has a test split: `eval` measures it, `predict` labels it. Otherwise None."""
+    marks = (".tst.", "tst_X_", "tst.json", "test_texts")
+    named = path.is_dir() and any(mark in file.name for file in path.iterdir() for mark in marks)
+    return "test" if named else None
+
+
 def first_rows(rows: Dataset, limit: int | None) -> Dataset:
     """Return the first rows of a dataset, or all."""
     return rows if limit is None else rows.rows(list(range(min(limit, rows.n_rows))))

@@ -358,6 +358,7 @@ def learn(data: Dataset, plan: Plan, progress: Progress | None) -> Learned:
         return Learned(parts, None, None, _name_curve(data, parts, None))
     report("probabilities", 0.0)
     ranking = rank_in_blocks(LabelSearch(parts.encoder, parts.model, data.vocab), held.texts or (), CANDIDATES)
+    ranking = _without_pairs(ranking, held.filter_pairs)
     truth, measures = held.labels, None
     if held.groups is None:
         measures = measure(ranking, truth)
@@ -397,13 +398,19 @@ def _learn_ensemble(data: Dataset, plan: Plan, report: Progress) -> Learned:
         return Learned(parts, None, None, _name_curve(data, parts, None))
     report("probabilities", 0.0)
     truth = csr_parts(check_labels(held.truth))
-    probabilities = Probabilities(None, held.ranking, truth)  # its scores are probabilities
+    ranking = _without_pairs(held.ranking, None if data.filter_pairs is None else data.filter_pairs[held.rows])
+    probabilities = Probabilities(None, ranking, truth)  # its scores are probabilities
     every = list(data.texts or ())
     texts = [every[row] for row in held.rows]
-    curve = _name_curve(data, parts, HeldOutRows(texts, held.ranking, held.truth))
+    curve = _name_curve(data, parts, HeldOutRows(texts, ranking, held.truth))
     usage = np.bincount(parts.Y.indices, minlength=data.n_labels)
-    figures = training_figures(parts.encoder, texts, held.ranking, usage, seen=True)
-    return Learned(parts, probabilities, measure(held.ranking, held.truth), curve, figures)
+    figures = training_figures(parts.encoder, texts, ranking, usage, seen=True)
+    return Learned(parts, probabilities, measure(ranking, held.truth), curve, figures)
+
+
+def _without_pairs(ranking: Ranking, pairs: sparse.csr_array | None) -> Ranking:
+    """Return the ranking of held-out rows without the filtered pairs of a dataset, which are neither true nor wrong."""
+    return ranking if pairs is None else ranking.without(pairs)
 
 
 def _name_curve(data: Dataset, parts: Parts, held: HeldOutRows | None) -> NameCurve | None:

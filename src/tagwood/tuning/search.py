@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
+
 from tagwood._check import check_float, check_int
 from tagwood.data.dataset import Dataset
 from tagwood.errors import InputError
@@ -78,10 +80,12 @@ def measure(recipe: Recipe, split: Split, progress: Callable[[str, float], None]
     fitted, held = split.fitted, split.held
     tagger.fit(fitted, progress=progress)
     progress("measuring", 0.0)
-    texts = held.texts or ()
-    ranking = tagger.rank(texts, k=split.metric.k or 1) if ranked else tagger.rank_sets(texts)
-    counts = LabelCounts.of(fitted.labels)
-    return evaluate(held.labels, ranking, metrics=[str(split.metric)], train_labels=counts)[str(split.metric)]
+    texts, pairs = held.texts or (), held.filter_pairs
+    # Labels that the filter removes make room for others.
+    more = 0 if pairs is None else int(np.diff(pairs.indptr).max(initial=0))
+    ranking = tagger.rank(texts, k=(split.metric.k or 1) + more) if ranked else tagger.rank_sets(texts)
+    name, counts = str(split.metric), LabelCounts.of(fitted.labels)
+    return evaluate(held.labels, ranking, metrics=[name], train_labels=counts, filter_pairs=pairs)[name]
 
 
 def run_trial(split: Split, recipe: str, threads: int) -> State:
