@@ -179,3 +179,25 @@ def test_five_hundred_ids_up_to_a_billion_need_little_memory():
     tracemalloc.stop()
     assert [tags[0].label for tags in found] == ids[:20].tolist()
     assert peak < 100e6
+
+
+def test_a_filter_is_refused_by_a_tagger_with_the_labels_in_another_order(tagger, kind):
+    tree = tagger.label_filter([KINDS[kind][TREE]])
+    again = Tagger().fit(TEXTS, labels(kind))
+    assert given(again, again.tag_one("sea", 1, restrict=tree)[0]) == KINDS[kind][TREE]
+    more = [[-(2**60)]] if "numbers" in kind else []  # numbers are sorted
+    other = Tagger().fit([*TEXTS[::-1], "white cloud"][: 8 + len(more)], labels(kind)[::-1] + more)
+    for made in (tree, ~tree, tree & tree, tagger.label_filter(np.array([True, False, False]))):
+        with pytest.raises(InputError, match="one for other labels, or in another order. Prepare it again with"):
+            other.tag_one("sea", 1, restrict=made)
+    with pytest.raises(InputError, match="filters that are combined must be made for the same labels"):
+        tree & other.label_filter([KINDS[kind][TREE]])
+
+
+def test_filters_made_before_and_after_labels_were_added_can_be_combined():
+    tagger = Tagger().fit(TEXTS, labels("names"))
+    before = ~tagger.label_filter(["sky"])
+    tagger.update_labels(texts={"cloud": "white cloud"}, mask=["water"])
+    after = tagger.label_filter(["cloud", "tree", "sky"])
+    assert (before & after).ids.tolist() == (after & before).ids.tolist() == [TREE, 3]
+    assert {tag.name for tag in tagger.tag_one("oak and cloud", 5, restrict=before & after)} <= {"tree", "cloud"}

@@ -93,6 +93,30 @@ class StringTable:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class RowNames:
+    """What the rows of a label table are called by, to recognize the table after labels were added to it."""
+
+    size: int
+    names: StringTable | None
+    uris: StringTable | None
+
+    def continues(self, before: RowNames) -> bool:
+        """Whether the rows of another table are the first ones here: by URI if all have one, else by name.
+
+        Rows of a table without names are called by their numbers, and are never others.
+
+        Examples
+        --------
+        >>> before, after, other = (LabelVocab.from_names(names).row_names for names in ("ab", "abc", "bac"))
+        >>> after.continues(before), other.continues(before), before.continues(after)
+        (True, False, False)
+        """
+        if before.uris is not None and np.diff(before.uris.offsets).all():
+            return self.uris is not None and self.uris.begins_with(before.uris)
+        return before.names is None or (self.names is not None and self.names.begins_with(before.names))
+
+
 def pack_names(names: Iterable[Iterable[str]]) -> StringTable:
     """Return a table with several names per entry, separated by line breaks; white space becomes single spaces."""
     return StringTable.from_strings(
@@ -578,6 +602,11 @@ class LabelVocab:
                 return -1
             return int(self._find_numbers(np.array([value], dtype=np.int64))[0])
         raise InputError("a label must be a name, a URI or an id", given=repr(value)[:60])
+
+    @cached_property
+    def row_names(self) -> RowNames:
+        """What the rows are called by."""
+        return RowNames(self.size, self.names, self.uris)
 
     @cached_property
     def _by_number(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tagwood.data.vocab import RowNames
 from tagwood.errors import InputError
 from tagwood.trees.label_tree import LabelTree
 
@@ -31,6 +32,8 @@ class LabelFilter:
         Whether labels that are added to the label table later, with ids from n_labels on, are in the set.
     n_unknown
         Number of given labels that were not found and left out.
+    rows
+        What the rows of the label table are called by, to refuse a filter for other rows; None: they are not checked.
 
     Examples
     --------
@@ -39,11 +42,15 @@ class LabelFilter:
     ([0, 2], 3, True)
     """
 
-    def __init__(self, mask: NDArray[np.bool_], *, later: bool = False, n_unknown: int = 0) -> None:
+    def __init__(
+        self, mask: NDArray[np.bool_], *, later: bool = False, n_unknown: int = 0, rows: RowNames | None = None
+    ) -> None:
         self.mask = np.array(mask, dtype=np.bool_)  # a copy: the caller's may change
         self.mask.flags.writeable = False
         self.later = later
         self.n_unknown = n_unknown
+        self.rows = rows
+        self._fitting = rows  # the table that was found to fit last
         self._nodes: WeakKeyDictionary[LabelTree, NDArray[np.uint8]] = WeakKeyDictionary()
         self._without: WeakKeyDictionary[LabelFilter, LabelFilter] = WeakKeyDictionary()
         self._resized: dict[int, LabelFilter] = {}
@@ -84,7 +91,7 @@ class LabelFilter:
     @cached_property
     def complement(self) -> LabelFilter:
         """The labels outside the set."""
-        return LabelFilter(~self.mask, later=not self.later)
+        return LabelFilter(~self.mask, later=not self.later, rows=self.rows)
 
     def nodes(self, tree: LabelTree) -> NDArray[np.uint8]:
         """Return (n_nodes,) 1 for nodes of a tree over n_labels labels with a label of the set below them."""
@@ -107,23 +114,43 @@ class LabelFilter:
         found = self._resized.get(n_labels)
         if found is None:
             more = np.full(max(0, n_labels - self.n_labels), self.later)
-            found = LabelFilter(np.append(self.mask[:n_labels], more), later=self.later, n_unknown=self.n_unknown)
+            mask = np.append(self.mask[:n_labels], more)
+            found = LabelFilter(mask, later=self.later, n_unknown=self.n_unknown, rows=self.rows)
             self._resized = {n_labels: found}  # models of one Tagger have one or two sizes
         return found
+
+    def fits(self, rows: RowNames) -> bool:
+        """Whether a label table has the rows that the filter was made for, and perhaps more after them."""
+        if self.rows is None or rows is self._fitting:
+            return True
+        if not rows.continues(self.rows):
+            return False
+        self._fitting = rows
+        return True
+
+    def _common_rows(self, other: LabelFilter) -> RowNames | None:
+        """Return the rows of the larger table of two filters; raise `InputError` if the tables differ."""
+        if self.rows is None or other.rows is None or self.rows is other.rows:
+            return other.rows if self.rows is None else self.rows
+        smaller, rows = (self, other.rows) if self.rows.size <= other.rows.size else (other, self.rows)
+        if not smaller.fits(rows):
+            hint = "Prepare both with label_filter(labels) of the same Tagger."
+            raise InputError("filters that are combined must be made for the same labels", given="others", hint=hint)
+        return rows
 
     def __and__(self, other: LabelFilter) -> LabelFilter:
         if not isinstance(other, LabelFilter):
             return NotImplemented
         size = max(self.n_labels, other.n_labels)
         joined = self.resized(size).mask & other.resized(size).mask
-        return LabelFilter(joined, later=self.later and other.later)
+        return LabelFilter(joined, later=self.later and other.later, rows=self._common_rows(other))
 
     def __or__(self, other: LabelFilter) -> LabelFilter:
         if not isinstance(other, LabelFilter):
             return NotImplemented
         size = max(self.n_labels, other.n_labels)
         joined = self.resized(size).mask | other.resized(size).mask
-        return LabelFilter(joined, later=self.later or other.later)
+        return LabelFilter(joined, later=self.later or other.later, rows=self._common_rows(other))
 
     def __invert__(self) -> LabelFilter:
         return self.complement

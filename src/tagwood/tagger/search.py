@@ -249,17 +249,18 @@ def make_filter(vocab: LabelVocab, labels: Labels, *, unknown: str = "error", su
     An unknown label raises `InputError`, with the nearest name only if `suggest`: that takes long in large tables.
     """
     if isinstance(labels, LabelFilter):
-        if labels.n_labels > len(vocab):  # label tables only grow
+        if labels.n_labels > len(vocab) or not labels.fits(vocab.row_names):  # label tables only grow
+            others = labels.n_labels <= len(vocab)
             raise InputError(
                 f"a filter must be made for this label table, which has {len(vocab):,} labels",
-                given=f"one for {labels.n_labels:,} labels",
-                hint="Make it with label_filter(labels) of the same Tagger.",
+                given="one for other labels, or in another order" if others else f"one for {labels.n_labels:,} labels",
+                hint="Prepare it again with label_filter(labels) of this Tagger.",
             )
         return labels.resized(len(vocab))
     check_choice(unknown, "unknown", ["error", "ignore"])
     given = as_array(labels)
     if isinstance(given, np.ndarray) and given.dtype == np.bool_:
-        return LabelFilter.of(given, len(vocab), "the filter")
+        return LabelFilter(LabelFilter.of(given, len(vocab), "the filter").mask, rows=vocab.row_names)
     rows = vocab.find_many(given)
     missing = rows < 0
     if missing.any() and unknown == "error":
@@ -273,7 +274,7 @@ def make_filter(vocab: LabelVocab, labels: Labels, *, unknown: str = "error", su
         )
     mask = np.zeros(len(vocab), dtype=np.bool_)
     mask[rows[~missing]] = True
-    return LabelFilter(mask, n_unknown=int(missing.sum()))
+    return LabelFilter(mask, n_unknown=int(missing.sum()), rows=vocab.row_names)
 
 
 def updated_vocab(
