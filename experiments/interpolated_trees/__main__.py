@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from benchmarks.report import machine
@@ -26,6 +27,7 @@ from experiments.interpolated_trees.problems import SETS, Problem, synthetic_pro
 from experiments.tasks import add_cluster, run_seeds
 from tagwood.metrics import evaluate
 from tagwood.models.linear_tree import LinearTree
+from tagwood.models.linear_tree.trials import paired_gains, row_precision
 from tagwood.trees import (
     LabelTree,
     build_balanced_tree,
@@ -66,7 +68,7 @@ def figure1(problem: Problem) -> dict[str, Any]:
 def figure3(
     problem: Problem, arity: int, variant: str, seeds: int, leaf: int = 100, cluster: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield one point of a curve per λ: precision, depth, nodes; mean and spread over the seeds.
+    """Yield one point of a curve per λ: precision, depth, nodes; means over the seeds, and the gain over λ=0.
 
     f̃ counts above λ=1 only, so `greedy` shares its first points with `marginal`.
     """
@@ -76,16 +78,22 @@ def figure3(
     calls = [
         [partial(build_and_measure, problem, seed, lam=lam, **options) for seed in range(seeds)] for _, lam in points
     ]
+    base: NDArray[np.float64] | None = None
     for (lam_prime, lam), runs in zip(points, run_seeds(calls, cluster), strict=True):
+        hits = np.stack([run.pop("hits") for run in runs])
+        base = hits if lam == 0 else base
         mean = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
-        spread = {"P@1_spread": float(np.std([run["P@1"] for run in runs]))} if seeds > 1 else {}
-        point = {"lam_prime": lam_prime, "lam": lam, "seeds": seeds, **spread, **mean}
+        gain = {}
+        if base is not None and lam > 0:
+            values = 100 * paired_gains(np.stack([base, hits]), seed=0)[1]
+            gain = dict(zip(("P@1_gain", "P@1_gain_low", "P@1_gain_high"), values.tolist(), strict=True))
+        point = {"lam_prime": lam_prime, "lam": lam, "seeds": seeds, **gain, **mean}
         shape = {"arity": arity, "max_leaf_size": leaf}
         yield {"part": "figure3", "data": problem.name, **shape, "variant": variant, **point}
 
 
-def build_and_measure(problem: Problem, seed: int, **options: Any) -> dict[str, float]:
-    """Measure an interpolated tree of a seed."""
+def build_and_measure(problem: Problem, seed: int, **options: Any) -> dict[str, Any]:
+    """Measure an interpolated tree of a seed; ``hits`` is P@1 of each test row."""
     tree = build_interpolated_tree(problem.V, problem.Y, seed=seed, threads=problem.threads, **options)
     return measure(problem, tree, seed)
 
@@ -105,20 +113,22 @@ def figure4(problem: Problem) -> Iterator[dict[str, Any]]:
         named.append(("interpolated", lam, tree))
     for name, lam, tree in named:
         found = measure(problem, tree, 0)
+        del found["hits"]
         yield {"part": "figure4", "data": problem.name, "tree": name, "lam": lam, **found}
 
 
-def measure(problem: Problem, tree: LabelTree, seed: int) -> dict[str, float]:
+def measure(problem: Problem, tree: LabelTree, seed: int) -> dict[str, Any]:
     """Train a linear tree on the shape `tree` and measure it on the test rows."""
     model = LinearTree(threads=problem.threads, seed=seed).fit(problem.X, problem.Y, tree=tree)
     ranking = model.rank(problem.X_test, k=5, search="exact")
     report = evaluate(problem.Y_test, ranking, metrics=METRICS, label_depths=tree.label_depths())
-    point = {name: report[name] * (100 if name.startswith("P@") else 1) for name in METRICS}
+    point: dict[str, Any] = {name: report[name] * (100 if name.startswith("P@") else 1) for name in METRICS}
     beam = model.rank(problem.X_test, k=5, beam_width=10)
     point["beam_P@1"] = 100 * evaluate(problem.Y_test, beam, metrics=["P@1"])["P@1"]
     for k in (1, 5):
-        point[f"exact_nodes_{k}"] = float(model.search_effort(problem.X_test, k)[0].mean())
-    return point
+        effort = model.search_effort(problem.X_test, k)
+        point |= {f"exact_nodes_{k}": float(effort.nodes.mean()), f"exact_outputs_{k}": float(effort.outputs.mean())}
+    return {**point, "hits": row_precision(problem.Y_test, ranking, 1)}
 
 
 def synthetic(n_labels: int, threads: int) -> Iterator[dict[str, Any]]:
