@@ -124,7 +124,7 @@ def measure_part(part: str, name: str, out: Path, quick: bool, cluster: str | No
     result = load(out)
     data = read_set(name, quick)
     if part in ("tree", "time"):
-        if name not in result[part]:
+        if PAGE.missing(result, part, name):
             result[part][name] = measure_tree(data) if part == "tree" else {m: measure_time(data, m) for m in TIMED}
             PAGE.save(out, result)
         return
@@ -133,7 +133,7 @@ def measure_part(part: str, name: str, out: Path, quick: bool, cluster: str | No
     common: Settings = {"training__epochs": 1} if quick else {}
     counts: dict[str, Any] = {}
     planned = plan(part, name, result["runs"], sizes, seeds=1 if quick else 3)
-    missing = [one for one in planned if key_of(name, *one) not in result["runs"]]
+    missing = [one for one in planned if PAGE.missing(result, "runs", key_of(name, *one))]
     calls = [partial(measure_run, data, {**MODELS[m], **change, **common}, seed) for m, change, seed in missing]
     for place, (run, seconds) in run_calls(calls, cluster):
         key = key_of(name, *missing[place])
@@ -157,7 +157,7 @@ def measure_part(part: str, name: str, out: Path, quick: bool, cluster: str | No
 
 
 def main() -> None:
-    parser = PAGE.parser(__doc__, quick=True)
+    parser = PAGE.parser(__doc__, quick=True, keeps=True)
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; none: only write the page")
     parser.add_argument("--data", nargs="*", choices=list(CUTS))
     add_cluster(parser)
