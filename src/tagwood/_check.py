@@ -131,9 +131,12 @@ def as_list(values: Any, name: str) -> list[Any]:
         given = "a single text" if isinstance(values, str | bytes) else type(values).__name__
         raise InputError(f"{name} must be one entry per row", given=given, hint="Wrap it in a list.")
     for method in ("to_pylist", "to_list", "tolist"):
-        found = getattr(values, method, None)
-        if callable(found):
-            return list(found())
+        convert = getattr(values, method, None)
+        if callable(convert):
+            found = convert()
+            if not isinstance(found, list):  # an array without dimensions
+                raise InputError(f"{name} must be one entry per row", given=repr(found)[:60], hint="Wrap it in a list.")
+            return found
     return list(values)
 
 
@@ -144,6 +147,29 @@ def is_missing(value: Any) -> bool:
         or type(value).__name__ in ("NAType", "NaTType")
         or (isinstance(value, float) and math.isnan(value))
     )
+
+
+# What drops missing values, and what replaces them: the methods of columns, by package.
+_MISSING = {
+    "pandas": ("dropna()", "fillna({})"),
+    "polars": ("drop_nulls()", "fill_null({})"),
+    "pyarrow": ("drop_null()", "fill_null({})"),
+}
+
+
+def missing_hint(column: Any, name: str, filler: str | None = None) -> str:
+    """Return how to drop the missing values of a column, or to replace them by `filler`, in the words of its package.
+
+    Examples
+    --------
+    >>> missing_hint([None], "texts", "''")
+    "Replace missing ones by ''."
+    """
+    calls = _MISSING.get(type(column).__module__.partition(".")[0])
+    if filler is None:
+        return "Leave missing ones out." if calls is None else f"Leave missing ones out: {name}.{calls[0]}."
+    found = "" if calls is None else f": {name}.{calls[1].format(filler)}"
+    return f"Replace missing ones by {filler}{found}."
 
 
 def check_finite(values: NDArray[Any], name: str) -> None:

@@ -1,5 +1,8 @@
 """Tests of label filters and of labels with ids of any kind in a Tagger."""
 
+import pickle
+from uuid import UUID
+
 import numpy as np
 import pytest
 
@@ -78,22 +81,105 @@ def test_spelling_is_suggested_when_a_filter_is_prepared_but_not_in_tag():
     assert "Did you mean" not in str(error.value)
 
 
-def test_arrays_and_columns_are_taken_as_they_are():
-    pandas, pyarrow, polars = (pytest.importorskip(name) for name in ("pandas", "pyarrow", "polars"))
+def numpy(values):
+    return np.array(values)
+
+
+def pandas(values):
+    return pytest.importorskip("pandas").Series(values)
+
+
+def arrow(values):
+    return pytest.importorskip("pyarrow").array(values)
+
+
+def polars(values):
+    return pytest.importorskip("polars").Series(values)
+
+
+@pytest.mark.parametrize("column", [numpy, pandas, arrow, polars])
+def test_arrays_and_columns_are_taken_as_they_are(column):
+    tagger, named = (Tagger().fit(TEXTS, labels(kind)) for kind in ("sparse numbers", "names"))
+    ids, mask = [7, 10**9], [True, False, True]
+    assert sorted(tagger.label_filter(column(ids)).ids.tolist()) == sorted(tagger.vocab_.find_many(ids).tolist())
+    assert tagger.label_filter(column(mask)).mask.tolist() == mask
+    assert named.label_filter(column(["sky"])).ids.tolist() == [SKY]
+    named.update_labels(mask=column(["tree", "water"]))
+    assert named.tag_one("sky", 5).names == ["sky"]
+    named.update_labels(unmask=column([True, False, False]))
+    assert set(named.tag_one("sky", 5).names) == {"sky", "tree"}
+
+
+def test_other_collections_are_taken_and_wrong_ones_refused():
     tagger = Tagger().fit(TEXTS, labels("sparse numbers"))
-    ids = [7, 10**9]
-    for made in (np.array(ids), pandas.Series(ids), pyarrow.array(ids), polars.Series(ids), {7, 10**9}, iter(ids)):
-        assert sorted(tagger.label_filter(made).ids.tolist()) == sorted(tagger.vocab_.find_many(ids).tolist())
-    mask = [True, False, True]
-    for made in (np.array(mask), pandas.Series(mask), pyarrow.array(mask), polars.Series(mask)):
-        assert tagger.label_filter(made).mask.tolist() == mask
-    named = Tagger().fit(TEXTS, labels("names"))
-    for made in (np.array(["sky"]), pandas.Series(["sky"]), pyarrow.array(["sky"]), polars.Series(["sky"])):
-        assert named.label_filter(made).ids.tolist() == [SKY]
+    for made in ({7, 10**9}, iter([7, 10**9])):
+        assert sorted(tagger.label_filter(made).ids.tolist()) == sorted(tagger.vocab_.find_many([7, 10**9]).tolist())
     with pytest.raises(InputError, match="one entry for each of the 3 labels"):
         tagger.label_filter(np.array([True]))
-    with pytest.raises(InputError, match="labels must be a collection"):
-        tagger.label_filter("sky")
+    for one in ("sky", b"sky"):
+        with pytest.raises(InputError, match="labels must be a collection"):
+            tagger.label_filter(one)
+
+
+@pytest.mark.parametrize(
+    ("column", "drop", "fill"),
+    [
+        (pandas, r"labels\.dropna\(\)", r"mask\.fillna\(False\)"),
+        (arrow, r"labels\.drop_null\(\)", r"mask\.fill_null\(False\)"),
+        (polars, r"labels\.drop_nulls\(\)", r"mask\.fill_null\(False\)"),
+    ],
+)
+def test_the_missing_row_of_a_column_is_named_with_the_call_of_its_package(column, drop, fill):
+    tagger = Tagger().fit(TEXTS, labels("sparse numbers"))
+    for use in (tagger.label_filter, lambda made: tagger.tag("oak", restrict=made)):
+        with pytest.raises(InputError, match=f"missing value in row 1. Leave missing ones out: {drop}"):
+            use(column([10**9, None, 7]))
+        with pytest.raises(InputError, match=f"missing value in row 1. Replace missing ones by False: {fill}"):
+            use(column([True, None, False]))
+    with pytest.raises(InputError, match="missing value in row 1"):
+        Tagger().fit(TEXTS, labels("names")).label_filter(column(["sky", None]))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([True, False, True], r"a mask of labels must be an array; got a list with bool\. Pass np\.array\(mask\)"),
+        ([UUID(int=1)], r"in row 0, of type UUID\. Pass their texts: \[str\(label\)"),
+        ([7, b"sky"], r"got b'sky' in row 1, of type bytes\. Decode them"),
+        (np.array([7.0]), r"got 7\.0 in row 0, of type float\. Convert them: labels\.astype\('int64'\)"),
+        ([[7]], r"Pass one collection of labels"),
+        (5, r"labels must be a collection; got 5\. Wrap it: \[5\]"),
+    ],
+)
+def test_wrong_labels_get_the_right_hint(given, words):
+    tagger = Tagger().fit(TEXTS, labels("sparse numbers"))
+    for use in (tagger.label_filter, lambda made: tagger.update_labels(mask=made)):
+        with pytest.raises(InputError, match=words):
+            use(given)
+
+
+def test_unsigned_numbers_beyond_the_largest_id_are_unknown():
+    tagger = Tagger().fit(TEXTS, [[-(2**63) + 5], [7]] * 4)
+    assert tagger.label_filter(np.array([2**63 + 5, 7], dtype=np.uint64), unknown="ignore").n_unknown == 1
+    with pytest.raises(
+        InputError, match=r"ids must be from -2\*\*63 to 2\*\*63 - 1; got 9223372036854775813.*str\(id\)"
+    ):
+        Tagger().fit(TEXTS, np.array([2**63 + 5, 7] * 4, dtype=np.uint64))
+
+
+def test_a_filter_can_be_pickled():
+    tagger = Tagger().fit(TEXTS, labels("names"))
+    made = tagger.label_filter(["sky", "sun"], unknown="ignore")
+    tagger.tag("sky", restrict=~made)  # fills what searches compute with it
+    for one in (made, ~made):
+        found = pickle.loads(pickle.dumps(one))
+        assert (found.mask.tolist(), found.later, found.n_unknown) == (one.mask.tolist(), one.later, one.n_unknown)
+        assert tagger.tag("sky", restrict=found) == tagger.tag("sky", restrict=one)
+
+
+def test_any_number_of_labels_may_be_asked_for():
+    tagger = Tagger().fit(TEXTS, labels("names")).update_labels(texts={"cloud": "water of the sky"})
+    assert tagger.rank(["sky"], 2**70) == tagger.rank(["sky"], 4)
 
 
 def test_arrays_with_the_same_content_are_looked_up_once(monkeypatch):
@@ -162,8 +248,20 @@ def test_ids_in_a_column_are_not_taken_for_a_matrix():
 
 
 def test_descriptions_are_given_by_label():
-    with pytest.raises(InputError, match="texts must map labels to their descriptions; got a list"):
-        Tagger().fit(TEXTS, labels("names")).update_labels(texts=["cloud"])
+    tagger = Tagger().fit(TEXTS, labels("names"))
+    for given in (["cloud"], np.array(["cloud", "rain"]), pandas({"cloud": "rain"})):
+        with pytest.raises(InputError, match=r"texts must map labels to their descriptions; got an? \w+\. Pass a dict"):
+            tagger.update_labels(texts=given)
+        with pytest.raises(InputError, match=r"rename must map labels to their new names; got an? \w+\. Pass a dict"):
+            tagger.update_labels(rename=given)
+
+
+def test_a_filter_or_a_set_of_ids_masks_labels():
+    tagger = Tagger().fit(TEXTS, labels("names"))
+    tagger.update_labels(mask=~tagger.label_filter(["sky"]))
+    assert tagger.tag_one("sky", 5).names == ["sky"]
+    with pytest.raises(InputError, match="Did you mean 'water'"):
+        tagger.update_labels(unmask=["watr"])
 
 
 def test_five_hundred_ids_up_to_a_billion_need_little_memory():
@@ -188,7 +286,7 @@ def test_a_filter_is_refused_by_a_tagger_with_the_labels_in_another_order(tagger
     more = [[-(2**60)]] if "numbers" in kind else []  # numbers are sorted
     other = Tagger().fit([*TEXTS[::-1], "white cloud"][: 8 + len(more)], labels(kind)[::-1] + more)
     for made in (tree, ~tree, tree & tree, tagger.label_filter(np.array([True, False, False]))):
-        with pytest.raises(InputError, match="one for other labels, or in another order. Prepare it again with"):
+        with pytest.raises(InputError, match=r"one for other labels, or in another order\. Prepare it again with"):
             other.tag_one("sea", 1, restrict=made)
     with pytest.raises(InputError, match="filters that are combined must be made for the same labels"):
         tree & other.label_filter([KINDS[kind][TREE]])

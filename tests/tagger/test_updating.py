@@ -150,6 +150,51 @@ def test_the_command_updates_a_model_in_place(tmp_path, capsys):
     assert Tagger.load(model).history_ == []
 
 
+@pytest.mark.parametrize(
+    ("old", "words"),
+    [
+        ("x", r"old must be the texts and labels of the last training, or a Dataset; got a str\. Pass old="),
+        ((1, 2, 3), "got a tuple of 3"),
+        (Dataset([[0]], features=np.ones((1, 2))), "fitted on texts"),
+        ((["a"], []), "labels must have one entry for each of the 1 texts"),
+    ],
+)
+def test_an_update_with_wrong_earlier_rows_changes_nothing(old, words):
+    tagger = Tagger(model=LinearTree(threads=1)).fit(*make_library())
+    before = dict(vars(tagger))
+    with pytest.raises(InputError, match=words):
+        tagger.update(["copper wire"], ["metal"], old=old)
+    assert all(vars(tagger)[name] is value for name, value in before.items())
+
+
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_an_update_that_fails_on_the_way_changes_nothing(monkeypatch, ensemble):
+    texts, labels = make_library(200)
+    members = [Neighbours(threads=1), Centroids(threads=1), LinearTree(n_trees=2, threads=1)]
+    model = Ensemble(members, fusion="mean", prune=False, refit=False, threads=1) if ensemble else LinearTree(threads=1)
+    tagger = Tagger(model=model).fit(texts, labels)
+    answers, counts = tagger.rank(texts, 5), tagger.label_counts_
+
+    def fail(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LinearTree, "update", fail)
+        with pytest.raises(KeyboardInterrupt):
+            tagger.update(["copper wire"] * 3, ["metal"] * 3, old=[texts, labels])
+    assert (tagger.rank(texts, 5), tagger.n_rows_, tagger.history_) == (answers, len(texts), [])
+    assert tagger.label_counts_.tolist() == counts.tolist()
+    assert tagger.vocab_.find("metal") is None
+    tagger.update(["copper wire"] * 3, ["metal"] * 3, old=[texts, labels])
+    assert "metal" in tagger.tag_one("copper wire", 5).names
+
+
+def test_an_id_that_is_too_large_is_named():
+    tagger = Tagger(model=LinearTree(threads=1)).fit(["oak wood", "sea water"] * 3, [10**9, 7] * 3)
+    with pytest.raises(InputError, match=r"whole number of 64 bits or a tuple; got 1180591620717411303424"):
+        tagger.update(["elm wood"], [2**70])
+
+
 def write_rows(path, texts, labels):
     path.write_text("".join(json.dumps({"text": t, "labels": y}) + "\n" for t, y in zip(texts, labels, strict=True)))
     return str(path)

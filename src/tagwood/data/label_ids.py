@@ -58,7 +58,7 @@ def id_rows(
     if vocab is None:
         rows, vocab = _table(flat, numbers)
     else:
-        rows = vocab.find_many(np.array(flat, dtype=np.int64) if numbers else flat)
+        rows = vocab.find_many(flat)
         if (rows < 0).any() and on_unknown == "add":
             new = dict.fromkeys(flat[place] for place in np.flatnonzero(rows < 0))
             vocab = vocab.add_ids(new)
@@ -78,7 +78,10 @@ def _table(flat: list[Any], numbers: bool) -> tuple[NDArray[np.int64], LabelVoca
     try:
         given = np.array(flat, dtype=np.int64)
     except OverflowError as error:
-        raise InputError("label ids must fit in 64 bits", given=str(max(flat, key=abs))) from error
+        hint = "Pass larger ones as texts: str(id)."
+        raise InputError(
+            "label ids must be from -2**63 to 2**63 - 1", given=str(max(flat, key=abs)), hint=hint
+        ) from error
     different, place = np.unique(given, return_inverse=True)
     if different[0] >= 0 and is_dense(int(different[-1]), different.size):
         return given, LabelVocab.numbered(int(different[-1]) + 1)

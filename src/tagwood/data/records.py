@@ -286,6 +286,9 @@ class LabelIds:
         return names is not None and len(names) > 0 and all(name.isascii() and name.isdigit() for name in names)
 
     def _named(self, label: str | Named) -> int | None:
+        if isinstance(label, tuple) and not isinstance(label, Named):
+            hint = "Use one kind of label: names, whole numbers or tuples."
+            raise DataError(f"a label cannot be the tuple {label!r:.60} where others are names or numbers", hint=hint)
         self._check_kind(str)
         return self._by_key(Named("", label) if isinstance(label, str) else label)
 

@@ -32,6 +32,7 @@ _AMBIGUOUS, _UNKNOWN = -1, -2
 _SHOWN = 5  # labels that an ambiguous name is told to stand for
 _BETWEEN_NAMES = "\n"
 _MAX_LABELS = 2**31 - 1
+_MOST = np.uint64(2**63 - 1)  # largest id
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,7 +326,9 @@ class LabelVocab:
         if values.ndim != 1 and values.size:
             raise InputError("labels must be a list of labels", given=f"an array of shape {values.shape}")
         if values.dtype.kind in "iu":
-            return self._find_numbers(values.astype(np.int64))
+            numbers = values.astype(np.int64)
+            rows = self._find_numbers(numbers)
+            return rows if values.dtype.kind == "i" else np.where(values > _MOST, -1, rows)  # others wrap around
         return self._find_texts(values.ravel().tolist())
 
     def find(self, key: str) -> int | None:
@@ -731,8 +734,10 @@ def _is_id(text: str, kind: str) -> bool:
 
 def as_array(labels: Any) -> NDArray[Any] | list[Any]:
     """Return labels as an array if they are a column of NumPy, Arrow, pandas or Polars, and else as a list."""
-    if isinstance(labels, str) or not hasattr(labels, "__iter__"):
-        raise InputError("labels must be a collection", given=repr(labels)[:60], hint=f"Wrap it: [{labels!r}]."[:60])
+    if isinstance(labels, str | bytes | bytearray) or not hasattr(labels, "__iter__"):
+        decode = ".decode()" if isinstance(labels, bytes | bytearray) else ""
+        hint = f"Wrap it: [{labels!r}{decode}]."
+        raise InputError("labels must be a collection", given=repr(labels)[:60], hint=hint if len(hint) < 80 else None)
     convert = getattr(labels, "to_numpy", None)
     if convert is None:
         return labels if isinstance(labels, np.ndarray) else list(labels)

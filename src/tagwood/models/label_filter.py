@@ -7,7 +7,7 @@ of a tree have allowed labels below them, its complement, and what is left of it
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -160,6 +160,10 @@ class LabelFilter:
             hint = "Look them up first: tagger.vocab_.find(name)."
             raise InputError("a LabelFilter holds ids of labels", given=repr(label)[:60], hint=hint)
         return bool(self.mask[label]) if 0 <= label < self.n_labels else self.later and label >= 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes the set again, for other processes; what searches computed with it is left out."""
+        return partial(LabelFilter, later=self.later, n_unknown=self.n_unknown, rows=self.rows), (self.mask,)
 
     def __len__(self) -> int:
         return self.ids.size

@@ -119,7 +119,7 @@ def save(
     ...     load(folder).weights.tolist(), sorted(path.name for path in folder.iterdir())
     ([0.0, 1.0, 2.0], ['arrays.safetensors', 'manifest.json'])
     """
-    target = Path(os.path.realpath(folder))
+    target = Path(os.path.realpath(_path_of(folder)))
     threads = check_threads(threads)
     facts = _collect_facts(model, notes, fingerprint)
     try:
@@ -178,6 +178,9 @@ def load(
     threads
         Threads for hashing; default all cores.
     """
+    if kind is not None and not isinstance(kind, type):
+        hint = "Pass the class itself: load(folder, Tagger)."
+        raise InputError("kind must be a class", given=repr(kind)[:60], hint=hint)
     loaded, _ = load_with_manifest(folder, verify=verify, threads=threads)
     if kind is not None and not isinstance(loaded, kind):
         raise InputError(f"{folder} must hold a {kind.__name__}", given=type(loaded).__name__)
@@ -188,7 +191,7 @@ def load_with_manifest(
     folder: str | os.PathLike[str], *, verify: bool = False, threads: int | None = None
 ) -> tuple[Any, Manifest]:
     """Return a model and the manifest it was loaded by, also while the folder is being replaced; see `load`."""
-    folder = Path(folder)
+    folder = _path_of(folder)
     threads = check_threads(threads)
     for left in reversed(range(_TRIES)):
         before = _identity(folder)
@@ -204,6 +207,12 @@ def load_with_manifest(
     if verify and golden is not None:
         _check_golden(loaded, golden, folder)
     return loaded, manifest
+
+
+def _path_of(folder: Any) -> Path:
+    if not isinstance(folder, str | os.PathLike):
+        raise InputError("folder must be the path of a model folder", given=repr(folder)[:60])
+    return Path(folder)
 
 
 def _collect_facts(model: object, notes: Any, fingerprint: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood import _kernels
-from tagwood._check import as_list, check_choice, check_float, check_int, is_missing
+from tagwood._check import as_list, check_choice, check_float, check_int, is_missing, missing_hint
 from tagwood._lazy import sparse
 from tagwood._sparse import CsrParts, check_labels, csr_parts
 from tagwood.data.dataset import Dataset
@@ -154,7 +154,9 @@ def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error")
         return _widen(Y, LabelVocab.numbered(Y.shape[1]) if vocab is None else vocab)
     from tagwood.data.records import LabelIds, label_matrix
 
-    rows = [_collection(row) for row in as_list(labels, "labels")]
+    given = as_list(labels, "labels")
+    _check_no_floats(labels, given)
+    rows = [_collection(row) for row in given]
     ordered = [_in_order(row) for row in rows]
     by_id = id_rows(ordered, vocab, on_unknown)
     if by_id is not None:
@@ -164,10 +166,28 @@ def label_sets(labels: Any, vocab: LabelVocab | None, on_unknown: str = "error")
     try:
         lists = [ids.of(row) for row in ordered]
     except DataError as error:
-        raise InputError(error.reason, hint=error.hint) from error
+        hint = error.hint
+        if any(isinstance(row, tuple) for row in given):
+            hint = "A tuple that is the one label of a text is in a list: [('shop 1', 7)]."
+        raise InputError(error.reason, hint=hint) from error
     flat, table = ids.table(np.array([label for row in lists for label in row], dtype=np.int64))
     ends = np.cumsum([0, *(len(row) for row in lists)])
     return check_labels(label_matrix(flat, ends, len(table))), table
+
+
+def _check_no_floats(labels: Any, given: Sequence[Any]) -> None:
+    """Raise `InputError` for ids that are floats, as those of a column with missing values are in pandas and NumPy."""
+    wrong = next((row for row, one in enumerate(given) if isinstance(one, float) and not is_missing(one)), None)
+    if wrong is None or not given[wrong].is_integer():
+        return
+    missing = next((row for row, one in enumerate(given) if is_missing(one)), None)
+    pandas = type(labels).__module__.startswith("pandas")
+    raise InputError(
+        "label ids must be whole numbers",
+        given=f"{given[wrong]!r} in row {wrong}, a float"
+        + ("" if missing is None else f", because the label of row {missing} is missing"),
+        hint="Convert them: labels.astype('Int64')." if pandas else "Pass a list of int, with None for no label.",
+    )
 
 
 def _check_flags(column: NDArray[Any]) -> None:
@@ -190,7 +210,7 @@ def _collection(row: Any) -> Iterable[Any]:
         raise InputError(
             "labels must be a collection of labels, or one label, for each text",
             given=f"{row!r:.60}, a {type(row).__name__}",
-            hint="Labels are names (strings) or ids (whole numbers).",
+            hint="Labels are names (strings) or ids (whole numbers, tuples); pass others as texts: str(label).",
         )
     return as_list(row, "the labels of a text") if not isinstance(row, set | frozenset) else row
 
@@ -202,7 +222,8 @@ def _in_order(row: Iterable[Any]) -> list[Any]:
         items.sort(key=lambda item: (type(item).__name__, item))
     for item in items:
         if isinstance(item, bool) or not isinstance(item, int | str | tuple):
-            raise InputError("a label must be a name, a URI or an id", given=repr(item)[:60])
+            hint = "Pass others, such as UUIDs, as texts: str(label)."
+            raise InputError("a label must be a name, a URI or an id", given=repr(item)[:60], hint=hint)
     return items
 
 
@@ -230,7 +251,7 @@ def _texts(texts: Iterable[Text]) -> tuple[list[str], tuple[str, ...]]:
         raise InputError(
             "texts must be strings",
             given=f"{rows[wrong]!r:.60} in row {wrong}",
-            hint="Fill missing texts: texts.fillna('')." if missing else "Pass the column with the texts.",
+            hint=missing_hint(texts, "texts", "''") if missing else "Pass the column with the texts.",
         )
     return rows, fields
 

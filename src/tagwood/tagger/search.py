@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tagwood._check import check_choice, check_int
+from tagwood._check import check_choice, check_int, is_missing, missing_hint
 from tagwood.data.vocab import LabelVocab, StringTable, as_array
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts
@@ -97,7 +97,7 @@ class RecentFilters:
             with suppress(OverflowError):
                 given = np.array(given, dtype=np.int64)
         if isinstance(given, list) or given.dtype.kind not in "biuU":
-            return make_filter(vocab, given)  # comparing them takes as long as looking them up
+            return make_filter(vocab, given, column=labels)  # comparing them takes as long as looking them up
         for number, (seen, found) in enumerate(self._known):
             if seen.dtype == given.dtype and np.array_equal(seen, given):
                 if number:
@@ -236,17 +236,13 @@ def find_label(vocab: LabelVocab, label: Label) -> int:
     raise InputError("the label must be in the vocabulary", given=repr(label), hint=hint)
 
 
-def find_labels(vocab: LabelVocab, labels: Iterable[Label]) -> list[int]:
-    """Return the rows of several labels."""
-    if isinstance(labels, str):
-        raise InputError("labels must be a collection", given=repr(labels), hint=f"Wrap it: [{labels!r}].")
-    return [find_label(vocab, label) for label in labels]
-
-
-def make_filter(vocab: LabelVocab, labels: Labels, *, unknown: str = "error", suggest: bool = False) -> LabelFilter:
+def make_filter(
+    vocab: LabelVocab, labels: Labels, *, unknown: str = "error", suggest: bool = False, column: Any = None
+) -> LabelFilter:
     """Return labels of any kind as a filter over the rows of the table; see `Tagger.label_filter`.
 
     An unknown label raises `InputError`, with the nearest name only if `suggest`: that takes long in large tables.
+    `column` is the column of another package that the labels were taken from, which errors refer to.
     """
     if isinstance(labels, LabelFilter):
         if labels.n_labels > len(vocab) or not labels.fits(vocab.row_names):  # label tables only grow
@@ -261,7 +257,10 @@ def make_filter(vocab: LabelVocab, labels: Labels, *, unknown: str = "error", su
     given = as_array(labels)
     if isinstance(given, np.ndarray) and given.dtype == np.bool_:
         return LabelFilter(LabelFilter.of(given, len(vocab), "the filter").mask, rows=vocab.row_names)
-    rows = vocab.find_many(given)
+    try:
+        rows = vocab.find_many(given)
+    except InputError as error:
+        raise _wrong_kind(given, labels if column is None else column) or error from None
     missing = rows < 0
     if missing.any() and unknown == "error":
         first = given[int(np.argmax(missing))]
@@ -277,16 +276,40 @@ def make_filter(vocab: LabelVocab, labels: Labels, *, unknown: str = "error", su
     return LabelFilter(mask, n_unknown=int(missing.sum()), rows=vocab.row_names)
 
 
-def updated_vocab(
-    vocab: LabelVocab,
-    rename: Mapping[Label, str],
-    mask: Iterable[Label],
-    unmask: Iterable[Label],
-) -> LabelVocab:
+def _wrong_kind(labels: Sequence[Any] | NDArray[Any], column: Any) -> InputError | None:
+    """Return what is wrong with the first label that is no name or id, and what to do; None if all are or may be."""
+    values = labels if isinstance(labels, list) else np.asarray(labels).ravel().tolist()
+    mask = any(isinstance(one, bool) for one in values)
+    missing = next((place for place, one in enumerate(values) if is_missing(one)), None)
+    if missing is not None:
+        what = "a mask must be True or False for each label" if mask else "labels must not be missing"
+        hint = missing_hint(column, "mask" if mask else "labels", "False" if mask else None)
+        return InputError(what, given=f"a missing value in row {missing}", hint=hint)
+    place = next((place for place, one in enumerate(values) if not isinstance(one, str | int | tuple)), None)
+    if mask:
+        return InputError("a mask of labels must be an array", given="a list with bool", hint="Pass np.array(mask).")
+    if place is None:
+        return None
+    first = values[place]
+    hint = "Pass their texts: [str(label) for label in labels]."
+    if isinstance(first, bytes):
+        hint = "Decode them: [label.decode() for label in labels]."
+    elif isinstance(first, float):
+        hint = "Convert them: labels.astype('int64')." if hasattr(column, "astype") else "Convert them to int."
+    elif isinstance(first, Iterable):
+        hint = "Pass one collection of labels."
+    given = f"{first!r:.60} in row {place}, of type {type(first).__name__}"
+    return InputError("a label must be a name, a URI or an id", given=given, hint=hint)
+
+
+def updated_vocab(vocab: LabelVocab, rename: Mapping[Label, str], mask: Labels, unmask: Labels) -> LabelVocab:
     """Return the table with new names and other labels masked; ids stay."""
+    if not isinstance(rename, Mapping):
+        hint = "Pass a dict: dict(zip(labels, names))."
+        raise InputError("rename must map labels to their new names", given=f"a {type(rename).__name__}", hint=hint)
     removed = vocab.removed_mask().copy()
-    removed[find_labels(vocab, mask)] = True
-    removed[find_labels(vocab, unmask)] = False
+    removed[make_filter(vocab, mask, suggest=True).mask] = True
+    removed[make_filter(vocab, unmask, suggest=True).mask] = False
     changed = replace(vocab, removed=removed if removed.any() else None)
     if not rename:
         return changed
@@ -307,7 +330,8 @@ def with_texts(
 ) -> tuple[LabelVocab, dict[int, str]]:
     """Return the table grown by the names and ids it does not know, and the texts by row of the table."""
     if not isinstance(texts, Mapping):
-        raise InputError("texts must map labels to their descriptions", given=f"a {type(texts).__name__}")
+        hint = "Pass a dict: dict(zip(labels, descriptions))."
+        raise InputError("texts must map labels to their descriptions", given=f"a {type(texts).__name__}", hint=hint)
     known = vocab.own_keys()
     new = [name for name in texts if isinstance(name, str) and name not in known]
     if new:

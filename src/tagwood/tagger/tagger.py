@@ -75,7 +75,14 @@ from tagwood.tagger.stored import (
     restored_settings,
     tagger_state,
 )
-from tagwood.tagger.updating import TaggerUpdate, check_updatable, due_because, update_tagger
+from tagwood.tagger.updating import (
+    TaggerUpdate,
+    check_updatable,
+    due_because,
+    earlier_rows,
+    updatable_copy,
+    update_tagger,
+)
 
 # Explanations, views and measurements are imported by the methods that make them: answers do not wait for them.
 if TYPE_CHECKING:
@@ -568,8 +575,8 @@ class Tagger(Params):
         self,
         *,
         rename: Mapping[Label, str] | None = None,
-        mask: Iterable[Label] = (),
-        unmask: Iterable[Label] = (),
+        mask: Labels = (),
+        unmask: Labels = (),
         texts: Mapping[Label, str] | None = None,
         vocab: LabelVocab | None = None,
         untrained: bool | None = None,
@@ -581,7 +588,7 @@ class Tagger(Params):
         rename
             Label -> new name.
         mask, unmask
-            Labels to exclude from suggestions, or to include again.
+            Labels to exclude from suggestions, or to include again, in any form that `label_filter` takes.
         texts
             Label -> a text that describes it, for labels without training texts. A name, or an id of the table's kind,
             that is not in the table becomes a new label, which is suggested at once by its names and description, with
@@ -599,7 +606,8 @@ class Tagger(Params):
         table = before if vocab is None else vocab
         if len(table) < len(self.vocab_):
             raise InputError(f"vocab must keep the {len(self.vocab_):,} labels of this Tagger", given=f"{len(table):,}")
-        described, found = self._take_table(updated_vocab(table, rename or {}, mask, unmask), texts or {})
+        changed = updated_vocab(table, {} if rename is None else rename, mask, unmask)
+        described, found = self._take_table(changed, {} if texts is None else texts)
         self._update_new_labels(before, described, found, untrained)
         self._prepare()
         return self
@@ -668,14 +676,13 @@ class Tagger(Params):
         known = int(getattr(self.model_, "n_labels_", len(self.vocab_)))
         return Usage(self.label_counts_, self.n_rows_, known)
 
-    def update(
-        self, X: Iterable[Text] | Dataset, y: Any = None, *, old: tuple[Iterable[Text], Any] | Dataset | None = None
-    ) -> Self:
+    def update(self, X: Iterable[Text] | Dataset, y: Any = None, *, old: Sequence[Any] | Dataset | None = None) -> Self:
         """Learn from new texts at a small part of the cost of `fit`.
 
         Linear trees go on from their present weights, in the classifiers that the new texts concern; new labels get a
         place beside similar ones. `history_` tells what each update brought, which members of an ensemble could not
-        learn this way, and `full_training_due` when it is time to train on all rows.
+        learn this way, and `full_training_due` when it is time to train on all rows. An update that fails changes
+        nothing.
 
         Parameters
         ----------
@@ -684,12 +691,11 @@ class Tagger(Params):
         y
             Labels of the texts, as in `fit`; they may be new.
         old
-            The rows of the last training, texts and labels, which labels without rows so far are trained against. A
-            Tagger of quality balanced has stored what it needs of them.
+            The rows of the last training, ``(texts, labels)`` or a `Dataset`, which labels without rows so far are
+            trained against. A Tagger of quality balanced has stored what it needs of them.
         """
         self._fitted()
-        if isinstance(old, tuple):
-            old = training_data(self.as_texts(old[0]), old[1], None, self.vocab_)
+        before = earlier_rows(self, old)
         if isinstance(X, Dataset):
             data = X
         else:
@@ -698,14 +704,15 @@ class Tagger(Params):
         if data.n_rows == 0:
             return self
         start = process_time()
-        check_updatable(self, data, old)
-        before, found = self.vocab_, set[int]()
-        if data.vocab is not before:
-            found = self._take_table(data.vocab, {})[1]
-            self._prepare()
-        self.history_ = [*self.history_, update_tagger(self, data, old, start)]
-        self._update_new_labels(before, {}, found, None)  # labels that have rows are no longer new
-        self._prepare()
+        check_updatable(self, data, before)
+        changed, found = updatable_copy(self), set[int]()
+        if data.vocab is not self.vocab_:
+            found = changed._take_table(data.vocab, {})[1]
+            changed._prepare()
+        changed.history_ = [*self.history_, update_tagger(changed, data, before, start)]
+        changed._update_new_labels(self.vocab_, {}, found, None)  # labels that have rows are no longer new
+        changed._prepare()
+        vars(self).update(vars(changed))
         return self
 
     @property

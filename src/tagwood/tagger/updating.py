@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import process_time
 from typing import Any, NamedTuple
@@ -25,6 +27,7 @@ from tagwood.features.base import takes_texts
 from tagwood.models.ensemble import Ensemble
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.training import LabelUsage
+from tagwood.tagger.fitting import training_data
 
 MOST_ROWS, MOST_LABELS = 0.1, 0.05  # shares of new rows and new labels above which a full training is due
 
@@ -69,6 +72,35 @@ def update_tagger(tagger: Any, data: Dataset, old: Dataset | None, start: float)
     added = int(np.count_nonzero(tagger.label_counts_)) - before
     date = datetime.now(UTC).isoformat(timespec="seconds")
     return TaggerUpdate(data.n_rows, int(np.count_nonzero(counts)), added, process_time() - start, date, stay)
+
+
+def earlier_rows(tagger: Any, old: Any) -> Dataset | None:
+    """Return the rows of the last training that `Tagger.update` was given, checked."""
+    if old is None:
+        return None
+    if isinstance(old, Dataset):
+        return training_data(old, None, None, None)
+    if isinstance(old, tuple | list) and len(old) == 2:
+        return training_data(tagger.as_texts(old[0]), old[1], None, tagger.vocab_)
+    raise InputError(
+        "old must be the texts and labels of the last training, or a Dataset",
+        given=f"a {type(old).__name__}" + (f" of {len(old)}" if isinstance(old, tuple | list) else ""),
+        hint="Pass old=(texts, labels).",
+    )
+
+
+def updatable_copy(tagger: Any) -> Any:
+    """Return a copy of a Tagger that can be updated while the original stays as it is.
+
+    What is copied are the objects that learn; they replace their arrays and never change them.
+    """
+    found = copy(tagger)
+    found.model_ = copy(tagger.model_)
+    if isinstance(found.model_, Ensemble):
+        found.model_.members_ = [member._replace(model=copy(member.model)) for member in found.model_.members_]
+    if tagger.probabilities_ is not None:
+        found.probabilities_ = replace(tagger.probabilities_, calibrator=copy(tagger.probabilities_.calibrator))
+    return found
 
 
 def check_updatable(tagger: Any, data: Dataset, old: Dataset | None) -> None:
