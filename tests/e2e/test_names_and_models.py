@@ -1,5 +1,7 @@
 """Names of labels on the page: languages, other names, broader labels; and the menu of models."""
 
+import json
+
 import pytest
 from library import make_library
 from page_server import PageServer
@@ -7,7 +9,7 @@ from playwright.sync_api import expect
 
 from tagwood import LinearTree, Tagger
 from tagwood.data.vocab_files import read_vocab
-from tagwood.service.settings import ServedModel
+from tagwood.service.settings import Candidate, ServedModel
 
 pytestmark = pytest.mark.browser
 
@@ -89,3 +91,27 @@ def test_the_menu_of_models_asks_the_chosen_one(visit, models):
     assert "project=letters" in page.url
     page.get_by_label("Text to tag").fill("oak and elm")
     expect(page.locator(".label-name").first).to_have_text("on trees")
+
+
+def test_decisions_are_stored_for_the_model_that_answered(visit, tmp_path):
+    texts, labels = make_library(300)
+    for name, step in (("current", 1), ("candidate", -1)):  # the same labels in different rows
+        Tagger(model=LinearTree(threads=1)).fit(texts[::step], labels[::step]).save(tmp_path / name)
+    candidate = Candidate(tmp_path / "candidate", 1.0, shadow=False)
+    served = ServedModel(tmp_path / "current", tmp_path / "said.jsonl", candidate=candidate)
+    server = PageServer({"books": served})
+    try:
+        page = visit(server)
+        page.goto(server.url)
+        page.get_by_label("Text to tag").fill(texts[0])
+        page.get_by_role("button", name=f"Accept {labels[0][0]}").click()
+        page.get_by_role("button", name="Save decisions").click()
+        expect(page.get_by_text("Decisions saved")).to_be_visible()
+        record = json.loads((tmp_path / "said.jsonl").read_text(encoding="utf-8"))
+        assert [one["label"] for one in record["accepted"]] == labels[0][:1]
+        in_use = page.request.get(f"{server.url}v1/model").json()["model"]
+        assert record["model"] != in_use
+        read = "import('/js/api.js').then((api) => ['-123456789012345', '7', '1234567890123456', ''].map(api.labelId))"
+        assert page.evaluate(read) == [-123456789012345, 7, "1234567890123456", ""]
+    finally:
+        server.stop()

@@ -188,6 +188,85 @@ def test_no_answer_comes_from_files_that_were_overwritten(folders, tmp_path):
         assert client.post("/v1/suggest", json={"texts": "oak"}).status_code == 503
 
 
+def noise(folder):
+    """Overwrite the arrays of a model in place."""
+    (arrays,) = folder.glob("arrays*.safetensors")
+    with arrays.open("r+b") as file:
+        file.write(b"\x7f" * arrays.stat().st_size)
+
+
+@pytest.mark.parametrize("shadow", [True, False])
+def test_a_candidate_that_is_overwritten_is_left_out(folders, tmp_path, shadow):
+    candidate = shutil.copytree(folders / "candidate", tmp_path / "candidate")
+    served = ServedModel(folders / "current", candidate=Candidate(candidate, 1.0, shadow))
+    app = create_app({"books": served}, ServiceSettings(reload_seconds=0))
+    with TestClient(app, base_url="http://localhost") as client:
+        state = client.app.state.projects["books"]
+        tag, answered = state.batcher._tag, []
+
+        def overwritten_meanwhile(tagger, texts, options):
+            answered.append(tagger)
+            if tagger is state.candidate_holder.current_or_none.tagger:
+                os.utime(next(candidate.glob("arrays*.safetensors")))
+            return tag(tagger, texts, options)
+
+        main = state.holder.current
+        if not shadow:
+            state.batcher._tag = overwritten_meanwhile
+            assert suggest(client, ["oak and sea"])["model"] == main.name
+            assert len(answered) == 2
+        noise(candidate)
+        for _ in range(3):
+            assert suggest(client, ["oak and sea"])["model"] == main.name
+    assert state.traffic.facts()["compared"] == 0
+
+
+@pytest.fixture
+def two_orders(tmp_path):
+    """A service that sends the answers of a candidate, whose label table has another order; and both names."""
+    texts, labels = make_library(200)
+    for name, step in (("current", 1), ("candidate", -1)):
+        Tagger(model=LinearTree(threads=1)).fit(texts[::step], labels[::step]).save(tmp_path / name)
+    served = ServedModel(
+        tmp_path / "current", tmp_path / "said.jsonl", candidate=Candidate(tmp_path / "candidate", 1.0, shadow=False)
+    )
+    with TestClient(create_app({"books": served}, ServiceSettings()), base_url="http://localhost") as client:
+        state = client.app.state.projects["books"]
+        yield client, state.holder.current.name, state.candidate_holder.current.name
+
+
+def test_feedback_and_explanations_are_about_the_model_that_answered(two_orders, tmp_path):
+    client, main, candidate = two_orders
+    answer = suggest(client, ["oak and elm bark"])
+    best = answer["results"][0]["labels"][0]
+    assert answer["model"] == candidate
+
+    def send(path, **body):
+        return client.post(f"/v1/{path}", json={"text": "oak and elm bark", **body})
+
+    assert send("feedback", accepted=[best["id"]], model=candidate).status_code == 201
+    assert send("feedback", accepted=[best["name"]]).status_code == 201
+    found = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    assert [one["accepted"][0]["label"] for one in found] == [best["name"]] * 2
+    assert [one["model"] for one in found] == [candidate, main]
+    why = send("explain", label=best["id"], model=candidate).json()
+    assert (why["name"], why["model"]) == (best["name"], candidate)
+    assert send("explain", label=best["name"]).json()["model"] == main
+    for refused in (send("feedback", untouched=[best["id"]]), send("explain", label=best["id"])):
+        assert refused.status_code == 409
+        assert "Send the 'model' of the answer" in refused.json()["detail"]
+    gone = send("feedback", accepted=[best["id"]], model="0123456789ab")
+    assert (gone.status_code, gone.json()["errors"][0]["pointer"]) == (409, "#/model")
+
+
+def test_rows_in_a_request_are_those_of_the_model_in_use_though_the_candidate_answers(two_orders):
+    client, _, candidate = two_orders
+    shown = client.get("/v1/labels").json()["labels"][0]
+    answer = client.post("/v1/suggest", json={"texts": "oak", "restrict": [shown["id"]]}).json()
+    assert answer["model"] == candidate
+    assert [one["name"] for one in answer["results"][0]["labels"]] == [shown["name"]]
+
+
 def test_a_candidate_needs_one_model(folders, capsys):
     models = [str(folders / "current"), str(folders / "candidate")]
     assert run(["serve", *models, "--candidate", models[1]]) == 2

@@ -385,3 +385,16 @@ def test_untouched_suggestions_and_the_person_are_stored_apart(client, settings)
     assert [one["label"] for one in record["untouched"]] == ["water", "stars"]
     assert [one["label"] for one in record["labels"]] == ["trees"]
     assert record["by"] == "ann"
+
+
+def test_many_labels_are_looked_up_at_once(client, monkeypatch):
+    def alone(*given):
+        raise AssertionError("looked up alone")
+
+    body = {"texts": "oak", "k": 6, "restrict": ["trees", 1, 1.0, "http://example.org/2"], "exclude": ["water"]}
+    with monkeypatch.context() as patch:
+        patch.setattr("tagwood.service.state.LoadedModel.find", alone)
+        found = client.post("/v1/suggest", json=body).json()["results"][0]["labels"]
+    assert {one["name"] for one in found} == {"trees", "stars"}
+    unknown = client.post("/v1/suggest", json={**body, "restrict": ["trees", 1, "yew", 77]})
+    assert (unknown.status_code, unknown.json()["errors"][0]["pointer"]) == (404, "#/restrict/2")

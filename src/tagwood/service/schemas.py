@@ -56,6 +56,16 @@ Language = Annotated[
 TextFields = Annotated[dict[Annotated[str, Field(max_length=200)], str], Field(max_length=100)]
 
 
+AnsweringModel = Annotated[
+    str | None,
+    Field(
+        max_length=64,
+        description="'model' of the answer that the labels are from; send it with ids that are rows of the label "
+        "table. A model that is no longer in use is refused (409), instead of taking the ids for other labels.",
+    ),
+]
+
+
 def _example(*one_of: str, **values: Any) -> ConfigDict:
     """Return the settings of a body with an example; exactly one of the fields `one_of` is required."""
     required: list[Any] = [{"required": [name]} for name in one_of]
@@ -223,6 +233,7 @@ class ExplainRequest(RequestBody):
     threshold: float | None = Field(default=None, ge=0, le=1)
     language: Language = None
     similar: Annotated[int, Field(ge=0, le=20, description="Number of similar training texts."), Whole()] = 3
+    model: AnsweringModel = None
 
 
 class TextSegment(BaseModel):
@@ -276,6 +287,7 @@ class FeedbackRequest(RequestBody):
     by: str | None = Field(default=None, max_length=200, description="Who decided; disagreement is kept.")
     note: str | None = Field(default=None, max_length=2000)
     id: str | None = Field(default=None, max_length=200, description="Your id of the document.")
+    model: AnsweringModel = None
 
 
 class LearnRequest(RequestBody):

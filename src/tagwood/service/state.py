@@ -13,7 +13,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -30,7 +30,7 @@ from tagwood._check import use_threads
 from tagwood.errors import InputError, TagwoodError
 from tagwood.recipe import recipe_of
 from tagwood.service.batching import RequestBatcher, TagOptions, tag_texts
-from tagwood.service.filters import FilterStore
+from tagwood.service.filters import FilterStore, has_row_ids
 from tagwood.service.group_review import GroupReview
 from tagwood.service.journal import Journal
 from tagwood.service.label_search import LabelNameIndex, LabelNameSearch
@@ -146,6 +146,16 @@ class LoadedModel:
             raise ProblemError.at(pointer, f"{known}; got {label}.", "unknown-label")
         return row
 
+    def find_many(self, labels: Sequence[str | int], pointer: str) -> tuple[int, ...]:
+        """Return the ids of labels as `find` does, of known ones without a loop."""
+        try:
+            rows = self.tagger.vocab_.find_many(list(labels))
+        except InputError:  # one is ambiguous
+            rows = np.full(len(labels), -1)
+        for place in np.flatnonzero(rows < 0).tolist():
+            rows[place] = self.find(labels[place], f"{pointer}/{place}")
+        return tuple(rows.tolist())
+
     def did_you_mean(self, label: str) -> str:
         """Return the question that follows an unknown label: the nearest name; empty if none is near."""
         near = self.names.search(label[:100], 1)
@@ -179,6 +189,12 @@ class ModelHolder:
             raise ProblemError("not-ready", "Try again in a moment.", headers={"Retry-After": "1"})
         loaded.check()
         return loaded
+
+    @property
+    def intact(self) -> LoadedModel | None:
+        """The model in use; None if there is none, or its files were overwritten."""
+        loaded = self.current_or_none
+        return None if loaded is None or loaded.is_overwritten() else loaded
 
     @property
     def tagger(self) -> Tagger:
@@ -262,20 +278,53 @@ class ServiceState:
     def models_for(self, request_id: str) -> tuple[LoadedModel, LoadedModel | None]:
         """Return the model that answers a request, and the one whose answer is compared with it, if any.
 
-        The request id decides, so that a client that repeats its id gets the same model again.
+        The request id decides, so that a client that repeats its id gets the same model again. A candidate whose files
+        were overwritten is left out.
         """
         current = self.holder.current
-        other = None if self.candidate_holder is None else self.candidate_holder.current_or_none
+        other = None if self.candidate_holder is None else self.candidate_holder.intact
         if self.candidate is None or other is None or crc32(request_id.encode()) >= self.candidate.share * 2**32:
             return current, None
         return (current, other) if self.candidate.shadow else (other, current)
+
+    @property
+    def sends_candidate(self) -> bool:
+        """Whether some answers are those of the candidate."""
+        return self.candidate is not None and not self.candidate.shadow
+
+    def named_model(self, name: str | None, labels: Sequence[str | int] = (), pointer: str = "#") -> LoadedModel:
+        """Return the model whose answer a client is speaking about: the one it names, or else the one in use.
+
+        A model that is gone is a problem; so are row ids among `labels` where two models answer and none is named.
+        """
+        current = self.holder.current
+        if name is None:
+            numbers = any(isinstance(label, int) for label in labels) and has_row_ids(current.tagger.vocab_)
+            if numbers and self.sends_candidate:
+                detail = (
+                    "Two models answer here, and a number may be another label in each. "
+                    "Send the 'model' of the answer, too, or names of labels."
+                )
+                raise ProblemError.at(pointer, detail, "conflict")
+            return current
+        for loaded in (current, None if self.candidate_holder is None else self.candidate_holder.intact):
+            if loaded is not None and loaded.name == name:
+                return loaded
+        detail = (
+            f"The model {name[:64]!r} is not in use here (any more). "
+            "Ask for suggestions again, or send names of labels without 'model'."
+        )
+        raise ProblemError.at(pointer, detail, "conflict")
 
     def compare(self, other: LoadedModel, texts: list[str], options: TagOptions, results: list[dict[str, Any]]) -> None:
         """Answer texts with another model, in a thread, and count how well the answers agree."""
 
         def work() -> None:
             try:
-                self.traffic.compared(results, tag_texts(other.tagger, texts, options))
+                other.check()
+                found = tag_texts(other.tagger, texts, options)
+                other.check()
+                self.traffic.compared(results, found)
             except Exception as error:  # nobody waits for it
                 self.log.failure("comparison", error)
 
@@ -305,7 +354,11 @@ class ServiceState:
 
     async def tag(self, loaded: LoadedModel, texts: list[str], options: TagOptions) -> list[dict[str, Any]]:
         """Return the labels of each text by a model, whose files were not changed meanwhile."""
-        results = await self.batcher.tag(loaded.tagger, texts, options)
+        try:
+            results = await self.batcher.tag(loaded.tagger, texts, options)
+        except Exception:
+            loaded.check()  # overwritten arrays cause errors of any kind
+            raise
         loaded.check()
         return results
 

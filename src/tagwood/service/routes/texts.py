@@ -14,6 +14,7 @@ from tagwood.data.fields import text_of_fields
 from tagwood.errors import InputError
 from tagwood.models.label_filter import LabelFilter
 from tagwood.service.batching import TagOptions
+from tagwood.service.filters import lasting_names
 from tagwood.service.learning import Learned
 from tagwood.service.problems import ProblemError
 from tagwood.service.schemas import ExplainRequest, FeedbackRequest, LabelKey, LearnRequest, SuggestRequest
@@ -28,19 +29,31 @@ async def suggest(request: Request, body: SuggestRequest) -> Any:
     """
     state = state_of(request)
     await state.up_to_date()
-    (loaded, other), limits = state.models_for(request.scope["request_id"]), state.settings.limits
-    texts = given_texts(loaded, body, limits)
-    options = _options(loaded, body, limits)._replace(allowed=await _allowed(state, loaded, body))
+    loaded, other = state.models_for(request.scope["request_id"])
+    try:
+        results = await _answer(state, loaded, body)
+    except ProblemError:
+        main = state.holder.current
+        if loaded is main or not loaded.is_overwritten():
+            raise
+        loaded, other = main, None  # the candidate was overwritten meanwhile
+        results = await _answer(state, loaded, body)
+    texts = given_texts(loaded, body, state.settings.limits)
     if state.settings.log_texts:
         state.log.event("texts", id=request.scope["request_id"], texts=texts)
-    results = await state.tag(loaded, texts, options)
     state.metrics.add("texts", len(texts))
     state.traffic.answered(loaded.tagger, loaded.bands, texts, results)
     if other is not None:
         with contextlib.suppress(ProblemError):  # labels that only one of the models knows: nothing to compare
-            others = _options(other, body, limits)._replace(allowed=await _allowed(state, other, body))
-            state.compare(other, given_texts(other, body, limits), others, results)
+            others = await _options(state, other, body)
+            state.compare(other, given_texts(other, body, state.settings.limits), others, results)
     return {"results": results, "calibrated": loaded.calibrated, "model": loaded.name}
+
+
+async def _answer(state: ServiceState, loaded: LoadedModel, body: SuggestRequest) -> list[dict[str, Any]]:
+    """Return the labels of each text of a request by a model."""
+    texts = given_texts(loaded, body, state.settings.limits)
+    return await state.tag(loaded, texts, await _options(state, loaded, body))
 
 
 async def _allowed(state: ServiceState, loaded: LoadedModel, body: SuggestRequest) -> LabelFilter | None:
@@ -54,7 +67,8 @@ async def _allowed(state: ServiceState, loaded: LoadedModel, body: SuggestReques
 async def explain(request: Request, body: ExplainRequest) -> Any:
     """Explain why a label was suggested for a text, or why it was not."""
     state = state_of(request)
-    loaded, limits = await state.up_to_date(), state.settings.limits
+    await state.up_to_date()
+    loaded, limits = state.named_model(body.model, [body.label]), state.settings.limits
     text = given_text(loaded, body, limits)
     label = loaded.find(body.label, "#/label")
     found = await state.in_thread(
@@ -80,10 +94,9 @@ async def feedback(request: Request, body: FeedbackRequest) -> Any:
     in `labels` those that were accepted or added.
     """
     state = state_of(request)
-    loaded, limits = state.holder.current, state.settings.limits
     if state.feedback is None:
         raise ProblemError("conflict", "This service was started without a file for feedback.")
-    record = _feedback_record(loaded, body, limits)
+    record = _feedback_record(state, body)
     await state.feedback.append([record])
     state.metrics.add("feedback")
     return {"id": record["id"], "records": 1}
@@ -100,11 +113,10 @@ async def learn(request: Request, body: LearnRequest) -> Any:
     if len(body.records) > limits.texts:
         detail = f"Send at most {limits.texts:,} records in one request; got {len(body.records):,}."
         raise ProblemError.at("#/records", detail)
-    loaded = state.holder.current
-    records = [_feedback_record(loaded, one, limits, f"#/records/{n}") for n, one in enumerate(body.records)]
+    records = [_feedback_record(state, one, f"#/records/{n}") for n, one in enumerate(body.records)]
     found = await teach(state, records, force=body.force)
     measured = None if found.measured is None else found.measured._asdict()
-    return {"learned": found.learned, "left_out": found.left_out, "measured": measured, "model": loaded.name}
+    return {"learned": found.learned, "left_out": found.left_out, "measured": measured, "model": state.holder.name}
 
 
 async def teach(state: ServiceState, records: list[dict[str, Any]], *, force: bool = False) -> Learned:
@@ -198,16 +210,17 @@ def training_label(loaded: LoadedModel, label: int) -> dict[str, str]:
     return {"label": vocab.name(label), **({"uri": uri} if uri else {})}
 
 
-def _feedback_record(
-    loaded: LoadedModel, body: FeedbackRequest, limits: RequestLimits, at: str = "#"
-) -> dict[str, Any]:
+def _feedback_record(state: ServiceState, body: FeedbackRequest, at: str = "#") -> dict[str, Any]:
+    limits = state.settings.limits
+    sent = [*body.accepted, *body.rejected, *body.added, *body.untouched]
+    loaded = state.named_model(body.model, sent, f"{at}/model")
     text = given_text(loaded, body, limits, at)
     for field in ("accepted", "rejected", "added", "untouched"):
         check_count(getattr(body, field), f"{at}/{field}", limits)
 
     def known(field: str) -> list[dict[str, str]]:
-        labels = enumerate(getattr(body, field))
-        return [training_label(loaded, loaded.find(label, f"{at}/{field}/{place}")) for place, label in labels]
+        found = loaded.find_many(getattr(body, field), f"{at}/{field}")
+        return [training_label(loaded, label) for label in found]
 
     accepted, rejected = known("accepted"), known("rejected")
     added = [added_label(loaded, label, f"{at}/added/{place}") for place, label in enumerate(body.added)]
@@ -237,7 +250,9 @@ def added_label(loaded: LoadedModel, label: LabelKey, pointer: str) -> dict[str,
     return training_label(loaded, loaded.find(label, pointer))
 
 
-def _options(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits) -> TagOptions:
+async def _options(state: ServiceState, loaded: LoadedModel, body: SuggestRequest) -> TagOptions:
+    """Return the options of a request to a model; rows of the label table are those of the model in use."""
+    limits, main = state.settings.limits, state.holder.current
     if body.promise is not None and not loaded.calibrated:
         detail = "A promise needs calibrated probabilities, which this model does not have; use k instead."
         raise ProblemError("conflict", detail)
@@ -246,7 +261,9 @@ def _options(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits) -
         labels = getattr(body, field)
         if labels is not None:
             check_count(labels, f"#/{field}", limits)
-            found[field] = tuple(loaded.find(one, f"#/{field}/{place}") for place, one in enumerate(labels))
+            if loaded is not main:
+                labels = lasting_names(main.tagger.vocab_, labels)
+            found[field] = loaded.find_many(labels, f"#/{field}")
     branches = found["restrict_branch"]
     if branches is not None:
         try:
@@ -261,6 +278,7 @@ def _options(loaded: LoadedModel, body: SuggestRequest, limits: RequestLimits) -
         restrict=found["restrict"],
         exclude=found["exclude"],
         language=loaded.language(body.language),
+        allowed=await _allowed(state, loaded, body),
     )
 
 

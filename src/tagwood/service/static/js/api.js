@@ -29,7 +29,7 @@ const LONG_ID = /("(?:id|label)":)(-?\d{16,})(?=[,}])/g;
 
 /** The id of a label in an address or attribute, as answers have it. */
 export function labelId(text) {
-  return Number.isSafeInteger(Number(text)) && text.length < 16 ? Number(text) : text;
+  return /^-?\d{1,15}$/.test(text) ? Number(text) : text;
 }
 
 let askForToken = () => Promise.resolve(null);
@@ -42,11 +42,16 @@ export function onTokenNeeded(ask) {
   askForToken = ask;
 }
 
-/** Send a request; the answer is JSON, or text if `plain` is set. */
-export async function call(method, path, { query, body, signal, plain = false } = {}) {
+/** What a label is called by in every model, where numbers may be rows of a label table. */
+export function labelName(label) {
+  return label.uri ?? label.name;
+}
+
+/** Send a request, under an `id` if it is given; the answer is JSON, or text if `plain` is set. */
+export async function call(method, path, { query, body, signal, id, plain = false } = {}) {
   for (let tries = 0; ; tries += 1) {
     const used = sessionStorage.getItem(TOKEN);
-    const response = await send(method, path, query, body, signal, used);
+    const response = await send(method, path, { query, body, signal, id }, used);
     if (response.ok) return plain ? response.text() : read(response);
     const problem = await problemOf(response);
     if (problem.kind !== "token" || tries > 8) throw problem;
@@ -54,7 +59,7 @@ export async function call(method, path, { query, body, signal, plain = false } 
   }
 }
 
-async function send(method, path, query, body, signal, token) {
+async function send(method, path, { query, body, signal, id }, token) {
   const url = new URL(path, BASE);
   if (project) url.searchParams.set("project", project);
   for (const [name, value] of Object.entries(query ?? {})) {
@@ -62,6 +67,7 @@ async function send(method, path, query, body, signal, token) {
   }
   const headers = { Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (id) headers["X-Request-ID"] = id;
   if (token) headers.Authorization = `Bearer ${token}`;
   try {
     const options = { method, headers, signal, cache: "no-store", credentials: "same-origin" };
@@ -136,7 +142,7 @@ const PAGE_OF_NAMES = 12;
 
 export const api = {
   model: (signal) => call("GET", "model", { signal }),
-  suggest: (body, signal) => call("POST", "suggest", { body, signal }),
+  suggest: (body, signal, id) => call("POST", "suggest", { body, signal, id }),
   explain: (body, signal) => call("POST", "explain", { body, signal }),
   labels: (q, { limit = PAGE_OF_NAMES, language, signal } = {}) => call("GET", "labels", { query: { q, limit, language }, signal }),
   label: (id, language, signal) => call("GET", `labels/${id}`, { query: { language }, signal }),

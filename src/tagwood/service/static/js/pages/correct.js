@@ -169,7 +169,7 @@ class CorrectPage {
   async explain(record, id) {
     const row = record.result.row(id);
     try {
-      const found = await api.explain({ text: record.text, label: id, k: Math.max(1, record.result.found.length), language: this.context.language() });
+      const found = await api.explain({ text: record.text, label: id, model: record.result.answering, k: Math.max(1, record.result.found.length), language: this.context.language() });
       if (record.result.open === id) row?.showWhy(found);
     } catch (error) {
       row?.showProblem(error, () => this.explain(record, id));

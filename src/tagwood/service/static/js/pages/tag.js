@@ -1,5 +1,5 @@
 // The Tag page: a text, its labels, their explanations, and the user's decisions.
-import { api, connection } from "../api.js";
+import { api, connection, labelName } from "../api.js";
 import { debounce, h, put } from "../dom.js";
 import { fileKind, readText } from "../files.js";
 import { count, plural } from "../format.js";
@@ -132,7 +132,7 @@ class TagPage {
   /** The request that explains a label under the current setting of the slider. */
   question(label) {
     const { ask, threshold } = this.slider.step();
-    const body = { text: this.result.text, label, language: this.context.language() };
+    const body = { text: this.result.text, label, model: this.result.answering, language: this.context.language() };
     const least = Math.floor(threshold * 1000) / 1000; // as shown to the user
     return ask.k ? { ...body, k: ask.k } : { ...body, k: Math.max(this.result.found.length, 1), threshold: least };
   }
@@ -154,7 +154,7 @@ class TagPage {
     if (this.result.row(label.id)) return this.result.jump(label.id);
     put(this.missing, loading(3));
     try {
-      const found = await api.explain(this.question(label.id));
+      const found = await api.explain(this.question(labelName(label)));
       const close = () => {
         put(this.missing);
         this.text.mark(null);

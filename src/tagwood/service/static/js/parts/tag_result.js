@@ -1,5 +1,5 @@
 // The labels of a text: suggested ones, less certain ones, those a user added; decisions; copy, download, feedback.
-import { api, labelId, saveDecisions } from "../api.js";
+import { api, labelId, labelName, saveDecisions } from "../api.js";
 import { line } from "../csv.js";
 import { h, put } from "../dom.js";
 import { copy, download } from "../files.js";
@@ -15,10 +15,12 @@ const LIKELY = 0.02; // if they have at least this probability
 /** Request the best labels of a text and those that keep the promise; the others are shown as less certain. */
 export async function suggestions(text, ask, { model, language }, signal) {
   const body = { texts: text, language: language() };
+  const id = requestId(text);
   const [best, promised] = await Promise.all([
-    api.suggest({ ...body, k: Math.min(CANDIDATES, model.limits.k) }, signal),
-    api.suggest({ ...body, ...ask }, signal),
+    api.suggest({ ...body, k: Math.min(CANDIDATES, model.limits.k) }, signal, id),
+    api.suggest({ ...body, ...ask }, signal, id),
   ]);
+  if (best.model !== promised.model) return suggestions(text, ask, { model, language }, signal); // replaced in between
   const [all, chosen] = [best.results[0].labels, promised.results[0].labels];
   const known = new Set(all.map((one) => one.id));
   return {
@@ -27,7 +29,17 @@ export async function suggestions(text, ask, { model, language }, signal) {
     kept: new Set(chosen.map((one) => one.id)),
     review: promised.results[0].review,
     calibrated: best.calibrated,
+    answering: best.model,
   };
+}
+
+const SALT = Math.floor(Math.random() * 2 ** 32);
+
+/** The id of requests about a text: in an A/B test of two models, requests with the same id are answered by the same. */
+function requestId(text) {
+  let hash = SALT;
+  for (let place = 0; place < text.length; place += 1) hash = Math.imul(hash, 31) + text.charCodeAt(place);
+  return (hash >>> 0).toString(16);
 }
 
 export class TagResult {
@@ -56,10 +68,10 @@ export class TagResult {
     this.unmark();
   }
 
-  /** Show an answer; decisions stay if the text is the same. */
-  show({ text, found, kept, review, calibrated }) {
-    if (text !== this.text) this.forget();
-    Object.assign(this, { text, found, kept, review, calibrated });
+  /** Show an answer; decisions stay if text and model are the same. */
+  show({ text, found, kept, review, calibrated, answering }) {
+    if (text !== this.text || answering !== this.answering) this.forget();
+    Object.assign(this, { text, found, kept, review, calibrated, answering });
     this.render();
     if (this.open !== null) this.explain(this.open);
   }
@@ -180,7 +192,7 @@ export class TagResult {
     const of = (kind) => [...this.decisions].filter(([, one]) => one === kind).map(([id]) => id);
     const seen = [...this.element.querySelectorAll("[data-label]")].map((row) => labelId(row.dataset.label));
     const untouched = seen.filter((id) => !this.decisions.has(id) && !this.added.has(id));
-    return { text: this.text, accepted: of("accepted"), rejected: of("rejected"), added: [...this.added.keys()], untouched, ...this.about() };
+    return { text: this.text, accepted: of("accepted"), rejected: of("rejected"), added: [...this.added.values()].map(labelName), untouched, model: this.answering, ...this.about() };
   }
 
   async send() {
