@@ -135,12 +135,42 @@ def test_a_service_waits_for_its_model(folders, tmp_path):
         assert ask(service.address, "/ready")[0] == 503
         status, content = ask(service.address, "/v1/suggest", {"texts": "oak"})
         assert status == 503
-        assert json.loads(content)["detail"]
+        assert json.loads(content)["detail"] == "There is no model in the folder yet. Try again in a moment."
+        (reason,) = [event["reason"] for event in service.events("model not loaded")]
+        assert "there must be a model" in reason
+        metrics = counts(ask(service.address, "/metrics")[1].decode())
+        assert metrics["tagwood_reload_failures_total"] == 1
         shutil.copytree(folders / "current", tmp_path / "model")
         service.wait_for(lambda: ask(service.address, "/ready")[0] == 200)
         assert ask(service.address, "/v1/suggest", {"texts": "oak"})[0] == 200
     finally:
         service.stop()
+
+
+def test_a_model_folder_that_is_deleted_is_logged_once_and_the_model_stays_in_use(folders, tmp_path):
+    folder = shutil.copytree(folders / "current", tmp_path / "model")
+    app = create_app(folder, ServiceSettings(reload_seconds=0))
+    with TestClient(app, base_url="http://localhost") as client:
+        state = client.app.state.projects["model"]
+        before = suggest(client, ["oak and sea"])
+        kept = folder.rename(tmp_path / "kept")
+        for _ in range(2):
+            client.portal.call(state.refresh)
+        assert suggest(client, ["oak and sea"]) == before
+        assert counts(client.get("/metrics").text)["tagwood_reload_failures_total"] == 1
+        kept.rename(folder)
+        client.portal.call(state.refresh)
+        assert counts(client.get("/metrics").text)["tagwood_reload_failures_total"] == 1
+
+
+def test_readiness_says_that_the_model_cannot_be_loaded(folders, tmp_path):
+    folder = shutil.copytree(folders / "current", tmp_path / "model")
+    (folder / "manifest.json").write_text("{")
+    with TestClient(create_app(folder, ServiceSettings()), base_url="http://localhost") as client:
+        answer = client.get("/ready")
+    assert answer.status_code == 503
+    assert "The model could not be loaded; the log of the service says why." in answer.json()["detail"]
+    assert str(tmp_path) not in answer.text
 
 
 def test_a_model_overwritten_in_place_is_refused_and_a_restarted_worker_answers_that_it_is_not_ready(folders, tmp_path):
@@ -271,3 +301,9 @@ def test_a_candidate_needs_one_model(folders, capsys):
     models = [str(folders / "current"), str(folders / "candidate")]
     assert run(["serve", *models, "--candidate", models[1]]) == 2
     assert "--candidate is compared with one model; got 2 models" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--send-candidate"], ["--candidate-share", "0.5"]])
+def test_options_of_a_candidate_need_one(folders, capsys, options):
+    assert run(["serve", str(folders / "current"), *options]) == 2
+    assert f"{options[0]} needs a second model; got none. Name it: --candidate MODEL." in capsys.readouterr().err

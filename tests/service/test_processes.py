@@ -7,12 +7,13 @@ import gc
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import pytest
@@ -143,7 +144,7 @@ def test_open_requests_are_answered_when_the_service_ends(models, tmp_path):
 
         def arrived():
             counted = ask(service.address, "/metrics")[1].decode().rpartition("_in_flight ")[2].partition("\n")[0]
-            return int(float(counted)) + sum(one.done() for one in working) >= 4
+            return int(float(counted)) + sum(one.done() for one in working) >= 5  # with this one
 
         service.wait_for(arrived)
         assert service.stop() == 0
@@ -201,6 +202,35 @@ def test_ctrl_c_prints_one_line_and_leaves_nothing(models, tmp_path, monkeypatch
     assert service.stop(signal.SIGINT) == 0
     assert service.words[said:] == ["stopped"]
     assert list(temporary.iterdir()) == []
+
+
+def test_new_connections_are_refused_while_open_requests_are_answered(models, tmp_path):
+    models[0].save(tmp_path / "model")
+    service = Service(tmp_path / "model", "--workers", "2")
+    try:
+        host, port = service.address.removeprefix("http://").rstrip("/").split(":")
+        body = b'{"texts": "oak"}'
+        slow = HTTPConnection(host, int(port), timeout=30)
+        slow.putrequest("POST", "/v1/suggest")
+        slow.putheader("Content-Type", "application/json")
+        slow.putheader("Content-Length", str(len(body)))
+        slow.endheaders(body[:-1])  # the last byte is missing
+
+        def refused():
+            try:
+                socket.create_connection((host, int(port)), timeout=1).close()
+            except ConnectionRefusedError:
+                return True
+            return False
+
+        service.wait_for(lambda: "tagwood_in_flight 2.0" in ask(service.address, "/metrics")[1].decode())
+        os.kill(service.process.pid, signal.SIGTERM)
+        service.wait_for(refused, seconds=10)
+        slow.send(body[-1:])
+        assert slow.getresponse().status == 200
+        slow.close()
+    finally:
+        assert service.stop() == 0
 
 
 def test_run_folders_of_killed_services_are_removed_by_the_next(tmp_path, monkeypatch):

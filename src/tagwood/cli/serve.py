@@ -76,8 +76,9 @@ def serve(
         Path | None, typer.Option(help="Second model, which answers a share of the requests for comparison.")
     ] = None,
     candidate_share: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of the requests that the candidate answers, too.")
-    ] = 0.1,
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Share of the requests that the candidate answers, too; 0.1 by default."),
+    ] = None,
     send_candidate: Annotated[
         bool, typer.Option("--send-candidate", help="Send the candidate's answers (A/B test), not only compare them.")
     ] = False,
@@ -102,7 +103,11 @@ def serve(
     if candidate is not None:
         if len(folders) > 1:
             raise InputError("--candidate is compared with one model", given=f"{len(folders)} models")
-        second = Candidate(next(iter(project_folders([candidate]).values())), candidate_share, not send_candidate)
+        share = Candidate.share if candidate_share is None else candidate_share
+        second = Candidate(next(iter(project_folders([candidate]).values())), share, not send_candidate)
+    elif send_candidate or candidate_share is not None:
+        option = "--send-candidate" if send_candidate else "--candidate-share"
+        raise InputError(f"{option} needs a second model", given="none", hint="Name it: --candidate MODEL.")
     if feedback is not None and len(folders) > 1:
         raise InputError(
             "--feedback names the file of one model",

@@ -267,7 +267,8 @@ class Supervisor:
         worker.process, worker.ready, worker.start_at = None, False, time.monotonic() + pause
 
     def _stop(self) -> None:
-        """Stop all workers, and wait for their open requests."""
+        """Stop all workers, and wait for their open requests; new connections are refused."""
+        self._sock.close()  # each worker closes its own
         running = [worker.process for worker in self._workers if worker.process is not None]
         for process in running:
             if process.poll() is None:

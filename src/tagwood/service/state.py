@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 
 from tagwood._check import use_threads
-from tagwood.errors import InputError, TagwoodError
+from tagwood.errors import InputError, StorageError, TagwoodError
 from tagwood.recipe import recipe_of
 from tagwood.service.batching import RequestBatcher, TagOptions, tag_texts
 from tagwood.service.filters import FilterStore, has_row_ids
@@ -177,8 +177,9 @@ class ModelHolder:
     ) -> None:
         self._load = load
         self._folder = folder
-        self._seen: Identity | None = None
+        self._seen: Identity | None = {}  # no folder is like that
         self._lock = threading.Lock()
+        self._missing = "The model is being loaded."  # why there is none
         self.current_or_none = first
 
     @property
@@ -186,7 +187,7 @@ class ModelHolder:
         """The model in use; a problem if there is none, or its files were overwritten."""
         loaded = self.current_or_none
         if loaded is None:
-            raise ProblemError("not-ready", "Try again in a moment.", headers={"Retry-After": "1"})
+            raise ProblemError("not-ready", f"{self._missing} Try again in a moment.", headers={"Retry-After": "1"})
         loaded.check()
         return loaded
 
@@ -219,15 +220,20 @@ class ModelHolder:
     def refresh(self) -> bool:
         """Load the folder if it changed since the last call; return whether there is a new model.
 
-        A folder that cannot be loaded raises, and the old model stays in use. A damaged folder is tried again when it
-        changes; other failures, such as a full disk, may pass, and are tried again by the next call.
+        A folder that is missing or cannot be loaded raises, and the old model stays in use. A missing or damaged folder
+        is tried again when it changes; other failures, such as a full disk, may pass, and are tried again by the next
+        call.
         """
         if self._folder is None:
             return False
         now = _identity(self._folder)
-        if now is None or now == self._seen:
+        if now == self._seen:
             return False
         self._seen = now
+        if now is None:
+            self._missing = "There is no model in the folder yet."
+            raise StorageError("there must be a model", path=self._folder, hint="The service waits for one.")
+        self._missing = "The model could not be loaded; the log of the service says why."
         try:
             loaded = self._load(self._folder)
             # A folder that was replaced meanwhile is not known; the numbers of its files may be used again.
@@ -244,7 +250,7 @@ class ModelHolder:
                 self.current_or_none = None
             raise
         except Exception:
-            self._seen = None
+            self._seen = {}
             raise
         return True
 
@@ -376,6 +382,7 @@ class ServiceState:
                 await self._refresh(holder)
 
     async def _refresh(self, holder: ModelHolder) -> None:
+        role = {} if holder is self.holder else {"role": "candidate"}
         try:
             if await self.in_thread(holder.refresh):
                 loaded = holder.current
@@ -383,14 +390,13 @@ class ServiceState:
                 self.metrics.set_model(holder, loaded.loaded_at, loaded.saved_at)
                 if holder is self.holder:
                     self.metrics.projects[self.project].set_training(loaded.tagger.figures_)
-                role = {} if holder is self.holder else {"role": "candidate"}
                 self.log.event("model", model=loaded.name, project=self.project, **role)
         except Exception as error:  # a full disk, too little memory, no thread: the watch must go on
             self.metrics.add("reload_failures")
             kind = ""
             if not isinstance(error, TagwoodError):
                 self.failure, kind = error, f"{type(error).__name__}: "
-            self.log.event("model not loaded", project=self.project, reason=f"{kind}{error}")
+            self.log.event("model not loaded", project=self.project, reason=f"{kind}{error}", **role)
 
     async def watch(self) -> None:
         """Check for a new model periodically."""
