@@ -133,6 +133,12 @@ def test_labels_of_groups_teach_labels_of_rows(boxes, attention):
     assert np.mean((model.predict(X, groups=groups).toarray() > 0) == (Y > 0)) > 0.95
 
 
+def test_default_settings_learn_from_a_hundred_groups(boxes):
+    X, kinds, groups, Y = boxes
+    model = MimlNetwork(threads=1).fit(X, Y, groups=groups)
+    assert np.mean(model.rank(X, k=1).labels == kinds) > 0.99
+
+
 def test_groups_and_rows_are_ranked_alike(model, boxes):
     X, _, groups, _ = boxes
     rows, whole = model.rank(X, k=4), model.rank(X, k=4, groups=groups)
