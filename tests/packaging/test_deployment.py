@@ -44,5 +44,11 @@ def test_arguments_and_probes_exist():
     assert CONTAINER["readinessProbe"]["httpGet"]["path"] == "/ready"
 
 
+def test_an_image_is_built_from_the_sources_only():
+    left_out = set((DEPLOY.parent / ".dockerignore").read_text().splitlines())
+    assert {".git", ".venv", ".cache", "build", "dist"} <= left_out
+    assert not left_out & {"src", "cpp", "CMakeLists.txt", "LICENSE", "README.md", "constraints.txt", "pyproject.toml"}
+
+
 def test_a_pod_waits_longer_than_the_service_needs_to_stop():
     assert DEPLOYMENT["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > GRACEFUL + 10
