@@ -1,6 +1,7 @@
 """What is deployed: the Kubernetes manifests fit their schemas, and name what the service has."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from tagwood.service.settings import GRACEFUL
 
 yaml = pytest.importorskip("yaml")
 DEPLOY = Path(__file__).parents[2] / "deploy"
-MANIFESTS = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+TEXT = (DEPLOY / "kubernetes.yaml").read_text()
+MANIFESTS = list(yaml.safe_load_all(TEXT))
 DEPLOYMENT = next(one for one in MANIFESTS if one["kind"] == "Deployment")
 CONTAINER = DEPLOYMENT["spec"]["template"]["spec"]["containers"][0]
 
@@ -23,6 +25,18 @@ def test_manifests_fit_the_schema(manifest):
     broken = {**manifest, "spec": {**manifest["spec"], "nothing": 1}}
     with pytest.raises(validator.ValidationError):
         validator.validate(broken, "1.31", strict=True)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_lines_about_filters_can_be_uncommented():
+    text, changed = re.subn(r"^( +)# (- .*filters.*)$", r"\1\2", TEXT, flags=re.M)
+    deployment = next(one for one in yaml.safe_load_all(text) if one["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    assert changed == 3
+    assert "--filters=/filters" in pod["containers"][0]["args"]
+    assert {"name": "filters", "mountPath": "/filters"} in pod["containers"][0]["volumeMounts"]
+    assert "filters" in {one["name"] for one in pod["volumes"]}
+    pytest.importorskip("kubernetes_validate").validate(deployment, "1.31", strict=True)
 
 
 def test_the_container_is_unprivileged_and_the_model_read_only():
@@ -51,4 +65,10 @@ def test_an_image_is_built_from_the_sources_only():
 
 
 def test_a_pod_waits_longer_than_the_service_needs_to_stop():
-    assert DEPLOYMENT["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > GRACEFUL + 10
+    wait = int(CONTAINER["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert DEPLOYMENT["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > wait + GRACEFUL + 10
+
+
+def test_a_pod_without_a_model_is_alive_and_not_ready():
+    assert "--wait-for-model" in CONTAINER["args"]
+    assert CONTAINER["startupProbe"]["httpGet"]["path"] == "/health"

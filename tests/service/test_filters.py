@@ -44,6 +44,16 @@ def test_a_filter_is_stored_used_replaced_and_deleted(client):
     assert (gone.status_code, gone.json()["type"]) == (404, "urn:tagwood:problem:unknown-filter")
 
 
+def test_the_age_of_each_filter_is_in_the_metrics(client):
+    put(client, "in-stock", ["trees"])
+    put(client, "new", ["water"])
+    lines = [line for line in client.get("/metrics").text.splitlines() if line.startswith("tagwood_filter_age_seconds{")]
+    assert [line.partition("}")[0] for line in lines] == [
+        f'tagwood_filter_age_seconds{{filter="{name}",project="model"' for name in ("in-stock", "new")
+    ]
+    assert all(0 <= float(line.split()[1]) < 60 for line in lines)
+
+
 def test_several_filters_must_all_hold_beside_restrict_and_exclude(client):
     put(client, "a", ["trees", "water", "stars"])
     put(client, "b", ["trees"])

@@ -14,7 +14,7 @@ import signal
 import time
 import traceback
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -176,6 +176,7 @@ class ServiceMetrics(Collector):
     def __init__(self, table: NDArray[np.void], worker: int, traffic: Mapping[str, NDArray[np.void]]) -> None:
         self._table = table
         self.projects = {project: ProjectCounts(rows, worker) for project, rows in traffic.items()}
+        self.filter_ages: dict[str, Callable[[], Mapping[str, float]]] = {}  # by project
         self._worker = worker
         self._requests = table["requests"][worker]
         self._seconds = table["seconds"][worker]
@@ -288,6 +289,7 @@ class ServiceMetrics(Collector):
             deaths.add_metric((cause,), number)
         yield deaths
         yield from self._collect_traffic()
+        yield from self._collect_filters()
         for name, text in _COUNTERS.items():
             yield CounterMetricFamily(f"tagwood_{name}", text, value=table[name].sum())
         yield GaugeMetricFamily("tagwood_in_flight", "Open requests.", value=table["in_flight"].sum())
@@ -301,6 +303,15 @@ class ServiceMetrics(Collector):
         yield GaugeMetricFamily(
             "tagwood_model_age_seconds", "Seconds since the oldest model in use was saved.", value=max(0.0, age)
         )
+
+    def _collect_filters(self) -> Iterator[Metric]:
+        ages = GaugeMetricFamily(
+            "tagwood_filter_age_seconds", "Seconds since a named filter was stored.", labels=("project", "filter")
+        )
+        for project, known in self.filter_ages.items():
+            for name, age in known().items():
+                ages.add_metric((project, name), age)
+        yield ages
 
     def _collect_traffic(self) -> Iterator[Metric]:
         """Yield what tells whether texts and answers change over time, by project."""

@@ -341,6 +341,7 @@ class ServiceState:
         settings = self.settings
         kept = settings.filters or settings.run_folder
         self.filters = FilterStore(None if kept is None else kept / "filters" / self.project)
+        self.metrics.filter_ages[self.project] = self.filters.ages
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="work")
         self.batcher = RequestBatcher(
             self.pool,
@@ -407,6 +408,7 @@ class ServiceState:
     def close(self) -> None:
         """Finish writing and stop the threads."""
         self.pool.shutdown(wait=True, cancel_futures=True)
+        del self.metrics.filter_ages[self.project]
         self.filters.close()
         for journal in (self.feedback, self.corrections):
             if journal is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -39,4 +41,5 @@ async def ready(request: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """Return the counts of all workers in the text format of Prometheus."""
-    return Response(state_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
+    # Not in the threads of the state, where it would wait for long batches.
+    return Response(await asyncio.to_thread(state_of(request).metrics.text), media_type="text/plain; version=0.0.4")
