@@ -222,7 +222,8 @@ def _in_order(row: Iterable[Any]) -> list[Any]:
         items.sort(key=lambda item: (type(item).__name__, item))
     for item in items:
         if isinstance(item, bool) or not isinstance(item, int | str | tuple):
-            hint = "Pass others, such as UUIDs, as texts: str(label)."
+            plain = not (is_missing(item) or isinstance(item, bool | Iterable))
+            hint = "Pass others, such as UUIDs, as texts: str(label)." if plain else None
             raise InputError("a label must be a name, a URI or an id", given=repr(item)[:60], hint=hint)
     return items
 
