@@ -36,19 +36,21 @@ std::vector<int32_t> find_levels(const TreeView &tree) {
   return starts;
 }
 
-// Joins copies of a label by the mean of their probabilities; `items` is reordered.
+// Joins copies of a label by the mean of their probabilities, relative to the best: small ones would be rounded to 0.
+// `items` is reordered.
 void merge_copies(std::vector<Scored> &items) {
   std::sort(items.begin(), items.end(),
             [](const Scored &a, const Scored &b) { return a.id != b.id ? a.id < b.id : a.score > b.score; });
   size_t kept = 0;
   for (size_t i = 0; i < items.size();) {
     size_t j = i;
+    const double best = items[i].score;
     double total = 0;
     for (; j < items.size() && items[j].id == items[i].id; ++j)
-      total += std::exp(static_cast<double>(items[j].score));
+      total += std::exp(items[j].score - best);
     Scored merged = items[i];
-    if (j - i > 1)
-      merged.score = static_cast<float>(std::log(total / static_cast<double>(j - i)));
+    if (j - i > 1 && std::isfinite(best))
+      merged.score = static_cast<float>(best + std::log(total / static_cast<double>(j - i)));
     items[kept++] = merged;
     i = j;
   }

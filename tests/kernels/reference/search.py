@@ -179,7 +179,8 @@ def beam(
         inner = [(score, node) for score, node in front if child_ptr[node] < child_ptr[node + 1]]
         for score, node in inner[:followed]:
             children = range(child_ptr[node], child_ptr[node + 1])
-            below += [(score + log_p[node][i], child) for i, child in enumerate(children) if allowed[child]]
+            sums = (score + log_p[node]).astype(np.float32).tolist()  # as in the kernel: the beam sees the same ties
+            below += [(sums[i], child) for i, child in enumerate(children) if allowed[child]]
         front = _best(below, width)
     return front
 

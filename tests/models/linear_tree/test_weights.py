@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference import search as reference_search
 from tree_problems import random_rows, random_tree, random_weights
@@ -64,6 +64,9 @@ def test_a_beam_over_everything_is_exact_too(seed, n_labels, n_copies, link, k):
 
 @settings(deadline=None, max_examples=60)
 @given(**PROBLEMS, width=st.integers(1, 5), merge=st.sampled_from(["mean", "max"]), masked=st.booleans())
+@example(
+    seed=396176, n_labels=29, n_copies=2, link="l4-hinge", k=5, width=4, merge="mean", masked=False
+)  # nearly equal scores
 def test_beams_join_the_copies_they_find(seed, n_labels, n_copies, link, k, width, merge, masked):
     weights, X = made(seed, n_labels, n_copies, link)
     mask = np.random.default_rng(seed).random(n_labels) < 0.6 if masked else None

@@ -224,10 +224,13 @@ def _join_copies(
     starts = np.flatnonzero(first)
     if merge == "mean" and row.size:
         count = np.diff(np.append(starts, row.size))
-        mean = np.add.reduceat(np.exp(logs.astype(np.float64)), starts) / count
+        best = logs[starts].astype(np.float64)
+        best[~np.isfinite(best)] = 0
+        with np.errstate(divide="ignore"):  # relative to the best of each label: small ones would be rounded to 0
+            mean = best + np.log(np.add.reduceat(np.exp(logs - np.repeat(best, count)), starts) / count)
         several = count > 1
         logs, probabilities = logs[starts], probabilities[starts]
-        logs[several] = np.log(mean[several]).astype(np.float32)
+        logs[several] = mean[several].astype(np.float32)
         probabilities[several] = np.exp(logs[several])
         return row[starts], labels[starts], logs, probabilities
     return row[starts], labels[starts], logs[starts], probabilities[starts]
