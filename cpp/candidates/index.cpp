@@ -49,6 +49,7 @@ struct Memory {
   std::vector<int32_t> seen, touched, counts;
   std::vector<Term> terms;
   std::vector<Hit> hits;
+  std::vector<uint64_t> bitmap;
 };
 
 // Term at a time, the terms that can add most first. As soon as the terms that are left cannot lift an unseen row
@@ -57,7 +58,8 @@ class Searcher {
 public:
   Searcher(const IndexView &index, const uint8_t *dead, int64_t k, Memory &memory)
       : index_(index), dead_(dead), k_(k), sums_(memory.sums), rest_(memory.rest), seen_(memory.seen),
-        touched_(memory.touched), counts_(memory.counts), terms_(memory.terms), hits_(memory.hits) {
+        touched_(memory.touched), counts_(memory.counts), terms_(memory.terms), hits_(memory.hits),
+        bitmap_(memory.bitmap) {
     if (static_cast<int64_t>(sums_.size()) < index.n_rows)
       sums_.resize(index.n_rows, 0.0f);
     counts_.resize(kBuckets);
@@ -100,7 +102,9 @@ public:
   }
 
 private:
-  static constexpr float kSlack = 1e-4f; // covers rounding of the sums: a tie is never pruned
+  static constexpr size_t kWordsPerRow = 8; // words of a bitmap that are read in the time of sorting one row
+  static constexpr int64_t kDense = 12;     // entries of a feature that are added in the time of looking one up
+  static constexpr float kSlack = 1e-4f;    // covers rounding of the sums: a tie is never pruned
   // Buckets of sums from 2^-12 to 2^4, 64 for each power of two: positive floats are ordered as their bits are.
   static constexpr int kShift = 17;
   static constexpr int64_t kFirstBits = (127 - 12) << 6, kBuckets = 16 << 6;
@@ -161,15 +165,37 @@ private:
     return threshold_ > rest;
   }
 
+  // Without branches, which would be mispredicted too often.
   void keep_candidates(float rest) {
     const float least = threshold_ - rest;
-    std::erase_if(seen_, [&](int32_t row) { return sums_[row] < least; });
+    size_t n = 0;
+    for (const int32_t row : seen_) {
+      seen_[n] = row;
+      n += sums_[row] >= least;
+    }
+    seen_.resize(n);
+  }
+
+  // Many candidates are sorted by a bitmap of all rows.
+  void sort_candidates() {
+    const auto n_words = static_cast<size_t>(index_.n_rows + 63) / 64;
+    if (seen_.size() * kWordsPerRow < n_words) {
+      std::sort(seen_.begin(), seen_.end());
+      return;
+    }
+    bitmap_.assign(n_words, 0);
+    for (const int32_t row : seen_)
+      bitmap_[static_cast<size_t>(row) / 64] |= uint64_t{1} << (row % 64);
+    size_t n = 0;
+    for (size_t word = 0; word < n_words; ++word)
+      for (uint64_t bits = bitmap_[word]; bits; bits &= bits - 1)
+        seen_[n++] = static_cast<int32_t>(word * 64) + std::countr_zero(bits);
   }
 
   void follow_candidates(size_t term) {
     touched_ = seen_; // to be zeroed at the end
     keep_candidates(rest_[term]);
-    std::sort(seen_.begin(), seen_.end());
+    sort_candidates();
     for (; term < terms_.size(); ++term) {
       add_to_candidates(terms_[term]);
       if (static_cast<int64_t>(seen_.size()) > 2 * k_) {
@@ -180,6 +206,13 @@ private:
   }
 
   void add_to_candidates(const Term &term) {
+    if (term.size() < kDense * static_cast<int64_t>(seen_.size())) { // sums of rows that were given up grow unread
+      for (int64_t i = term.begin; i < term.end; ++i) {
+        float &sum = sums_[index_.rows[i]];
+        sum = sum != 0.0f ? sum + term.weight * index_.codes[i] : 0.0f;
+      }
+      return;
+    }
     const int32_t *at = index_.rows + term.begin, *const end = index_.rows + term.end;
     for (const int32_t row : seen_) {
       int64_t step = 1; // gallop
@@ -204,6 +237,7 @@ private:
   std::vector<int32_t> &seen_, &touched_, &counts_;
   std::vector<Term> &terms_;
   std::vector<Hit> &hits_;
+  std::vector<uint64_t> &bitmap_;
 };
 
 // How many of the first values hold more than the share 1 - neglected of all squares.
