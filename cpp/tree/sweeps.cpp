@@ -71,8 +71,8 @@ template <int kLanes> TAGWOOD_INLINE void prefetch_row(const LaneArrays &arrays,
   __builtin_prefetch(arrays.alpha + row * kLanes);
 }
 
-// One sweep of squared hinge over all rows; N vectors of lanes side by side. Row is the vector in which the weights of
-// a feature are read and written.
+// One sweep of squared hinge over the rows of arrays.sequence; N vectors of lanes side by side. Row is the vector in
+// which the weights of a feature are read and written.
 template <class Float, int N, class Row = Float> TAGWOOD_INLINE void hinge_sweep(LaneArrays &arrays, LaneState &state) {
   constexpr int kWidth = sizeof(Float) / 4;
   constexpr int kLanes = kWidth * N;
@@ -187,7 +187,7 @@ float logistic_step(float old, float margin, float q, float cost, float *violati
 template <int kLanes> TAGWOOD_INLINE void logistic_sweep(LaneArrays &arrays, LaneState &state) {
   std::fill(state.largest, state.largest + kLanes, 0.0f);
   std::fill(state.smallest, state.smallest + kLanes, 0.0f);
-  arrays.moved = arrays.sequence;
+  arrays.moved.clear(); // every row moves: no part of them is worth a sweep of its own
   for (const int64_t row : arrays.sequence) {
     float margin[kLanes], step[kLanes];
     for (int l = 0; l < kLanes; ++l)

@@ -319,7 +319,8 @@ int64_t BlockTraining::settle() {
     float unfinished[kMaxLanes];
     std::copy_n(state_.active, lanes_, unfinished);
     int moving = running;
-    for (int narrow = 0; moving > 0 && narrow < kNarrowSweeps && sweeps < o_.max_sweeps; ++narrow, ++sweeps) {
+    const int narrow_sweeps = ws_.moved.empty() ? 0 : kNarrowSweeps;
+    for (int narrow = 0; moving > 0 && narrow < narrow_sweeps && sweeps < o_.max_sweeps; ++narrow, ++sweeps) {
       std::swap(ws_.sequence, ws_.moved);
       visits += moving * static_cast<int64_t>(ws_.sequence.size());
       shuffle_and_sweep();

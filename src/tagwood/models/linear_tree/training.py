@@ -84,7 +84,7 @@ class Solver:
     link
         From margin to score: ``"l3-hinge"``, ``"l2-hinge"``, ``"l4-hinge"``, ``"l1-hinge"`` or ``"sigmoid"``.
     max_sweeps
-        Most sweeps over a node's rows.
+        Most sweeps over a node's rows, those over the rows that the sweep before has moved included.
     threshold
         Weights smaller than this are dropped; a larger threshold makes smaller models.
     weights
