@@ -47,7 +47,9 @@ def test_a_filter_is_stored_used_replaced_and_deleted(client):
 def test_the_age_of_each_filter_is_in_the_metrics(client):
     put(client, "in-stock", ["trees"])
     put(client, "new", ["water"])
-    lines = [line for line in client.get("/metrics").text.splitlines() if line.startswith("tagwood_filter_age_seconds{")]
+    lines = [
+        line for line in client.get("/metrics").text.splitlines() if line.startswith("tagwood_filter_age_seconds{")
+    ]
     assert [line.partition("}")[0] for line in lines] == [
         f'tagwood_filter_age_seconds{{filter="{name}",project="model"' for name in ("in-stock", "new")
     ]

@@ -398,3 +398,32 @@ def test_many_labels_are_looked_up_at_once(client, monkeypatch):
     assert {one["name"] for one in found} == {"trees", "stars"}
     unknown = client.post("/v1/suggest", json={**body, "restrict": ["trees", 1, "yew", 77]})
     assert (unknown.status_code, unknown.json()["errors"][0]["pointer"]) == (404, "#/restrict/2")
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"texts": 5}, "texts: must be a text or a list; got 5."),
+        ({"texts": ["oak", None]}, "texts/1: must be a text; got null."),
+        ({"texts": "oak", "restrict": "trees"}, "restrict: must be a list; got a text. Put it in brackets: [...]."),
+        ({"texts": "oak", "exclude": [1.5]}, "exclude/0: must be a whole number or a text; got 1.5."),
+        ({"texts": "oak", "exclude": [{}]}, "exclude/0: must be a whole number or a text; got an object."),
+        ({"texts": "oak", "exclude": [""]}, "exclude/0: must have at least 1 character(s)."),
+        ({"texts": "oak", "k": "5"}, "k: must be a whole number; got a text. Write numbers without quotes."),
+        ({"texts": "oak", "k": 0}, "k: must be at least 1."),
+        ({"texts": "oak", "filters": []}, "filters: must have at least 1 item(s)."),
+        ({"fields": [{"title": 1}]}, "fields/0/title: must be a text; got 1. Put it in quotes."),
+        ({"texts": "oak", "limit": 3}, "limit: is not a field of this request; see /openapi.json for its fields."),
+        (["oak"], "The body must be an object; got a list."),
+    ],
+)
+def test_invalid_values_are_answered_with_what_is_expected_and_what_came(client, body, detail):
+    answer = client.post("/v1/suggest", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == detail
+    assert len(answer.json()["errors"]) == 1
+
+
+def test_a_missing_field_and_a_word_for_a_number_are_named(client):
+    assert client.put("/v1/filters/x", json={}).json()["detail"] == "labels: is required."
+    assert client.get("/v1/labels/oak").json()["detail"] == "path.label: must be a whole number."

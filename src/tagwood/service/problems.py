@@ -39,6 +39,34 @@ PROBLEMS: dict[str, tuple[int, str]] = {
 MEDIA_TYPE = "application/problem+json"
 _MAX_DETAIL = 500
 _MAX_ERRORS = 20
+# Types of pydantic's errors: those about the type of a value, and what they expected; and others, and what to say.
+_KINDS = {
+    "string_type": "a text",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "bool_type": "true or false",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a whole number",
+    "multiple_of": "a whole number",
+}
+_RULES = {
+    "missing": "is required.",
+    "extra_forbidden": "is not a field of this request; see /openapi.json for its fields.",
+    "greater_than_equal": "must be at least {ge}.",
+    "less_than_equal": "must be at most {le}.",
+    "string_too_short": "must have at least {min_length} character(s).",
+    "string_too_long": "may have at most {max_length} characters.",
+    "too_short": "must have at least {min_length} item(s).",
+    "too_long": "may have at most {max_length} items.",
+    "literal_error": "must be {expected}.",
+    "int_parsing": "must be a whole number.",
+    "float_parsing": "must be a number.",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+}
+_SHOWN_NUMBER = 2**53
 # pydantic appends the names of the types that it tried; they do not help the caller.
 _TYPES = {"str", "int", "float", "constrained-str", "constrained-int", "body"}
 
@@ -88,11 +116,19 @@ def problem_response(problem: ProblemError, request_id: str, status: int | None 
 
 
 def from_validation(errors: Sequence[Any]) -> ProblemError:
-    """Return pydantic's errors as a problem; the invalid values themselves are not repeated."""
-    found = list(dict.fromkeys(FieldError(_pointer(error["loc"]), _message(error)) for error in errors))
+    """Return pydantic's errors as a problem, one for each invalid field; invalid texts are not repeated."""
+    groups: dict[str, list[Any]] = {}
+    for error in errors:
+        groups.setdefault(_pointer(error["loc"]), []).append(error)
+    # A value of several possible types has an error for each; where a part of it is wrong, its type is right.
+    found = [
+        FieldError(pointer, _message(group))
+        for pointer, group in groups.items()
+        if not (_is_kind(group) and any(other.startswith(f"{pointer}/") for other in groups))
+    ]
     first = found[0]
     place = first.pointer.removeprefix("#").removeprefix("/")
-    return ProblemError("invalid-request", f"{place}: {first.detail}" if place else first.detail, found)
+    return ProblemError("invalid-request", f"{place}: {first.detail}" if place else f"The body {first.detail}", found)
 
 
 def from_input_error(error: InputError) -> ProblemError:
@@ -102,11 +138,39 @@ def from_input_error(error: InputError) -> ProblemError:
     return ProblemError("invalid-request", str(error))
 
 
-def _message(error: Any) -> str:
-    """Return the message of one of pydantic's errors; an unknown field is called by that name."""
-    if error["type"] == "extra_forbidden":
-        return "is not a field of this request; see /openapi.json for its fields."
-    return str(error["msg"])
+def _is_kind(group: Sequence[Any]) -> bool:
+    """Whether all errors of a value are about its type."""
+    return all(error["type"] in _KINDS for error in group)
+
+
+def _message(group: Sequence[Any]) -> str:
+    """Return what is wrong with a value, from its errors for each type that it may have."""
+    if not _is_kind(group):
+        error = next(one for one in group if one["type"] not in _KINDS)  # it is of the right type
+        rule = _RULES.get(error["type"])
+        return f"{error['msg']}." if rule is None else rule.format(**error.get("ctx", {}))
+    kinds = list(dict.fromkeys(_KINDS[error["type"]] for error in group))
+    if "a whole number" in kinds and "a number" in kinds:
+        kinds.remove("a number")
+    expected = " or ".join(kinds)
+    given = group[0].get("input")
+    return f"must be {expected}; got {_kind_of(given)}.{_hint(expected, given)}"
+
+
+def _kind_of(value: Any) -> str:
+    """Return what a value is; a number, true, false and null as they are."""
+    if value is None or isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < _SHOWN_NUMBER):
+        return orjson.dumps(value).decode()
+    kinds = {str: "a text", list: "a list", dict: "an object", int: "a large number", float: "a large number"}
+    return kinds.get(type(value), "something else")
+
+
+def _hint(expected: str, given: Any) -> str:
+    if expected == "a list" and isinstance(given, str | int | float):
+        return " Put it in brackets: [...]."
+    if expected in ("a number", "a whole number") and isinstance(given, str):
+        return " Write numbers without quotes."
+    return " Put it in quotes." if expected == "a text" and isinstance(given, int | float) else ""
 
 
 def _pointer(loc: Sequence[str | int]) -> str:

@@ -101,8 +101,8 @@ class ProblemDetails(BaseModel):
         type="urn:tagwood:problem:invalid-request",
         title="The request is not valid",
         status=422,
-        detail="k: Input should be greater than or equal to 1",
-        errors=[{"pointer": "#/k", "detail": "Input should be greater than or equal to 1"}],
+        detail="k: must be at least 1.",
+        errors=[{"pointer": "#/k", "detail": "must be at least 1."}],
         request_id="0b6f0c1e5d0f4b6e",
     )
 

@@ -266,7 +266,7 @@ def _validate(
     try:
         return adapter.validate_python(value, strict=strict)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
+        found = error.errors(include_url=False)
         problem = from_validation([{**one, "loc": loc or one["loc"]} for one in found])
         raise ProblemError(kind, problem.detail, problem.errors) from None
 

@@ -177,7 +177,7 @@ async def _answer(state: ServiceState, queries: str) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise ProblemError.at("#/queries", f"The queries are not valid JSON: {error.msg}.", "bad-request") from None
     except ValidationError as error:
-        problem = from_validation(error.errors(include_url=False, include_context=False, include_input=False))
+        problem = from_validation(error.errors(include_url=False))
         raise ProblemError("bad-request", problem.detail, problem.errors) from None
     most = state.settings.limits.texts
     if len(batch) > most:
