@@ -1,15 +1,16 @@
-"""PRIME beside what it must beat: untrained prototypes, the dual encoder, the linear tree; and PRIME in an ensemble.
+"""PRIME beside what it must beat: untrained prototypes, the dual encoder, the linear tree; prototypes in an ensemble.
 
 ``python -m experiments.prime`` measures both sets, or those of ``--data``, with two seeds; results already in the
-output folder are kept. MiniLM reads each text once, for all models and seeds (`states`). ``--members`` measures PRIME
-in an ensemble instead, on fewer rows. Shares, accepted epochs and the weights of ensembles are chosen on held-out
-training rows.
+output folder are kept, unless ``--fresh`` is given. MiniLM reads each text once, for all models and seeds (`states`).
+``--top`` trains MiniLM's top two layers, too, and ``--members`` measures prototypes in an ensemble instead, both on
+fewer rows. Rates, margins, epochs, shares and the weights of ensembles are chosen on held-out training rows.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import torch
 
 from benchmarks.report import Page, table
 from experiments.prime.data import QUICK, SIZES, LabelledTexts, read_set
-from experiments.prime.states import fill, kept_minilm
+from experiments.prime.states import TOKENS, fill, kept_minilm
 from experiments.statistics import compare_seeds
 from tagwood import (
     Centroids,
@@ -28,22 +29,34 @@ from tagwood import (
     Neighbours,
     PrototypeModel,
     Ranking,
+    TextEncoder,
     TfidfEncoder,
     compare,
     evaluate,
 )
 from tagwood._sparse import check_labels
 from tagwood.neural.prime.label_index import LabelIndex
+from tagwood.neural.prime.settings import PRESETS, PrototypeLoss
 from tagwood.neural.prime.training import choose_share, untrained_prototypes
 
 PAGE = Page("experiments", "prime")
 MEASURES = ["P@1", "nDCG@5", "R@10"]
 EPOCHS = 2
-RATES = {"PRIME": None, "dual encoder": 5e-4}  # None is the default of the model
+NEAR, FAR = PrototypeLoss(high=0.1), PrototypeLoss(high=0.3)  # margins of triplets
+SOFTMAX = PrototypeLoss(prototypes=0.0, texts=0.0, queries=0.0, regulariser=0.0, softmax=1.0)
+# The learning rates and losses that are tried; held-out rows choose one of them and the epoch, or no training.
+TRIED: dict[str, list[tuple[float, PrototypeLoss]]] = {
+    "dual encoder": [(1e-5, NEAR), (1e-5, FAR), (1e-4, NEAR), (1e-4, FAR), (5e-4, NEAR), (5e-4, FAR)],
+    "PRIME": [(1e-5, NEAR), (1e-5, FAR), (1e-4, NEAR)],
+    "PRIME, softmax": [(1e-5, SOFTMAX), (1e-4, SOFTMAX)],
+    "PRIME, top": [(2e-5, NEAR)],
+}
+TOP_ROWS = (4_000, 2_000)  # training and test rows where the top layers are trained
 NEW = 0.1  # share of the labels that are hidden from training in the trial of ensembles
 MEMBERS = "tree + neighbours + names"
 MEMBER_ROWS = (12_000, 2_000)  # training and test rows of ensembles, which train each member several times
 Found = tuple[Ranking, str]  # and what was chosen on held-out rows
+Run = Callable[[LabelledTexts, int], Found]
 
 
 def tree(data: LabelledTexts, seed: int) -> Found:
@@ -69,62 +82,79 @@ def minilm_prototypes(data: LabelledTexts, seed: int) -> Found:
     return index.rank(encoder.transform(data.test_texts), 10), f"centroid {share:g}"
 
 
-def trained(preset: str, name: str) -> Callable[[LabelledTexts, int], Found]:
-    """Rank by a trained model."""
+def trained(name: str) -> Run:
+    """Rank by the model that is best on held-out rows, of those trained with the rates and losses that are tried."""
 
     def run(data: LabelledTexts, seed: int) -> Found:
-        model = _prime(preset, name, data.name, seed).fit(data.texts, data.Y, label_texts=data.label_texts)
-        assert model.history_ is not None
-        before, best = model.untrained_ or 0.0, max(model.history_.measures, default=0.0)
-        words = f"held-out nDCG@5 {100 * before:.1f} before training, best epoch {100 * best:.1f}"
-        return model.rank(data.test_texts, k=10), words
+        models = []
+        for rate, loss in TRIED[name]:
+            model = _prime(name, data.name, seed, rate, loss)
+            models.append(model.fit(data.texts, data.Y, label_texts=data.label_texts))
+        best = max(models, key=_held_out)
+        loss = best.settings_.loss
+        how = "softmax" if loss.softmax else f"margin {loss.high:g}"
+        chosen = f"rate {best.learning_rate:g}, {how}: {100 * _held_out(best):.1f}"
+        words = f"held-out nDCG@5 untrained {100 * (best.untrained_ or 0.0):.1f}; trained, {chosen}"
+        return best.rank(data.test_texts, k=10), words
 
     return run
 
 
-def _prime(preset: str, name: str, data: str, seed: int = 0) -> PrototypeModel:
+def _held_out(model: PrototypeModel) -> float:
+    """Return the measure of the best epoch."""
+    assert model.history_ is not None
+    return max(model.history_.measures)
+
+
+def _prime(name: str, data: str, seed: int, rate: float, loss: PrototypeLoss) -> PrototypeModel:
+    plain = name == "dual encoder"
+    settings = replace(PRESETS["ngame" if plain else "prime-lite"], loss=loss)
+    encoder = kept_minilm(data, seed)
+    if name == "PRIME, top":
+        encoder = TextEncoder("minilm", trained="top", max_length=TOKENS, seed=seed, threads=1)
     return PrototypeModel(
-        preset=preset,
-        encoder=kept_minilm(data, seed),
-        centroids=None if name == "dual encoder" else "leave-one-out",
+        preset=settings.with_centroids("none" if plain else "leave-one-out"),
+        encoder=encoder,
         epochs=EPOCHS,
         batch_size=256,
-        learning_rate=RATES[name],
+        learning_rate=rate,
         seed=seed,
         threads=1,
     )
 
 
+def _untrained(data: str, seed: int) -> PrototypeModel:
+    return PrototypeModel(encoder=kept_minilm(data, seed), centroids="leave-one-out", epochs=0, seed=seed, threads=1)
+
+
 def classifiers(data: LabelledTexts, seed: int) -> Found:
     """Rank by linear classifiers on the embeddings of MiniLM, which start from untrained prototypes: PRIME (W)."""
-    model = _prime("prime-lite", "PRIME", data.name, seed)
-    model.epochs = 0
-    model.fit(data.texts, data.Y, label_texts=data.label_texts)
+    model = _untrained(data.name, seed).fit(data.texts, data.Y, label_texts=data.label_texts)
     found = model.with_classifiers(data.texts, data.Y, label_texts=data.label_texts)
     return found.rank(data.test_texts, k=10), f"C {found.C_:g}"
 
 
-ROWS: dict[str, Callable[[LabelledTexts, int], Found]] = {
+ROWS: dict[str, Run] = {
     "linear tree": tree,
     "untrained prototypes, TF-IDF": tfidf_prototypes,
     "untrained prototypes, minilm": minilm_prototypes,
-    "dual encoder, minilm": trained("ngame", "dual encoder"),
-    "PRIME, minilm": trained("prime-lite", "PRIME"),
+    "dual encoder, minilm": trained("dual encoder"),
+    "PRIME, minilm": trained("PRIME"),
+    "PRIME, minilm, softmax over all labels": trained("PRIME, softmax"),
     "PRIME (W)": classifiers,
 }
+TOP = {row: ROWS[row] for row in ("untrained prototypes, minilm", "PRIME, minilm", "PRIME (W)")}
+TOP["PRIME, minilm, top two layers"] = trained("PRIME, top")
 COMPARED = "PRIME, minilm"
 
 
-def measure(name: str, out: Path, sizes: tuple[int | None, int | None], seeds: int) -> None:
-    """Measure a set unless it is known: means over seeds, and differences of PRIME to each row, over test rows."""
-    if "rows" in PAGE.load(out, {}).get(name, {}):
-        return
-    data = read_set(name, *sizes)
-    fill(name, data)
+def measure(key: str, data: LabelledTexts, out: Path, seeds: int, runs: dict[str, Run]) -> None:
+    """Measure a set: means over seeds, and differences of PRIME to each row, over test rows."""
+    fill(data.name, data)
     counts = [len(data.texts), len(data.test_texts), len(data.label_texts)]
     rows: dict[str, dict[str, Any]] = {}
     rankings: dict[str, list[Ranking]] = {}
-    for row, run in ROWS.items():
+    for row, run in runs.items():
         began = time.process_time()
         found = [run(data, seed) for seed in range(seeds)]
         rankings[row] = [ranking for ranking, _ in found]
@@ -132,25 +162,24 @@ def measure(name: str, out: Path, sizes: tuple[int | None, int | None], seeds: i
         means = {m: float(np.mean([report[m] for report in reports])) for m in MEASURES}
         note = "; ".join(dict.fromkeys(words for _, words in found))
         rows[row] = {**means, "note": note, "cpu_seconds": round(time.process_time() - began)}
-        print(name, row, rows[row], flush=True)
+        print(key, row, rows[row], flush=True)
     for row, one in rankings.items():
         if row != COMPARED:
             leads = compare_seeds(data.Y_test, one, rankings[COMPARED], metrics=MEASURES[1:], threads=1)
             rows[row]["lead"] = {m: lead[1:] for m, lead in leads.items()}
-    store: dict[str, Any] = PAGE.load(out, {})
-    store[name] = {**store.get(name, {}), "sizes": counts, "seeds": seeds, "rows": rows}
-    PAGE.save(out, store)
+    _store(out, key, {"sizes": counts, "seeds": seeds, "rows": rows})
 
 
-def measure_members(name: str, out: Path, quick: bool) -> None:
-    """Measure ensembles without and with PRIME on all labels, and how many true new labels each finds.
+def _store(out: Path, key: str, found: dict[str, Any]) -> None:
+    PAGE.save(out, PAGE.load(out, {}) | {key: found})
+
+
+def measure_members(key: str, data: LabelledTexts, out: Path) -> None:
+    """Measure ensembles without and with untrained prototypes of MiniLM, and how many true new labels each finds.
 
     A tenth of the labels, drawn at random, is hidden from training and added afterwards by their texts.
     """
-    if "members" in PAGE.load(out, {}).get(name, {}):
-        return
-    data = read_set(name, *(QUICK if quick else MEMBER_ROWS))
-    fill(name, data)
+    fill(data.name, data)
     n_labels = len(data.label_texts)
     order = np.random.default_rng(0).permutation(n_labels)
     new, known = np.sort(order[: round(NEW * n_labels)]), np.sort(order[round(NEW * n_labels) :])
@@ -160,9 +189,9 @@ def measure_members(name: str, out: Path, quick: bool) -> None:
     rows = np.flatnonzero(np.diff(Y_test.indptr))
     Y_test, texts = check_labels(Y_test[rows]), [data.test_texts[row] for row in rows]
     found, rankings = {}, {}
-    for title, more in ((MEMBERS, False), (f"{MEMBERS} + PRIME", True)):
+    for title, more in ((MEMBERS, False), (f"{MEMBERS} + prototypes", True)):
         members = [LinearTree(threads=1), Neighbours(threads=1), NameMatcher(threads=1)]
-        members += [_prime("prime-lite", "PRIME", name)] if more else []
+        members += [_untrained(data.name, seed=0)] if more else []
         encoder = TfidfEncoder(threads=1)
         model = Ensemble(members, encoder=encoder, prune=False, threads=1)
         model.fit(part.texts, part.Y, label_texts=part.label_texts)
@@ -178,28 +207,28 @@ def measure_members(name: str, out: Path, quick: bool) -> None:
             "new_returned": float(hits.sum() / len(texts)),
             "n_new": [int(true.nnz), int(new.size)],
         }
-        print(name, title, found[title], flush=True)
+        print(key, title, found[title], flush=True)
     pair = list(rankings.values())
     leads = compare(Y_test, *pair, metrics=MEASURES[1:], threads=1)
-    found[f"{MEMBERS} + PRIME"]["lead"] = {
+    found[f"{MEMBERS} + prototypes"]["lead"] = {
         one.name: [100 * one.difference, 100 * one.low, 100 * one.high] for one in leads.differences
     }
-    store: dict[str, Any] = PAGE.load(out, {})
-    store[name] = {**store.get(name, {}), "members": {"rows": len(part.texts), "found": found}}
-    PAGE.save(out, store)
+    _store(out, key, {"members": found, "rows": len(part.texts)})
 
 
 def page_blocks(store: dict[str, Any]) -> Iterator[str]:
     """Yield the tables of each set."""
-    for name, found in store.items():
-        if "rows" in found:
-            train, test, labels = found["sizes"]
-            facts = f"{train:,} training rows, {test:,} test rows, {labels:,} labels, {found['seeds']} seeds"
-            yield f"### {name}: {facts}"
-            header = ["", *MEASURES, "PRIME's lead in nDCG@5", "in R@10", "chosen on held-out rows"]
-            yield table(header, [[row, *_cells(one), one["note"]] for row, one in found["rows"].items()])
+    for key, found in store.items():
+        name = key.partition(" ")[0]
         if "members" in found:
-            yield from _members_blocks(name, **found["members"])
+            yield from _members_blocks(name, found["rows"], found["members"])
+            continue
+        train, test, labels = found["sizes"]
+        seeds = f"{found['seeds']} seeds" if found["seeds"] > 1 else "one seed"
+        facts = f"{train:,} training rows, {test:,} test rows, {labels:,} labels, {seeds}"
+        yield f"### {name}: {facts}"
+        header = ["", *MEASURES, "PRIME's lead in nDCG@5", "in R@10", "chosen on held-out rows"]
+        yield table(header, [[row, *_cells(one), one["note"]] for row, one in found["rows"].items()])
 
 
 def _cells(values: dict[str, Any]) -> list[str]:
@@ -210,7 +239,7 @@ def _cells(values: dict[str, Any]) -> list[str]:
 
 
 def _members_blocks(name: str, rows: int, found: dict[str, Any]) -> Iterator[str]:
-    """Yield what PRIME adds to an ensemble."""
+    """Yield what prototypes add to an ensemble."""
     true, new = next(iter(found.values()))["n_new"]
     yield f"### {name}: as a member, {rows:,} training rows, one seed"
     yield f"{new:,} labels are new: their {true:,} test pairs count as found among ten labels."
@@ -219,19 +248,26 @@ def _members_blocks(name: str, rows: int, found: dict[str, Any]) -> Iterator[str
 
 
 def main() -> None:
-    parser = PAGE.parser(__doc__, quick=True)
+    parser = PAGE.parser(__doc__, quick=True, keeps=True)
     parser.add_argument("--data", nargs="+", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--rows", type=int, help="training rows; default: all of TIBKAT, 40,000 of YSO")
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--members", action="store_true", help="measure PRIME in an ensemble instead")
+    more = parser.add_mutually_exclusive_group()
+    more.add_argument("--top", action="store_true", help="train the top two layers of MiniLM, too, on fewer rows")
+    more.add_argument("--members", action="store_true", help="measure prototypes in an ensemble instead")
     parser.add_argument("--report", action="store_true", help="only write the page")
     args = parser.parse_args()
     torch.set_num_threads(1)
     for name in [] if args.report else args.data:
+        sizes = TOP_ROWS if args.top else MEMBER_ROWS if args.members else (args.rows or SIZES[name][0], None)
+        key = f"{name} {'top' if args.top else 'members' if args.members else sizes[0]}"
+        if not PAGE.missing(PAGE.load(args.out, {}), key):
+            continue
+        data = read_set(name, *(QUICK if args.quick else sizes))
         if args.members:
-            measure_members(name, args.out, args.quick)
+            measure_members(key, data, args.out)
         else:
-            measure(name, args.out, QUICK if args.quick else (args.rows, None), args.seeds)
+            measure(key, data, args.out, args.seeds, TOP if args.top else ROWS)
     PAGE.write(args.out, page_blocks(PAGE.load(args.out, {})))
 
 
