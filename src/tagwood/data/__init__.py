@@ -16,6 +16,18 @@ if TYPE_CHECKING:
     from tagwood.data.report import ReadReport
     from tagwood.data.vocab import LabelVocab
     from tagwood.data.vocab_files import read_vocab, write_vocab
+else:  # type checkers do not see it: they would accept any name
+    __getattr__ = lazy_names(
+        __name__,
+        dataset="Dataset",
+        files="BadLines",
+        formats="FORMATS detect_format",
+        reading="SkippedLinesWarning read_dataset read_records target_format write_dataset",
+        records="Record",
+        report="ReadReport",
+        vocab="LabelVocab",
+        vocab_files="read_vocab write_vocab",
+    )
 
 __all__ = [
     "FORMATS",
@@ -33,18 +45,6 @@ __all__ = [
     "write_dataset",
     "write_vocab",
 ]
-
-__getattr__ = lazy_names(
-    __name__,
-    dataset="Dataset",
-    files="BadLines",
-    formats="FORMATS detect_format",
-    reading="SkippedLinesWarning read_dataset read_records target_format write_dataset",
-    records="Record",
-    report="ReadReport",
-    vocab="LabelVocab",
-    vocab_files="read_vocab write_vocab",
-)
 
 
 def __dir__() -> list[str]:

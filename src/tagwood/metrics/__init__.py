@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     )
     from tagwood.metrics.report import Report
     from tagwood.metrics.resampling import compare
+else:  # type checkers do not see it: they would accept any name
+    __getattr__ = lazy_names(
+        __name__,
+        evaluation="evaluate evaluate_sets label_scores set_scores",
+        measures="parse_metrics",
+        propensity="PRESETS LabelCounts describe_propensity frequency_slices inverse_propensity",
+        report="Report",
+        resampling="compare",
+    )
 
 __all__ = [
     "PRESETS",
@@ -34,15 +43,6 @@ __all__ = [
     "parse_metrics",
     "set_scores",
 ]
-
-__getattr__ = lazy_names(
-    __name__,
-    evaluation="evaluate evaluate_sets label_scores set_scores",
-    measures="parse_metrics",
-    propensity="PRESETS LabelCounts describe_propensity frequency_slices inverse_propensity",
-    report="Report",
-    resampling="compare",
-)
 
 
 def __dir__() -> list[str]:

@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from tagwood.tagger.search import Tag, Tags
     from tagwood.tagger.senses import Senses
     from tagwood.tagger.tagger import Tagger
+else:  # type checkers do not see it: they would accept any name
+    __getattr__ = lazy_names(
+        __name__,
+        browsing="LabelCard TreeView",
+        explanation="Explanation",
+        fitting="SetRules",
+        group_learning="GroupRule",
+        search="Tag Tags",
+        senses="Senses",
+        tagger="Tagger",
+    )
 
 __all__ = [
     "Explanation",
@@ -28,17 +39,6 @@ __all__ = [
     "Tags",
     "TreeView",
 ]
-
-__getattr__ = lazy_names(
-    __name__,
-    browsing="LabelCard TreeView",
-    explanation="Explanation",
-    fitting="SetRules",
-    group_learning="GroupRule",
-    search="Tag Tags",
-    senses="Senses",
-    tagger="Tagger",
-)
 
 
 def __dir__() -> list[str]:
