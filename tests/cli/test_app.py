@@ -5,6 +5,7 @@ import sys
 import tempfile
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 import typer
@@ -225,6 +226,18 @@ def test_numbers_paths_and_texts_are_converted_without_pydantic(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[PosixPath('model'), ['a', 'b'], 7, 0.5, [], ['x'], False]\nFalse\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads in /proc")
+def test_commands_that_answer_texts_start_no_threads_of_blas():
+    code = (
+        "import os; from pathlib import Path; from tagwood.cli.app import load_command as load\n"
+        "load('predict'); import numpy as np; np.ones((500, 500)) @ np.ones((500, 500))\n"
+        "print(len(list(Path('/proc/self/task').iterdir())))"
+    )
+    bare = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=bare)
+    assert done.stdout == "1\n"
 
 
 @pytest.mark.parametrize(

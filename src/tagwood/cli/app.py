@@ -28,7 +28,9 @@ from typer.models import OptionInfo
 from tagwood.errors import InputError, TagwoodError, disk_hint
 
 USER_ERROR, OUR_ERROR, INTERRUPTED = 2, 1, 130
-_COLLECT_AFTER = 50_000  # new objects
+_COLLECT_AFTER = 200_000  # new objects; the answer to one text makes half as many
+# Commands for which NumPy multiplies no large matrices: to start the threads of its BLAS takes a sixth of one answer.
+_WITHOUT_BLAS_THREADS = ("explain", "info", "predict", "senses", "show", "suggest")
 # Types whose values are converted here, and what an option may ask for beyond its type.
 _PLAIN = (str, bool, int, float, Path)
 _RULES = (
@@ -186,6 +188,8 @@ for _name, _command in COMMANDS.items():
 def load_command(name: str) -> Any:
     """Import a command, or a group of them, and return it in the form that typer runs."""
     place = COMMANDS[name]
+    if name in _WITHOUT_BLAS_THREADS and "numpy" not in sys.modules:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     function: Callable[..., None] | typer.Typer = getattr(import_module(place.module), place.function)
     if isinstance(function, typer.Typer):
         group = typer.main.get_command(function)
