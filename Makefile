@@ -37,8 +37,8 @@ faults: $(VENV)/.all ## Inject faults and memory limits into every command, and 
 
 asan: $(VENV)/.all ## Kernel tests and forged model folders under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(BIN)/python -m tests.faults.zoo build/zoo
-	scripts/asan.sh -m pytest --hypothesis-profile=ci tests/kernels
-	scripts/asan.sh -m tests.faults.forging build/zoo --trials $(or $(TRIALS),5000)
+	scripts/with-kernels.sh sanitized -m pytest --hypothesis-profile=ci tests/kernels
+	scripts/with-kernels.sh sanitized -m tests.faults.forging build/zoo --trials $(or $(TRIALS),5000)
 
 fuzz: $(VENV)/.all ## Mutated files for every reader (SECONDS=600, or 20,000 files), then the whole command line (CASES=5000)
 	$(BIN)/python -m tests.faults.fuzz $(if $(SECONDS),--seconds $(SECONDS) --start $$RANDOM)

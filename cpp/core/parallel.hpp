@@ -15,7 +15,7 @@
 // Run-time choice of the instruction set: one portable binary, the hot loops compiled for AVX2 and AVX-512 as well.
 // Not under AddressSanitizer, which is not ready yet when the choice is made.
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) &&                           \
-    !defined(__SANITIZE_ADDRESS__)
+    !defined(__SANITIZE_ADDRESS__) && !defined(TAGWOOD_PORTABLE)
 #define TAGWOOD_HAS_CLONES 1
 #define TAGWOOD_HOT __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else

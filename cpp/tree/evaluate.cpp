@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#if defined(__SSE2__)
+#if defined(__SSE2__) && !defined(TAGWOOD_PORTABLE)
 #include <emmintrin.h>
 #endif
 
@@ -24,7 +24,7 @@ constexpr int kGroup = 64;
 
 // Which of the 32 bytes from `bytes` on equal `wanted`: one bit each.
 TAGWOOD_INLINE uint32_t equal_bytes(const uint8_t *bytes, uint8_t wanted) {
-#if defined(__SSE2__)
+#if defined(__SSE2__) && !defined(TAGWOOD_PORTABLE)
   const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
   const __m128i *from = reinterpret_cast<const __m128i *>(bytes);
   const int low = _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(from), all));
@@ -40,7 +40,7 @@ TAGWOOD_INLINE uint32_t equal_bytes(const uint8_t *bytes, uint8_t wanted) {
 
 // The sum of the first n of 32 counts.
 TAGWOOD_INLINE uint32_t sum_counts(const uint8_t *counts, int n) {
-#if defined(__SSE2__)
+#if defined(__SSE2__) && !defined(TAGWOOD_PORTABLE)
   // 32 bytes of ones, then 32 of zeros: from 32 - n on, the first n bytes are ones.
   alignas(16) static constexpr auto kMask = [] {
     std::array<uint8_t, 2 * kBucketScan> mask{};
