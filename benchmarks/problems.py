@@ -89,7 +89,7 @@ class Problem:
 
 
 def real_problems() -> list[Problem]:
-    """Return the sets of ../shared/data; the last two are small, for trying things out."""
+    """Return the sets of ../shared/data; the last three are small, for trying things out."""
     sets = [
         _text_problem("eurlex57k"),
         _text_problem("tibkat-gnd-en"),
@@ -99,7 +99,7 @@ def real_problems() -> list[Problem]:
         _text_problem("tate-subjects", n_grams=2),
         _text_problem("cooking-stackexchange", n_grams=2),
     ]
-    return [*sets, _matrix_problem("bibtex")]
+    return [*sets, _matrix_problem("bibtex"), _matrix_problem("delicious")]
 
 
 def amazon_problems(scale: float = 1.0) -> list[Problem]:
