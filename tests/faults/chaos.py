@@ -1,7 +1,8 @@
-"""A service in bad hands for minutes: killed workers, bad models, a model overwritten in place, a full disk.
+"""A service in bad hands for minutes: killed workers, bad models, models overwritten in place, a full disk.
 
 ``python -m tests.faults.chaos`` serves a model with two workers on loopback under the load of `soak`. In each of 20
 rounds a worker is killed and another model, good or bad, takes the place of the served one while that worker restarts.
+A candidate answers half of the requests, until it is overwritten, too: then the served model must answer them all.
 No answer may be wrong, no connection refused, only requests that a killed worker held may be cut off, and every event
 must be in the metrics and in the log. The counts are printed as JSON; the exit code is 1 if anything failed.
 """
@@ -47,21 +48,28 @@ DAMAGES: tuple[tuple[str, Damage], ...] = (
 class Chaos(Soak):
     """The service behind a link to its model, and the one thread that disturbs it."""
 
-    options = ()  # with a line for each request
-
     def __init__(self, folder: Path, rounds: int, minutes: float, pause: float) -> None:
+        self.candidate = folder / "candidate"
+        # With a line of the log for each request.
+        self.options = ("--candidate", str(self.candidate), "--candidate-share", "0.5", "--send-candidate")
         super().__init__(folder, minutes, pause)
         self.rounds = rounds
         self.killed: list[float] = []
-        self.overwritten = (0.0, 0.0)
+        self.overwritten: list[tuple[float, float]] = []  # begin and end
 
     def _save(self, which: int) -> None:
         """Store a model in a folder of its own, and let the link to the served model point there."""
+        if not self.names:
+            self._save_at(self.candidate, which)
         self.good = self.folder / f"good-{len(self.names)}"
-        served, self.model = self.model, self.good
+        self._save_at(self.good, which)
+        self.newest = next(reversed(self.names))
+        self._link(self.model, self.good)
+
+    def _save_at(self, folder: Path, which: int) -> None:
+        served, self.model = self.model, folder
         super()._save(which)
         self.model = served
-        self._link(self.model, self.good)
 
     def _clients(self) -> list[Callable[[random.Random], None]]:
         return [*[self.suggest] * 3, self.say, self.disturb_all]
@@ -78,6 +86,8 @@ class Chaos(Soak):
                 self._wait_for_workers()
                 if number == self.rounds // 3:
                     self._overwrite(rng)
+                if number == self.rounds // 2:
+                    self._overwrite_candidate(rng)
                 if number == 2 * self.rounds // 3:
                     self._fill_disk()
             self.metrics = counts(ask(self.service.address, "/metrics")[1].decode())
@@ -109,10 +119,7 @@ class Chaos(Soak):
         """Write other arrays into the files that the workers have mapped; then serve a good model."""
         begun, before = time.monotonic(), len(self.service.events("model not loaded"))
         self.model_is_gone = True
-        path = next(self.good.glob("arrays*"))
-        noise = rng.randbytes(path.stat().st_size)
-        with path.open("r+b") as file:
-            file.write(noise)
+        _noise(self.good, rng)
         self.service.wait_for(lambda: len(self.service.events("model not loaded")) > before)
         if ask(self.service.address, "/ready")[0] != 503 or ask(self.service.address, "/health")[0] != 200:
             self._fail("a service with an overwritten model must be alive, but not ready")
@@ -120,8 +127,25 @@ class Chaos(Soak):
         self._good(rng)
         self._wait_for_workers()
         self.model_is_gone = False
-        self.overwritten = (begun, time.monotonic())
+        self.overwritten.append((begun, time.monotonic()))
         self.counts["models overwritten in place"] += 1
+
+    def _overwrite_candidate(self, rng: random.Random) -> None:
+        """Do the same to the candidate, while the served model answers; then save a good candidate."""
+
+        def of_candidate(event: str) -> int:
+            return sum("role" in line for line in self.service.events(event))
+
+        self.service.wait_for(lambda: list(self.service.ready_workers().values()) == [True, True])
+        begun = time.monotonic()
+        failed, loaded = of_candidate("model not loaded"), of_candidate("model")
+        _noise(self.candidate, rng)
+        self.service.wait_for(lambda: of_candidate("model not loaded") >= failed + 2)
+        time.sleep(1)
+        self._save_at(self.candidate, rng.randrange(len(self.taggers)))
+        self.service.wait_for(lambda: of_candidate("model") >= loaded + 2)
+        self.overwritten.append((begun, time.monotonic()))
+        self.counts["candidates overwritten in place"] += 1
 
     def _fill_disk(self) -> None:
         seen = self.counts["feedback: 507"]
@@ -136,18 +160,17 @@ class Chaos(Soak):
 
     def _wait_for_workers(self) -> None:
         """Wait until both workers have the good model."""
-        name = next(reversed(self.names))
 
         def have_it() -> bool:
             newest: dict[int, str | None] = {}
             for line in list(self.service.lines):
                 if line["event"] == "worker ended":
                     newest[line["number"]] = None
-                elif line["event"] == "model":
+                elif line["event"] == "model" and "role" not in line:
                     newest[line["worker"]] = line["model"]
                 elif line["event"] == "ready":
                     newest[line["worker"]] = line["models"][0]
-            return newest == {0: name, 1: name} and len(self.service.worker_pids()) == 2
+            return newest == {0: self.newest, 1: self.newest} and len(self.service.worker_pids()) == 2
 
         self.service.wait_for(have_it, seconds=60)
 
@@ -183,8 +206,16 @@ class Chaos(Soak):
             self.failures.append("nobody noticed the overwritten model")
         for begin, end in self.cut_off:
             by_kill = any(begin - _DYING <= kill <= end for kill in self.killed)
-            if not by_kill and not (self.overwritten[0] <= end and begin <= self.overwritten[1]):
+            if not by_kill and not any(first <= end and begin <= last for first, last in self.overwritten):
                 self.failures.append(f"a request was cut off after {end - begin:.2f} seconds, though nobody was killed")
+
+
+def _noise(folder: Path, rng: random.Random) -> None:
+    """Write noise into the arrays of a model, which services have mapped."""
+    path = next(folder.glob("arrays*"))
+    noise = rng.randbytes(path.stat().st_size)
+    with path.open("r+b") as file:
+        file.write(noise)
 
 
 def counts(text: str) -> dict[str, float]:
