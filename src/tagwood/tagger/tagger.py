@@ -402,7 +402,7 @@ class Tagger(Params):
     ) -> Ranking:
         """Return the best `k` labels of each text as a `Ranking` of label ids; see `tag` for the parameters."""
         search, rows = self._fitted(), self.as_texts(texts)
-        k = min(check_int(k, "k", low=1), len(self.vocab_))
+        k = min(check_int(k, "k", low=1), self.vocab_.size)
         only, out = search.filter_of(restrict), search.filter_of(exclude)
         said = self.learned_.said(rows) if self.learned_.keys else None
         if not said:
