@@ -369,6 +369,26 @@ def test_file_numbers_used_again_are_not_taken_for_files_overwritten_in_place(mo
     assert holder.current is loaded
 
 
+def test_a_model_that_is_overwritten_while_it_is_loaded_is_not_put_into_use(models, tmp_path):
+    folder = tmp_path / "model"
+    models[0].save(folder)
+    overwritten = [True]
+
+    def load(path):
+        loaded = LoadedModel.of(*Tagger.load_with_manifest(path))
+        if overwritten.pop():
+            (folder / "arrays.safetensors").touch()
+        return loaded
+
+    holder = ModelHolder(load, folder)
+    with pytest.raises(StorageError, match="overwritten while they were read"):
+        holder.refresh()
+    assert holder.current_or_none is None
+    overwritten.append(False)
+    assert holder.refresh()  # tried again, because the folder changed
+    assert holder.current.name
+
+
 def test_a_file_that_no_array_is_mapped_from_may_have_the_number_of_a_former_one(models, tmp_path):
     folder = tmp_path / "model"
     models[0].save(folder)

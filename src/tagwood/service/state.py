@@ -236,11 +236,14 @@ class ModelHolder:
         self._missing = "The model could not be loaded; the log of the service says why."
         try:
             loaded = self._load(self._folder)
+            # Only mapped files keep their numbers: that of the golden rows may go to a file of the next model.
+            before = {name: now[name] for name in now if name not in (MANIFEST, GOLDEN)}
+            after = _identity(self._folder) or {}
+            if any(after.get(name, known) != known and after[name][0] == known[0] for name, known in before.items()):
+                raise StorageError("files were overwritten while they were read", path=self._folder)
             # A folder that was replaced meanwhile is not known; the numbers of its files may be used again.
-            if _identity(self._folder) == now:
-                # Only mapped files keep their numbers: that of the golden rows may go to a file of the next model.
-                mapped = [name for name in now if name not in (MANIFEST, GOLDEN)]
-                loaded.files = {self._folder / name: now[name] for name in mapped}
+            if after == now:
+                loaded.files = {self._folder / name: known for name, known in before.items()}
             with self._lock:
                 self.current_or_none = loaded
         except TagwoodError:
