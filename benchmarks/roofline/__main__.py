@@ -19,8 +19,10 @@ from benchmarks.report import Page, machine, machine_line, number, table
 from benchmarks.roofline.counts import LINE, SweepCounter, Work, index_work, search_work
 from tagwood import LinearTree, TfidfEncoder
 from tagwood._sparse import check_features, csr_parts
+from tagwood.models.centroids import QUERY_FEATURES, Centroids
 from tagwood.models.ensemble.fusion import Boosted
-from tagwood.models.neighbours import _QUERY_FEATURES, Centroids, Neighbours, largest_features
+from tagwood.models.neighbours import Neighbours
+from tagwood.models.row_index import largest_features
 from tagwood.plots import Chart, Mark, chart_svg
 
 PAGE = Page("benchmarks", "roofline")
@@ -91,7 +93,7 @@ def steps_of(split: Split) -> Iterator[tuple[str, Work, float, float]]:
     nearest, means = Neighbours(threads=1).fit(X, split.Y), Centroids(threads=1).fit(X, split.Y)
     for title, model, most in (
         ("nearest rows", nearest, nearest.max_features),
-        ("centroids", means, _QUERY_FEATURES),
+        ("centroids", means, QUERY_FEATURES),
     ):
         [index] = model.segments_
         queries = largest_features(rows, most, 1)

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from tagwood import _kernels
 from tagwood.models.linear_tree.weights import TreeWeights, log_probability, read_node
-from tagwood.models.neighbours import RowIndex
+from tagwood.models.row_index import RowIndex
 
 LINE = 64  # bytes of a cache line
 WEIGHTS = 1 << 20  # bytes, about, of the weights of a block in training

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from tagwood.features import ConcatEncoder, TfidfEncoder
     from tagwood.groups import impute_labels
     from tagwood.metrics import compare, evaluate
+    from tagwood.models.centroids import Centroids
     from tagwood.models.disentangled import CopySettings, Disentangled
     from tagwood.models.ensemble import Budget, Ensemble
     from tagwood.models.linear_tree import LinearTree, Solver
     from tagwood.models.name_matcher import NameMatcher
-    from tagwood.models.neighbours import Centroids, Neighbours
+    from tagwood.models.neighbours import Neighbours
     from tagwood.models.softmax_tree import SoftmaxTree
     from tagwood.neural.encoders.text_encoder import TextEncoder
     from tagwood.neural.miml import MimlNetwork
@@ -62,7 +63,7 @@ __all__ = [
 
 _HOMES = {
     "Budget": "tagwood.models.ensemble",
-    "Centroids": "tagwood.models.neighbours",
+    "Centroids": "tagwood.models.centroids",
     "CopySettings": "tagwood.models.disentangled",
     "ConcatEncoder": "tagwood.features",
     "Dataset": "tagwood.data",

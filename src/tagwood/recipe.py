@@ -84,7 +84,7 @@ MODELS: dict[str, Kind] = {
     "linear-tree": Kind("tagwood.models.linear_tree.model:LinearTree"),
     "softmax-tree": Kind("tagwood.models.softmax_tree:SoftmaxTree"),
     "neighbours": Kind("tagwood.models.neighbours:Neighbours"),
-    "centroids": Kind("tagwood.models.neighbours:Centroids"),
+    "centroids": Kind("tagwood.models.centroids:Centroids"),
     "name-matcher": Kind("tagwood.models.name_matcher:NameMatcher"),
     "prime": Kind(_PROTOTYPE, {"preset": "prime"}),
     "prime-lite": Kind(_PROTOTYPE, {"preset": "prime-lite"}),

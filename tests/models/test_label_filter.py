@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tagwood.errors import InputError
+from tagwood.models.centroids import Centroids
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import LinearTree
-from tagwood.models.neighbours import Centroids, Neighbours
+from tagwood.models.neighbours import Neighbours
 from tagwood.models.softmax_tree import SoftmaxTree
 
 

@@ -6,7 +6,9 @@ from scipy import sparse
 
 from tagwood import load, save
 from tagwood.errors import InputError, NotFittedError
-from tagwood.models.neighbours import Centroids, Neighbours, RowIndex
+from tagwood.models.centroids import Centroids
+from tagwood.models.neighbours import Neighbours
+from tagwood.models.row_index import RowIndex
 
 
 @pytest.fixture

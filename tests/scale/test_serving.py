@@ -17,10 +17,10 @@ pytest.importorskip("starlette")
 
 from tagwood import Tagger
 from tagwood.errors import InputError, StorageError, TagwoodError
+from tagwood.models.centroids import Centroids
 from tagwood.models.disentangled import Disentangled
 from tagwood.models.ensemble import Ensemble
 from tagwood.models.linear_tree import LinearTree
-from tagwood.models.neighbours import Centroids
 from tagwood.scale import serving
 from tagwood.scale.serving import Router, Shard, build_app, split_model
 

@@ -22,10 +22,10 @@ from tree_problems import planted_problem
 from tagwood._sparse import check_features, csr_parts
 from tagwood.errors import InputError, StorageError
 from tagwood.features.stored import open_rows, writing_rows
+from tagwood.models.centroids import Centroids
 from tagwood.models.disentangled import Disentangled
 from tagwood.models.ensemble import Ensemble
 from tagwood.models.linear_tree import LinearTree, training
-from tagwood.models.neighbours import Centroids
 from tagwood.models.tasks import Job, LocalRunner
 from tagwood.scale import RayRunner, cluster, connect
 from tagwood.storage import save

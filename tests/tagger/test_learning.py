@@ -260,7 +260,7 @@ def test_the_command_learns_and_does_not_learn_twice(stored, tmp_path, capsys):
 def test_a_model_that_learned_feedback_is_replaced_by_one_that_was_trained_with_it(stored, tmp_path, capsys):
     # The old model knows the held-out texts by heart; it is compared as if it did not.
     texts, labels = make_library(150)
-    wrong = {name: other for name, other in zip(["trees", "water"], ["water", "trees"], strict=True)}
+    wrong = {"trees": "water", "water": "trees"}
     records = [
         {"text": f"{text} {n}", "labels": sorted({wrong.get(name, name) for name in row})}  # nobody could know these
         for n, (text, row) in enumerate(zip(texts, labels, strict=True))

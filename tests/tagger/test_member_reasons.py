@@ -9,8 +9,9 @@ from ensemble_problem import mixed_rows
 
 from tagwood import Ensemble, LabelVocab, LinearTree, Tagger
 from tagwood.cli.app import run
+from tagwood.models.centroids import Centroids
 from tagwood.models.name_matcher import NameMatcher
-from tagwood.models.neighbours import Centroids, Neighbours
+from tagwood.models.neighbours import Neighbours
 from tagwood.recipe import recipe_of
 
 pytestmark = pytest.mark.slow

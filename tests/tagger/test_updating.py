@@ -10,7 +10,7 @@ from tagwood import Disentangled, Ensemble, LinearTree, Neighbours, SoftmaxTree,
 from tagwood.cli.app import run
 from tagwood.data import Dataset
 from tagwood.errors import InputError, StorageError
-from tagwood.models.neighbours import Centroids
+from tagwood.models.centroids import Centroids
 from tagwood.storage import read_manifest, save
 from tagwood.tagger.fitting import label_sets
 

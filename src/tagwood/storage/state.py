@@ -231,7 +231,7 @@ _Class = TypeVar("_Class", bound=type[Storable])
 # kind -> module that registers it. One line for each storable class of the package.
 MODULES: Final[dict[str, str]] = {
     "Calibrator": "tagwood.probabilities.calibration",
-    "Centroids": "tagwood.models.neighbours",
+    "Centroids": "tagwood.models.centroids",
     "ConcatEncoder": "tagwood.features.concat",
     "Disentangled": "tagwood.models.disentangled",
     "Ensemble": "tagwood.models.ensemble.model",

@@ -25,13 +25,14 @@ from tagwood.features.base import Encoder, takes_texts
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.metrics import compare
 from tagwood.models.base import LabelModel
+from tagwood.models.centroids import Centroids
 from tagwood.models.disentangled import Disentangled
 from tagwood.models.ensemble import Budget, Ensemble
 from tagwood.models.ensemble.budget import state_bytes
 from tagwood.models.ensemble.members import Member
 from tagwood.models.linear_tree import LinearTree
 from tagwood.models.name_matcher import NameMatcher
-from tagwood.models.neighbours import Centroids, Neighbours
+from tagwood.models.neighbours import Neighbours
 from tagwood.ranking import Ranking
 from tagwood.storage import State
 from tagwood.tagger.fitting import SetRules

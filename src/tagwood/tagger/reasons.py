@@ -27,13 +27,14 @@ from tagwood.features.base import takes_texts
 from tagwood.features.concat import ConcatEncoder
 from tagwood.features.tfidf import TfidfEncoder
 from tagwood.models.base import explains_texts
+from tagwood.models.centroids import Centroids
 from tagwood.models.ensemble import Ensemble, Evidence, MemberEvidence
 from tagwood.models.ensemble.trial import TOGETHER
 from tagwood.models.label_filter import LabelFilter, allowed_labels
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.explanation import LabelPath, PathStep, Pruned, explain_label, find_pruning
 from tagwood.models.name_matcher import NameMatcher
-from tagwood.models.neighbours import Centroids, Neighbours
+from tagwood.models.neighbours import Neighbours
 from tagwood.probabilities.calibration import sigmoid
 from tagwood.ranking import Ranking
 from tagwood.tagger.explanation import Explanation, MemberReason, Path, Similar, Step, Verdict, Word

@@ -11,10 +11,11 @@ from tagwood import Ensemble, LinearTree, Ranking, SoftmaxTree, Tagger, TfidfEnc
 from tagwood.errors import InputError, NotFittedError
 from tagwood.features.base import takes_texts
 from tagwood.metrics import evaluate
+from tagwood.models.centroids import Centroids
 from tagwood.models.ensemble.members import plan_splits
 from tagwood.models.label_filter import allowed_labels
 from tagwood.models.name_matcher import NameMatcher
-from tagwood.models.neighbours import Centroids, Neighbours
+from tagwood.models.neighbours import Neighbours
 
 pytestmark = pytest.mark.slow
 

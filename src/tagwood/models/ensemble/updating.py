@@ -13,11 +13,12 @@ import numpy as np
 
 from tagwood._lazy import sparse
 from tagwood.features.base import Encoder
+from tagwood.models.centroids import Centroids
 from tagwood.models.ensemble.members import Inputs, Member
 from tagwood.models.linear_tree import TreeRanker
 from tagwood.models.linear_tree.training import LabelUsage
 from tagwood.models.name_matcher import NameMatcher
-from tagwood.models.neighbours import Centroids, Neighbours
+from tagwood.models.neighbours import Neighbours
 
 
 class EarlierRows(NamedTuple):
