@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 
 from tagwood import _kernels
 from tagwood._lazy import sparse
-from tagwood.data.vocab import LabelVocab, StringTable
+from tagwood.data.string_table import StringTable
+from tagwood.data.vocab import LabelVocab
 from tagwood.errors import InputError
 from tagwood.models.name_evidence import FEATURES, Candidates, NameEvidence, WordCounts
 from tagwood.models.name_matcher import CERTAIN
