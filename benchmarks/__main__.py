@@ -15,6 +15,7 @@ BENCHMARKS = (
     ("metrics",),
     ("reading",),
     ("tfidf",),
+    ("cold_start",),
     ("promises",),
     ("groups",),
     ("planning",),

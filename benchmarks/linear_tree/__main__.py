@@ -21,7 +21,7 @@ from benchmarks.report import Page, machine, machine_line, number, table
 from benchmarks.runs import MEASURES, Runner
 
 PAGE = Page("benchmarks", "linear_tree")
-SMALL = ("cooking-stackexchange", "bibtex")  # measured only when named
+SMALL = ("cooking-stackexchange", "bibtex", "delicious")  # measured only when named
 COLUMNS = {
     "train_cpu": "train CPU s",
     "train_wall": "wall s",
@@ -39,7 +39,7 @@ LONG_ENOUGH = 1.0  # seconds, to tell what other processes did
 
 def parse_arguments() -> argparse.Namespace:
     parser = PAGE.parser(__doc__, keeps=True)
-    parser.add_argument("--data", nargs="+", metavar="NAME", help="problems; default: all but two small ones")
+    parser.add_argument("--data", nargs="+", metavar="NAME", help="problems; default: all but three small ones")
     parser.add_argument("--tools", nargs="+", choices=[t.name for t in TOOLS], help="default: all")
     parser.add_argument("--scale", type=float, default=1.0, help="of the synthetic problems, above 0 to 1")
     parser.add_argument("--threads", type=int, default=2)
@@ -79,6 +79,22 @@ def collect(runner: Runner, problem: Problem) -> dict[str, Any] | None:
         return None
     about = {"propensity": problem.propensity, "features": problem.words}
     return {"problem": problem.name, **problem.prepare(repository_file=False), **about, "rows": rows}
+
+
+def joined(runner: Runner, problems: dict[str, Problem], earlier: dict[str, Any]) -> dict[str, Any]:
+    """Return the results on all problems, those of the page on problems that were not measured on this machine."""
+    here = {name: found for name, problem in problems.items() if (found := collect(runner, problem))}
+    known = {result["problem"]: result for result in earlier["results"]} | here
+    results = [known.pop(name) for name in problems if name in known]
+    measured = {row["tool"] for result in here.values() for row in result["rows"]}
+    adapters = {tool.adapter for tool in TOOLS if tool.name in measured}
+    versions = {peers.DISTRIBUTIONS[adapter]: peers.version(adapter) for adapter in sorted(adapters)}
+    names = {row["tool"] for result in results for row in result["rows"]}
+    return {
+        "versions": earlier["versions"] | versions,
+        "settings": {tool.title: tool.settings for tool in TOOLS if tool.name in names},
+        "results": [*results, *known.values()],
+    }
 
 
 def page_blocks(content: dict[str, Any]) -> Iterator[str]:
@@ -145,17 +161,8 @@ def main() -> None:
         for tool in tools:
             runner.run(tool, problem)
         print("\n\n".join(problem_blocks(collect(runner, problem) or {"rows": []})) + "\n", flush=True)
-    results = [found for problem in problems.values() if (found := collect(runner, problem))]
-    names = {row["tool"] for result in results for row in result["rows"]}
-    used = [tool for tool in TOOLS if tool.name in names]
-    adapters = dict.fromkeys(tool.adapter for tool in used)
-    content = {
-        "machine": machine(),
-        "versions": {peers.DISTRIBUTIONS[adapter]: peers.version(adapter) for adapter in adapters},
-        "threads": arguments.threads,
-        "settings": {tool.title: tool.settings for tool in used},
-        "results": results,
-    }
+    content = joined(runner, problems, PAGE.load(arguments.out, {"versions": {}, "results": []}))
+    content = {"machine": machine(), "threads": arguments.threads, **content}
     PAGE.save(arguments.out, content)
     PAGE.write(arguments.out, page_blocks(content))
 

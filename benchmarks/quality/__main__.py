@@ -67,8 +67,9 @@ def run_steps(options: argparse.Namespace, content: dict[str, Any]) -> None:
                 except JobFailedError as error:
                     print(f"! {error}", flush=True)
                     continue
-                row = {"set": name, "seed": seed, "limit": options.rows, **figures}
-                content[step] = replace_row(content[step], row, ["set", "seed", "limit"])
+                key = {"set": name, "seed": seed, "limit": options.rows}
+                before = next((row for row in content[step] if key.items() <= row.items()), {})  # perhaps with best
+                content[step] = replace_row(content[step], {**before, **key, **figures}, list(key))
                 PAGE.save(options.out, content)
 
 
