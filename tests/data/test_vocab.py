@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tagwood.data import LabelVocab, read_vocab, write_vocab
-from tagwood.data.string_table import StringTable
+from tagwood.data.vocab import StringTable
 from tagwood.errors import DataError, InputError
 
 names = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), unique=True, max_size=8)

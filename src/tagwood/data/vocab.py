@@ -2,7 +2,7 @@
 
 In: names and URIs. Out: a frozen value that data, models and service share; `vocab_files` reads and writes it. An id is
 a row of the table. Rows are only appended and ids never reused, so that models stay valid when the vocabulary grows.
-Strings are kept in a `StringTable`.
+Strings are kept as one block of bytes (`StringTable`): a million names are small and load memory-mapped.
 
 Users may call labels by whole numbers or tuples of their own, such as the numbers of products (`LabelVocab.of_ids`).
 The ids are stored as text in the column of URIs, and `label_id` returns them as they were given.
@@ -11,7 +11,7 @@ The ids are stored as text in the column of URIs, and `label_id` returns them as
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,16 +22,76 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood._check import check_choice, check_int
-from tagwood.data.string_table import BETWEEN_NAMES, StringTable, pack_names
 from tagwood.errors import InputError
+from tagwood.storage.state import check_packed, pack_strings
 
 DETAILS = ("notation", "broader", "replaced_by")
 ID_KINDS = ("row", "integer", "tuple")
 _KINDS = {"integer": "whole number", "tuple": "tuple"}
 _AMBIGUOUS, _UNKNOWN = -1, -2
 _SHOWN = 5  # labels that an ambiguous name is told to stand for
+_BETWEEN_NAMES = "\n"
 _MAX_LABELS = 2**31 - 1
 _MOST = np.uint64(2**63 - 1)  # largest id
+
+
+@dataclass(frozen=True, eq=False)
+class StringTable:
+    """Strings by position: UTF-8 bytes in `blob`, string i at ``blob[offsets[i]:offsets[i + 1]]``.
+
+    Examples
+    --------
+    >>> table = StringTable.from_strings(["ash", "", "Bäume"])
+    >>> len(table), table[2], list(table), table.offsets
+    (3, 'Bäume', ['ash', '', 'Bäume'], array([0, 3, 3, 9]))
+    """
+
+    blob: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        check_packed(self.blob, self.offsets)
+
+    @classmethod
+    def from_strings(cls, strings: Iterable[str]) -> StringTable:
+        """Pack strings; a lone surrogate, which UTF-8 cannot encode, raises `InputError`."""
+        return cls(*pack_strings(strings))
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    def __getitem__(self, position: int) -> str:
+        begin, end = self.offsets[position], self.offsets[position + 1]
+        return self.blob[begin:end].tobytes().decode(errors="replace")
+
+    def __iter__(self) -> Iterator[str]:
+        data = self.blob.tobytes()
+        begin = 0
+        for end in self.offsets[1:].tolist():
+            yield data[begin:end].decode(errors="replace")
+            begin = end
+
+    def begins_with(self, other: StringTable) -> bool:
+        """Whether the first strings are those of another table."""
+        size, end = len(other), int(other.offsets[-1])
+        return np.array_equal(self.offsets[: size + 1], other.offsets) and np.array_equal(self.blob[:end], other.blob)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, StringTable)
+            and np.array_equal(self.offsets, other.offsets)
+            and np.array_equal(self.blob, other.blob)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def extend(self, strings: Iterable[str]) -> StringTable:
+        """Return a table with `strings` appended."""
+        more = StringTable.from_strings(strings)
+        return StringTable(
+            np.concatenate([self.blob, more.blob]),
+            np.concatenate([self.offsets, more.offsets[1:] + self.offsets[-1]]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +116,13 @@ class RowNames:
         if before.uris is not None and np.diff(before.uris.offsets).all():
             return self.uris is not None and self.uris.begins_with(before.uris)
         return before.names is None or (self.names is not None and self.names.begins_with(before.names))
+
+
+def pack_names(names: Iterable[Iterable[str]]) -> StringTable:
+    """Return a table with several names per entry, separated by line breaks; white space becomes single spaces."""
+    return StringTable.from_strings(
+        _BETWEEN_NAMES.join(dict.fromkeys(" ".join(name.split()) for name in some if name.strip())) for some in names
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +275,7 @@ class LabelVocab:
         found: list[dict[str, None]] = [{} for _ in range(first, self.size)]
         for table in (self.names, *self.languages.values(), self.alternatives):
             for names, cell in zip(found, () if table is None else islice(table, first, None), strict=False):
-                names.update(dict.fromkeys(filter(None, cell.split(BETWEEN_NAMES))))
+                names.update(dict.fromkeys(filter(None, cell.split(_BETWEEN_NAMES))))
         return [list(names) for names in found]
 
     def keeps_names(self, before: LabelVocab) -> bool:
@@ -317,12 +384,12 @@ class LabelVocab:
     def detail(self, label: int, what: str) -> list[str]:
         """Return what `details` say about a label: its notation, or URIs of broader labels or of its replacements."""
         table = self.details.get(what)
-        return [] if table is None else table[label].split(BETWEEN_NAMES) if table[label] else []
+        return [] if table is None else table[label].split(_BETWEEN_NAMES) if table[label] else []
 
     def other_names(self, label: int) -> list[str]:
         """Return the alternative names and notations of a label."""
         cell = "" if self.alternatives is None else self.alternatives[label]
-        return cell.split(BETWEEN_NAMES) if cell else []
+        return cell.split(_BETWEEN_NAMES) if cell else []
 
     def with_uri(self, uri: str) -> int | None:
         """Return the label with a URI; None if there is none."""
@@ -577,7 +644,7 @@ class LabelVocab:
         index: dict[str, int] = {}
         for table in (*self.languages.values(), self.alternatives):
             for label, cell in enumerate(() if table is None else table):
-                for name in cell.split(BETWEEN_NAMES) if cell else ():
+                for name in cell.split(_BETWEEN_NAMES) if cell else ():
                     first = index.setdefault(name, label)
                     if first != label and (first == _AMBIGUOUS or self._is_removed(first) == self._is_removed(label)):
                         index[name] = _AMBIGUOUS

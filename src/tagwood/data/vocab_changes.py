@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tagwood._check import check_choice
-from tagwood.data.string_table import StringTable
-from tagwood.data.vocab import LabelVocab
+from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.errors import InputError
 
 _KEYS = ("uri", "name", "id")

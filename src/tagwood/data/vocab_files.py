@@ -33,8 +33,7 @@ from tagwood.data.files import (
     read_start,
     reading_errors,
 )
-from tagwood.data.string_table import StringTable, pack_names
-from tagwood.data.vocab import DETAILS, LabelVocab
+from tagwood.data.vocab import DETAILS, LabelVocab, StringTable, pack_names
 from tagwood.errors import DataError, InputError, MissingExtraError
 from tagwood.storage.publish import replace_path
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tagwood._check import is_pointer
 from tagwood._lazy import sparse
-from tagwood.data.string_table import StringTable
+from tagwood.data.vocab import StringTable
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts
 from tagwood.models.base import LabelModel

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from tagwood import _kernels
 from tagwood._lazy import sparse
-from tagwood.data.string_table import StringTable
-from tagwood.data.vocab import LabelVocab
+from tagwood.data.vocab import LabelVocab, StringTable
 from tagwood.errors import InputError
 from tagwood.models.name_evidence import FEATURES, Candidates, NameEvidence, WordCounts
 from tagwood.models.name_matcher import CERTAIN

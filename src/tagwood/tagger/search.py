@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagwood._check import check_choice, check_int, is_missing, missing_hint
-from tagwood.data.string_table import StringTable
-from tagwood.data.vocab import LabelVocab, as_array
+from tagwood.data.vocab import LabelVocab, StringTable, as_array
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder, takes_texts
 from tagwood.models.base import LabelModel, add_labels

@@ -18,8 +18,7 @@ from tagwood._check import check_stored_finite, is_pointer
 from tagwood._lazy import sparse
 from tagwood._sparse import normalize_rows
 from tagwood.data.dataset import Dataset
-from tagwood.data.string_table import StringTable
-from tagwood.data.vocab import DETAILS, LabelVocab
+from tagwood.data.vocab import DETAILS, LabelVocab, StringTable
 from tagwood.errors import InputError
 from tagwood.features.base import Encoder
 from tagwood.groups.impute import Imputed
