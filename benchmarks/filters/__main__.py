@@ -178,7 +178,7 @@ def main() -> None:
 
 def page_blocks(result: dict[str, Any]) -> Iterator[str]:
     """Yield the tables."""
-    yield f"{machine_line(result['machine'])} Other work ran on the machine; ratios are of interleaved runs."
+    yield f"{machine_line(result['machine'])} Ratios are of interleaved runs."
     for model in result["models"]:
         yield f"**{model['n_labels']:,} labels, quality {model['quality']}**, one text, one thread"
         same = model.get("agreement", {})

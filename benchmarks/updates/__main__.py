@@ -197,7 +197,7 @@ def late_line(one: dict[str, Any]) -> list[str]:
 
 def page_blocks(result: dict[str, Any]) -> Iterator[str]:
     """Yield the tables and the figure."""
-    yield f"{machine_line(result['machine'])} Other work ran on the machine."
+    yield machine_line(result["machine"])
     header = ["set", "quality", "rows", "splits", "P@5 before", "update", "full", "update - full"]
     yield "**One per cent of the rows come late**\n\n" + table(
         [*header, "CPU s update", "CPU s full", "share"], [late_line(one) for one in result["late"]]
