@@ -192,7 +192,7 @@ def _measure(scores: NDArray[np.float64], true: NDArray[np.bool_]) -> _Trial:
     likelihood = np.zeros(len(true))
     for fitted in (half, ~half):
         if not true[fitted].any() or true[fitted].all():
-            return _Trial(np.zeros(len(true)), found)
+            return _Trial(np.zeros(len(true)), found)  # for every rule alike, so that none leads
         model = LogisticRegression(C=1e4, max_iter=500).fit(columns[fitted].reshape(-1, 3), true[fitted].ravel())
         p = np.clip(model.predict_proba(columns[~fitted].reshape(-1, 3))[:, 1], 1e-9, 1 - 1e-9)
         y = true[~fitted]
